@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from rankloop.core import files as source
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.kernels import (
+    all_finite,
     discount,
     discounts,
     exponential_gain,
@@ -24,7 +25,7 @@ from rankloop.core.kernels import (
     scores_of,
     weighted_rows,
 )
-from rankloop.core.learner import all_finite, require_finite
+from rankloop.core.learner import require_finite
 
 TRY = """
 import numpy as np

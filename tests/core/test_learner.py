@@ -11,9 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import seen_count
+from rankloop.core.kernels import all_finite, seen_count
 from rankloop.core.learner import (
-    all_finite,
     best_ranking,
     expect,
     finite,

@@ -27,6 +27,13 @@ def _gather(table: Floats, columns: Ints) -> Floats:
 
 
 @kernel
+def _write(table: Floats, columns: Ints, values: Floats) -> None:
+    for i in range(len(columns)):
+        table[columns[i], 0] = values[i, 0]
+        table[columns[i], 1] = values[i, 1]
+
+
+@kernel
 def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
     """Write the values, and answer with what stood there."""
     before = np.empty((len(columns), 2))
@@ -95,7 +102,7 @@ class Cells:
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
         """A table that holds these, and 0 everywhere else."""
         cells = cls(n_columns)
-        cells._held[0].array[columns] = values
+        _write(cells._held[0].array, columns, values)
         return cells
 
     def at(self, columns: Ints) -> Floats:
@@ -240,7 +247,7 @@ def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cel
     if not fits or values.shape != (len(columns), 2):
         raise InvalidInput(f"{where} is not a table of columns and their two numbers")
     columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
-    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(np.diff(columns) > 0)):
+    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
         raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
     if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
         raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")

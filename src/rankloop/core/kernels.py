@@ -14,6 +14,7 @@ from numpy.random import Generator
 from rankloop.core.files import kernel_folder
 from rankloop.core.types import Features, Floats, Ints, Rows
 
+MAX_FLOAT = float(np.finfo(np.float64).max)
 ALL = -1  # how a state writes "every position is seen"
 SMALLEST = 2.0**-54  # half of the smallest positive double that rng.random returns
 COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
@@ -119,29 +120,6 @@ def _compiled_add_row(total: Any, features: Any, row: Any, factor: Any) -> Any:
     return by_form(features, _add_dense_row, _add_sparse_row)
 
 
-def _dense_difference(features: Floats, row: int, other: int) -> Any:
-    return features[row] - features[other]
-
-
-def _sparse_difference(features: Rows, row: int, other: int) -> Floats:
-    difference = np.zeros(len(features.columns) + features.dense.shape[1])
-    add_row(difference, features, row, 1.0)
-    add_row(difference, features, other, -1.0)
-    return difference
-
-
-def row_difference(features: Any, row: int, other: int) -> Floats:
-    """features[row] − features[other]; for kernels."""
-    difference: Any = by_form(features, _dense_difference, _sparse_difference)
-    found: Floats = difference(features, row, other)
-    return found
-
-
-@overload(row_difference, strict=False, jit_options={"nogil": True})
-def _compiled_difference(features: Any, row: Any, other: Any) -> Any:
-    return by_form(features, _dense_difference, _sparse_difference)
-
-
 def _dense_width(features: Floats) -> Any:
     return features.shape[1]
 
@@ -172,10 +150,28 @@ def weighted_rows(features: Features, row_weights: Floats) -> Floats:
 
 
 @kernel
+def row_difference(features: Features, row: int, other: int) -> Floats:
+    """features[row] − features[other]."""
+    difference = np.zeros(width_of(features))
+    add_row(difference, features, row, 1.0)
+    add_row(difference, features, other, -1.0)
+    return difference
+
+
+@kernel
+def all_finite(values: Floats) -> bool:
+    """Whether every number is finite: comparisons without a branch, many at a time."""
+    strange = False
+    for value in values.ravel():
+        strange |= not abs(value) <= MAX_FLOAT
+    return not strange
+
+
+@kernel
 def ranking_of(scores: Floats) -> Ints:
     """Items by descending score; ties by item number, so that a ranking is a function of its scores."""
     n_items = len(scores)
-    if n_items > COUNTED or not _finite(scores):
+    if n_items > COUNTED or not all_finite(scores):
         return np.argsort(-scores, kind="mergesort")
     positions = np.zeros(n_items, np.int64)
     for item in range(n_items):
@@ -189,14 +185,6 @@ def ranking_of(scores: Floats) -> Ints:
     for item in range(n_items):
         ranking[positions[item]] = item
     return ranking
-
-
-@kernel
-def _finite(scores: Floats) -> bool:
-    total = 0.0
-    for score in scores:
-        total += 0.0 * score
-    return total == 0.0
 
 
 @kernel

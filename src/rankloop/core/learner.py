@@ -10,11 +10,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import ALL, add_row, clicked_weights, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import ALL, add_row, all_finite, clicked_weights, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, Rows
 
 K = TypeVar("K", bound=Feedback)
-MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 @kernel
@@ -161,15 +160,6 @@ def check_receipt(fits: bool) -> None:
     """Refuse a receipt that cannot be of this decision: it may have travelled far, and kernels do not check bounds."""
     if not fits:
         raise IncompatibleFeedback("the decision's receipt is not one that this learner gave for this query")
-
-
-@kernel
-def all_finite(values: Floats) -> bool:
-    """Whether every number is finite: comparisons without a branch, many at a time."""
-    strange = False
-    for value in values.ravel():
-        strange |= not abs(value) <= MAX_FLOAT
-    return not strange
 
 
 def require_finite(values: Floats) -> Floats:

@@ -46,10 +46,6 @@ class State(NamedTuple):
     shown: int
 
 
-def _log_prob(shown: int, n_items: int) -> float:
-    return math.lgamma(n_items - seen_count(shown, n_items) + 1) - math.lgamma(n_items + 1)
-
-
 @register("random_order")
 class RandomOrder:
     """A uniformly random ranking each time, whatever comes back: the floor that every learner must beat.
@@ -74,4 +70,5 @@ class RandomOrder:
         return np.arange(query.n_items)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return _log_prob(state.shown, query.n_items)
+        n_items = query.n_items
+        return math.lgamma(n_items - seen_count(state.shown, n_items) + 1) - math.lgamma(n_items + 1)

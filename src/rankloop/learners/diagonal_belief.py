@@ -7,7 +7,14 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import SparseLearner, clicks_by_item, point_log_prob, require_finite, shown_or_all
+from rankloop.core.learner import (
+    SparseLearner,
+    best_ranking,
+    clicks_by_item,
+    point_log_prob,
+    require_finite,
+    shown_or_all,
+)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
@@ -24,14 +31,6 @@ class State(NamedTuple):
     def reachable(self, initial: "State") -> bool:
         """Evidence is only ever added to, so that precisions can be divided by."""
         return bool(np.all(self.evidence >= initial.evidence))
-
-
-@kernel
-def _drawn_ranking(features: Features, weights: Floats, evidence: Floats, prior: float, normals: Floats) -> Ints:
-    drawn = np.empty(len(weights))
-    for j in range(len(weights)):
-        drawn[j] = weights[j] + normals[j] / np.sqrt(prior + evidence[j])
-    return ranking_of(scores_of(features, drawn))
 
 
 @kernel
@@ -102,9 +101,8 @@ class DiagonalThompson(DiagonalBelief):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"noise": 0.5, "prior": 2.0, "start": (0.0, 0.5, -1.0)})
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        drawn = normals(rng, len(state.weights))
-        ranking = _drawn_ranking(query.features, state.weights, state.evidence, self.prior**-2, drawn)
-        return Decision(ranking, float("nan"), ())
+        weights = state.weights + normals(rng, len(state.weights)) / np.sqrt(self.prior**-2 + state.evidence)
+        return Decision(best_ranking(query.features, weights), float("nan"), ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return float("nan")

@@ -7,17 +7,12 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades, size_of_fixed_set
 from rankloop.measures.dcg import DCG
-
-
-@kernel
-def _perturbed(totals: Floats, noise: float, uniforms: Floats) -> Ints:
-    return ranking_of(totals + noise * uniforms)
 
 
 class State(NamedTuple):
@@ -59,8 +54,8 @@ class FTPL(SummedGains):
         return State(np.zeros(n_items), 0, theory if self.epsilon is None else 1.0 / self.epsilon)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        ranking = _perturbed(state.totals, state.noise * self._root(state), rng.random(len(state.totals)))
-        return Decision(ranking, math.nan, ())
+        noise = state.noise * self._root(state) * rng.random(len(state.totals))
+        return Decision(ranking_of(state.totals + noise), math.nan, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return math.nan

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_between
-from rankloop.core.kernels import kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import LinearLearner, clicks_by_item, require_finite, shown_or_all
+from rankloop.core.kernels import kernel, normals
+from rankloop.core.learner import LinearLearner, best_ranking, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
@@ -71,11 +71,6 @@ def drawn_weights(precision: Floats, moment: Floats, normals: Floats) -> Floats:
 
 
 @kernel
-def _ranking(features: Floats, precision: Floats, moment: Floats, normals: Floats) -> Ints:
-    return ranking_of(scores_of(features, drawn_weights(precision, moment, normals)))
-
-
-@kernel
 def _updated(
     features: Floats, precision: Floats, moment: Floats, certainty: float, ranking: Ints, shown: int, clicked: Floats
 ) -> tuple[Floats, Floats, Floats]:
@@ -119,8 +114,8 @@ class LinearThompson(LinearLearner):
         return State(start, precision, start / self.prior**2, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        drawn = normals(rng, len(state.moment))
-        return Decision(_ranking(query.features, state.precision, state.moment, drawn), float("nan"), ())
+        weights = drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
+        return Decision(best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         clicked, certainty = clicks_by_item(feedback, query.n_items), self.noise**-2

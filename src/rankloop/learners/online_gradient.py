@@ -24,15 +24,6 @@ class State(NamedTuple):
 
 
 @kernel
-def _by_item(features: Features, weights: Floats, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
-    """Scores and grades in item order."""
-    relevance = np.empty(len(items))
-    for position in range(len(items)):
-        relevance[items[position]] = grades[position]
-    return scores_of(features, weights), relevance
-
-
-@kernel
 def _descend(
     weights: Floats, features: Features, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
 ) -> tuple[Floats, float]:
@@ -96,8 +87,9 @@ class OnlineGradient(GreedyLearner, SparseLearner):
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         rows, items, grades = _graded(query, expect(feedback, Relevances))
-        scores, relevance = _by_item(rows, state.weights, items, grades)
-        _, grad = self.surrogate.value_and_grad(scores, relevance)
+        relevance = np.empty(len(items))
+        relevance[items] = grades
+        _, grad = self.surrogate.value_and_grad(scores_of(rows, state.weights), relevance)
         steps = state.steps + 1
         rate = self.learning_rate / math.sqrt(steps) if self.schedule == "root" else self.learning_rate
         radius = math.inf if self.radius is None else self.radius

@@ -7,7 +7,6 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import (
-    clicked_weights,
     due_item,
     kernel,
     positions_of,
@@ -16,7 +15,7 @@ from rankloop.core.kernels import (
     seen_count,
     weighted_rows,
 )
-from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all
+from rankloop.core.learner import SparseLearner, check_receipt, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
 
@@ -177,19 +176,6 @@ def pair_weights(
     return row_weights
 
 
-@kernel
-def _from_clicks(
-    scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, items: Ints, click_weights: Floats
-) -> Floats:
-    clicked = clicked_weights(len(ranking), items, click_weights)
-    return pair_weights(scores, ranking, shown, positions, keep_first, clicked)
-
-
-@kernel
-def _stepped(weights: Floats, features: Features, row_weights: Floats, rate: float) -> Floats:
-    return weights + rate * weighted_rows(features, row_weights)
-
-
 @register("pdgd")
 class Pdgd(SparseLearner):
     """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
@@ -225,12 +211,12 @@ class Pdgd(SparseLearner):
         return Decision(ranking, log_propensity, Receipt(scores, limit.positions, limit.keep_first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
         scores, places, keep_first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),))
         rate = self.learning_rate * self.decay**state.rounds
-        row_weights = _from_clicks(scores, decision.ranking, state.shown, places, keep_first, items, clicks)
-        weights = _stepped(state.weights, query.features, row_weights, rate)
+        clicked = clicks_by_item(feedback, query.n_items)
+        row_weights = pair_weights(scores, decision.ranking, state.shown, places, keep_first, clicked)
+        weights = state.weights + rate * weighted_rows(query.features, row_weights)
         return State(require_finite(weights), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:

@@ -234,7 +234,7 @@ class RTopK:
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         block = state.open
-        draws = rng.random(self._own_doubles(len(block.sums)))
+        draws = rng.random(2 + len(block.sums) if self.filler == "random" else 2)
         ranking = self._inner(state).rank(state.inner, query, rng).ranking
         cell = cell_to_explore(block.explored, cells_left(block.explored), self._left(state), draws[0], draws[1])
         if cell != NO_CELL:
@@ -273,9 +273,6 @@ class RTopK:
     @functools.cached_property
     def _gain(self) -> GainForm:
         return gain_for(self.measure)
-
-    def _own_doubles(self, n_items: int) -> int:
-        return 2 + n_items if self.filler == "random" else 2
 
     def _left(self, state: State) -> int:
         """Rounds of the open block that are still to be learned; negative when it is overdue."""

@@ -59,11 +59,6 @@ def blocks_of(worse: Ints) -> Ints:
 
 
 @kernel
-def _shuffled_blocks(block: Ints, draws: Floats) -> Ints:
-    return np.argsort(block + draws * 0.5, kind="mergesort")
-
-
-@kernel
 def _log_prob(block: Ints, ranking: Ints, seen: int) -> float:
     """Uniform within the blocks: at each position one of the items of the best block that is left."""
     left = np.bincount(block)
@@ -123,7 +118,7 @@ class TopRank:
         return State(np.zeros(table), np.zeros(table), worse, np.zeros(n, np.int64), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        ranking = _shuffled_blocks(state.block, rng.random(len(state.block)))
+        ranking = np.argsort(state.block + rng.random(len(state.block)) * 0.5, kind="stable")
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(state.block))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:

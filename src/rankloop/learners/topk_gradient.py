@@ -66,13 +66,6 @@ def prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> floa
 
 
 @kernel
-def draw_ranking(scores: Floats, draws: Floats, gamma: float) -> tuple[Ints, Ints]:
-    """The ranking to show and the best one; when the first draw is below γ, the others order what is shown."""
-    best = ranking_of(scores)
-    return (ranking_of(draws[1:]) if draws[0] < gamma else best), best
-
-
-@kernel
 def inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool) -> float:
     """P(these `span` items are all graded): γ·k(k−1)…/(m(m−1)…), and 1 − γ more when they are in the best ranking."""
     probability = gamma
@@ -123,11 +116,6 @@ def weighed(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Fl
     return shared / likely + (terms - shared) / unlikely
 
 
-@kernel
-def divided(terms: Floats, probability: float) -> Floats:
-    return terms / probability
-
-
 def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: GradedItems) -> Floats:
     """z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items, h_A their share of the gradient.
 
@@ -147,7 +135,7 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: GradedItems) 
 
     terms = shares(seen.items, seen.grades)
     if all_familiar(seen, n_items):
-        return known + divided(terms, likely)
+        return known + terms / likely
     items, grades = familiar_part(seen)
     return known + weighed(terms, shares(items, grades), likely, unlikely)
 
@@ -174,7 +162,7 @@ def _from_pairs(scores: Floats, seen: GradedItems) -> Floats:
     likely, unlikely = probabilities(seen, len(scores), min(2, len(scores)))
     terms = rank_svm_terms(scores, seen.items, seen.grades)
     if all_familiar(seen, len(scores)):
-        return divided(terms, likely)
+        return terms / likely
     familiar, familiar_grades = familiar_part(seen)
     return weighed(terms, rank_svm_terms(scores, familiar, familiar_grades), likely, unlikely)
 
@@ -185,7 +173,7 @@ def _from_smoothed(scores: Floats, seen: GradedItems, smoothing: float) -> Float
     likely, unlikely = probabilities(seen, len(scores), 1)
     terms = smooth_terms(scores, seen.items, seen.grades, smoothing)[1]
     if all_familiar(seen, len(scores)):
-        return divided(terms, likely)
+        return terms / likely
     familiar, familiar_grades = familiar_part(seen)
     return weighed(terms, smooth_terms(scores, familiar, familiar_grades, smoothing)[1], likely, unlikely)
 
@@ -243,7 +231,8 @@ def _draw(
     features: Features, weights: Floats, draws: Floats, gamma: float, depth: int, shown: int
 ) -> tuple[Ints, Ints, float]:
     """The ranking, the items that would be graded without exploration, and the log-probability of what is seen."""
-    ranking, best = draw_ranking(scores_of(features, weights), draws, gamma)
+    best = ranking_of(scores_of(features, weights))
+    ranking = ranking_of(draws[1:]) if draws[0] < gamma else best
     familiar = best[: seen_count(depth, len(best))].copy()
     return ranking, familiar, prefix_log_prob(best, ranking, gamma, shown)
 

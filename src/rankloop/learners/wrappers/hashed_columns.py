@@ -79,21 +79,6 @@ def _stepped(
     return changed, values
 
 
-@kernel
-def _replaced(columns: Ints, cells: Floats, own: Floats) -> tuple[Ints, Floats]:
-    """The columns that changed and their new numbers, both as the inner learner left them."""
-    count = 0
-    for i in range(len(columns)):
-        count += own[i, 0] != cells[i, 0] or own[i, 1] != cells[i, 1]
-    changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
-    for i in range(len(columns)):
-        if own[i, 0] != cells[i, 0] or own[i, 1] != cells[i, 1]:
-            changed[count] = columns[i]
-            values[count, 0], values[count, 1] = own[i, 0], own[i, 1]
-            count += 1
-    return changed, values
-
-
 @register("hashed")
 class Hashed(Wrapper):
     """The linear `inner` learner on a table of hashed columns, which may be millions: only those in sight are touched.
@@ -161,7 +146,8 @@ class Hashed(Wrapper):
         after = self._inner.learn(small, query, decision, feedback)
         own = self._inner.cells_of(after)
         if own is not None:
-            changed, values = _replaced(columns, cells, own)
+            differs = (own[:, 0] != cells[:, 0]) | (own[:, 1] != cells[:, 1])
+            changed, values = columns[differs], own[differs]
         else:
             changed, values = self._written(state, query, columns, cells, getattr(after, "newest", after.weights))
         nothing = self._inner.with_cells(after, np.empty((0, 2)))
