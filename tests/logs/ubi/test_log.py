@@ -190,7 +190,7 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
     (tmp_path / "products.csv").write_text("sku,price,brand\na,9.5,Acme\nb,7,Umbra\nb,8,second\nx,1,y\n")
     out, files = tmp_path / "log.parquet", ["--queries", queries, "--events", events]
     more = ["--items", tmp_path / "products.csv", "--weight", "purchase=5", "--out", out]
-    code, told, _ = command(capsys, "import", "ubi", *files, *more, "--json")
+    code, told, _ = command(capsys, "import-log", "ubi", *files, *more, "--json")
     answer = json.loads(told)
     assert not code
     assert (answer["pages"], answer["rows"], answer["clicked"], answer["counts"]["without_item"]) == (4, 10, 7, 1)
@@ -206,7 +206,7 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
     assert dict(log.outcomes).keys() >= {"purchase", "add_to_cart"}
     weighted = weighted_clicks(table.weight, table.position, [1.0, 0.5, 0.25], 10.0)
     assert weighted.tolist() == [0, 10, 0, 2, 4, 1, 2, 0, 2, 4]
-    code, told, err = command(capsys, "import", "ubi", *files, "--out", tmp_path / "log.csv")
+    code, told, err = command(capsys, "import-log", "ubi", *files, "--out", tmp_path / "log.csv")
     assert not code
     assert "4 queries and 15 events: 4 pages, 10 hits shown, 7 clicked" in told
     assert "note: 1 event that repeat another" in err
@@ -224,7 +224,7 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
 def test_options_that_cannot_be_meant(tmp_path, capsys, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     queries, events = written(tmp_path)
-    code, _, err = command(capsys, "import", "ubi", "--queries", queries, "--events", events, *arguments)
+    code, _, err = command(capsys, "import-log", "ubi", "--queries", queries, "--events", events, *arguments)
     assert code == 2
     assert said in err
 

@@ -1,4 +1,4 @@
-"""`rankloop import`: a log in the format of another system as a table that every other command reads."""
+"""`rankloop import-log`: a log in the format of another system as a table that every other command reads."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,9 +11,9 @@ from rankloop.core.errors import InvalidInput
 
 @command(
     "Your data",
-    "rankloop import ubi --queries ubi_queries.ndjson --events ubi_events.ndjson --out log.parquet",
-    "rankloop import ubi --queries q.json --events e.json --weight purchase=5 --out log.csv",
-    name="import",
+    "rankloop import-log ubi --queries ubi_queries.ndjson --events ubi_events.ndjson --out log.parquet",
+    "rankloop import-log ubi --queries q.json --events e.json --weight purchase=5 --out log.csv",
+    name="import-log",
 )
 def import_log(
     format: Annotated[Literal["ubi"], argument("ubi", "User Behavior Insights, version 1.0 to 1.3.")],
