@@ -11,6 +11,7 @@ import os
 import runpy
 import signal
 import sys
+from pathlib import Path
 
 import numba
 import scipy.optimize
@@ -18,6 +19,7 @@ import scipy.stats  # noqa: F401
 
 from rankloop.core.registry import entries
 
+ROOT = Path(__file__).parents[2]
 PATIENCE = 300  # seconds for one script, after which it is ended
 
 
@@ -41,6 +43,7 @@ def _prepare(script: str, folder: str, printed: str, said: str) -> None:
         os.close(opened)
     os.chdir(folder)
     sys.argv, sys.path[0] = [script], os.path.dirname(script)
+    sys.path.append(str(ROOT))  # pages on theory use `research`, which a clone has
     signal.alarm(PATIENCE)
 
 

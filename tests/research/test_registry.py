@@ -181,7 +181,8 @@ def test_the_cluster_engine_reproduces_the_same_numbers(tmp_path: Path) -> None:
         "from research.cli import main; "
         "main(['reproduce', 'top1-2', '--quick', '--engine', 'cluster', '--workers', '1', '--json', '--out', 'c'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    importable = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=importable, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     here = find("top1-2").work(_setting(tmp_path / "h"))
     claims = json.loads(done.stdout.splitlines()[-1])["findings"][0]["claims"]

@@ -285,7 +285,7 @@ def test_an_option_that_a_figure_does_not_have_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"thesis-3\.4 has no option 'topics': it takes data, rounds, seeds"):
         reproduce(everything()["thesis-3.4"], setting)
     for wrong in (Options(rounds=0), Options(empty="half")):
-        with pytest.raises(InvalidInput, match=r"rounds must be|empty = "):
+        with pytest.raises(InvalidInput, match=r"rounds = 0 must be|empty = "):
             reproduce(everything()["coactive-4"], setting._replace(options=wrong))
 
 

@@ -26,8 +26,8 @@ def ingest(
 ) -> None:
     """Bring the pages of a log to a ranker of a running service, in the order in which they were shown, with clicks.
 
-    What `rankloop import-log ubi` wrote, or a table of your own. The pages become impressions of the ranker in its log, and
-    it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
+    The log is what `rankloop import-log ubi` wrote, or a table of your own. The pages become impressions of the ranker,
+    and it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
     however often the command runs. The key of the service is taken from RANKLOOP_KEY.
     """
     from rankloop.client import Client
