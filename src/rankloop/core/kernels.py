@@ -28,9 +28,8 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
     """Compile to machine code, without the interpreter lock, and keep the result on disk."""
     try:
         return numba.njit(function, cache=True, nogil=True, fastmath=fastmath)  # type: ignore[no-any-return]
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
-            raise
+    except RuntimeError:
+        # Numba finds no writable folder for its cache. Any other error is raised once more by the call without a cache.
         warnings.warn(
             "compiled kernels cannot be kept: neither the package nor the home folder is writable, so every start "
             "compiles anew; set NUMBA_CACHE_DIR to a writable folder",
