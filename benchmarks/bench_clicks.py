@@ -83,10 +83,10 @@ def run() -> list[Row]:
 
 
 def _rounds_per_second(stream: Cheap, spec: str, target: int) -> Row:
-    learner, people = build(spec, "learner"), build("noisy_reader", "feedback")
+    learner, users = build(spec, "learner"), build("noisy_reader", "feedback")
 
     def loop() -> None:
-        for _ in play(learner, stream, people, horizon=ROUNDS, seed=0):
+        for _ in play(learner, stream, users, horizon=ROUNDS, seed=0):
             pass
 
     seconds = best_of(loop, REPEATS) / ROUNDS

@@ -21,16 +21,16 @@ RUNS = (  # learner, feedback, items, rounds
 def run() -> list[Row]:
     """One row per learner, seconds per round, the best of several runs."""
     rows = []
-    for learner, people, n_items, rounds in RUNS:
+    for learner, users, n_items, rounds in RUNS:
         stream = {"kind": "flipped_relevance", "n_items": n_items, "n_relevant": n_items // 4}
         name = f"{learner.split('(')[0]}, m = {n_items}" + (", random filler" if "random" in learner else "")
         note = f"through play, {n_items} items, {rounds:,} rounds"
-        rows.append(alone(name, _seconds_per_round(learner, stream, people, rounds), note=note))
+        rows.append(alone(name, _seconds_per_round(learner, stream, users, rounds), note=note))
     return rows
 
 
-def _seconds_per_round(learner: str, stream: dict[str, object], people: str, rounds: int) -> float:
-    recipe, source, users = build(learner, "learner"), build(stream, "stream"), build(people, "feedback")
+def _seconds_per_round(learner: str, stream: dict[str, object], feedback: str, rounds: int) -> float:
+    recipe, source, users = build(learner, "learner"), build(stream, "stream"), build(feedback, "feedback")
 
     def play_all(horizon: int = rounds) -> None:
         for _ in play(recipe, source, users, horizon=horizon, seed=0):

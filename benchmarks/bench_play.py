@@ -42,24 +42,24 @@ class Repeated:
 def run() -> list[dict[str, Any]]:
     """CPU seconds per round, the best of several runs; the note says what `play` adds to the bare calls."""
     rows = []
-    for kind, people in ARMS:
-        things = build(kind, "learner"), Repeated(), build(people, "feedback")
+    for kind, users in ARMS:
+        things = build(kind, "learner"), Repeated(), build(users, "feedback")
         bare, played = _best(_by_hand, things), _best(_played, things)
         rows.append(_row(f"{kind} through play, 20 × 46", played, bare))
     return rows
 
 
-def _played(learner: Any, stream: Any, people: Any) -> None:
-    for _ in play(learner, stream, people, horizon=ROUNDS, seed=0):
+def _played(learner: Any, stream: Any, users: Any) -> None:
+    for _ in play(learner, stream, users, horizon=ROUNDS, seed=0):
         pass
 
 
-def _by_hand(learner: Any, stream: Any, people: Any) -> None:
-    state = learner.init(stream.problem._replace(shown=people.shown, depth=people.depth))
-    of_stream, of_people, of_learner, _ = generators(0)
+def _by_hand(learner: Any, stream: Any, users: Any) -> None:
+    state = learner.init(stream.problem._replace(shown=users.shown, depth=users.depth))
+    of_stream, of_users, of_learner, _ = generators(0)
     for query, relevance in islice(stream.rounds(of_stream), ROUNDS):
         decision = learner.rank(state, query, of_learner)
-        state = learner.learn(state, query, decision, people.observe(decision.ranking, relevance, of_people))
+        state = learner.learn(state, query, decision, users.observe(decision.ranking, relevance, of_users))
 
 
 def _best(call: Callable[..., None], things: tuple[Any, Any, Any]) -> float:

@@ -51,7 +51,7 @@ class Prepared:
 
 def run() -> list[Row]:
     web = Prepared(20, 46, 500)
-    rows = [_budget(learner, people, web) for learner, people in LEARNERS]
+    rows = [_budget(learner, users, web) for learner, users in LEARNERS]
     with tempfile.TemporaryDirectory() as folder:
         rows += _beside_vowpal_wabbit(Prepared(20, 46, PEER_ROUNDS), Path(folder))
         for n_items, n_features in ((100, 136), (25, 700)):
@@ -59,8 +59,8 @@ def run() -> list[Row]:
     return rows
 
 
-def _budget(learner: str, people: str, stream: Prepared) -> Row:
-    seconds = best_of(_played(learner, people, stream, ROUNDS)) / ROUNDS
+def _budget(learner: str, users: str, stream: Prepared) -> Row:
+    seconds = best_of(_played(learner, users, stream, ROUNDS)) / ROUNDS
     note = f"{1 / seconds:,.0f} rounds/s through play, 20 × 46"
     return alone(f"{learner}, 20 × 46", seconds, target=f"≥ {WANTED:,} rounds/s", note=note)
 
@@ -75,8 +75,8 @@ def _beside_one_pass(stream: Letor) -> list[Row]:
             features.sum()
 
     rows = []
-    for learner, people in (("ranking_perceptron", "full"), BANDIT):
-        times = in_turn(_played(learner, people, stream, 3000), read)
+    for learner, users in (("ranking_perceptron", "full"), BANDIT):
+        times = in_turn(_played(learner, users, stream, 3000), read)
         note = f"{1 / times.ratio:.1f} passes over the features"
         rows.append(row(f"{learner}, {size}, play", times, note=note))
     return rows
@@ -175,9 +175,9 @@ def _python(vowpalwabbit: Any, lines: list[str]) -> Callable[[], None]:
     return learn
 
 
-def _played(learner: str, people: str, stream: Any, rounds: int) -> Callable[[], float]:
+def _played(learner: str, users: str, stream: Any, rounds: int) -> Callable[[], float]:
     """Looks at what was shown and how good it was in every round."""
-    recipe, crowd = build(learner, "learner"), build(people, "feedback")
+    recipe, crowd = build(learner, "learner"), build(users, "feedback")
 
     def go() -> float:
         played = play(recipe, stream, crowd, horizon=rounds, seed=0)

@@ -79,12 +79,12 @@ class World:
     """A log, and what rankers really earn from the people who made it."""
 
     def __init__(
-        self, people: Any, seed: int, pages: int = PAGES, learner: str = "fair_pairs", stream: str = STREAM
+        self, users: Any, seed: int, pages: int = PAGES, learner: str = "fair_pairs", stream: str = STREAM
     ) -> None:
         self.seed, self.pages = seed, list[ShownPage]()
         self.stream = build(stream, "stream")
-        self.people, self.learner = build(people, "feedback"), build(learner, "learner")
-        for one in play(self.learner, self.stream, self.people, horizon=pages, seed=seed):
+        self.users, self.learner = build(users, "feedback"), build(learner, "learner")
+        for one in play(self.learner, self.stream, self.users, horizon=pages, seed=seed):
             ((query, decision, feedback),) = one.arrived
             hits = np.isin(decision.ranking[:SHOWN], feedback.items).astype(np.float64)
             drawn_by = RankingPolicy(self.learner, one.state)
@@ -112,7 +112,7 @@ class World:
         rng, clicks = np.random.default_rng(self.seed + 1_000_000), 0
         for query, relevance in islice(rounds, len(self.pages), len(self.pages) + queries):
             ranking = session.learner.rank(session.state, query, rng).ranking
-            clicks += sum(len(self.people.observe(ranking, relevance, rng).items) for _ in range(VISITS))
+            clicks += sum(len(self.users.observe(ranking, relevance, rng).items) for _ in range(VISITS))
         return clicks / (VISITS * queries)
 
 
@@ -165,13 +165,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=20)
     parser.add_argument("--pages", type=int, default=PAGES)
-    parser.add_argument("--people", nargs="*", default=list(PEOPLE))
+    parser.add_argument("--users", nargs="*", default=list(PEOPLE))
     parser.add_argument("--fresh", action="store_true", help="the worlds that were written down beforehand")
     parser.add_argument("--looked-at", action="store_true", help="those that were fresh once")
     options = parser.parse_args()
     worlds = [
-        (people, lambda people=people, seed=seed: World(PEOPLE[people], seed, options.pages))
-        for people in options.people
+        (users, lambda users=users, seed=seed: World(PEOPLE[users], seed, options.pages))
+        for users in options.users
         for seed in range(options.worlds)
     ]
     if options.fresh or options.looked_at:
@@ -184,16 +184,16 @@ def main() -> None:
             for name, own in kinds.items()
         ]
     rows: dict[tuple[str, str], list[Run]] = {}
-    for people, made in worlds:
+    for users, made in worlds:
         for name, run in judged(made()):
-            rows.setdefault((people, name), []).append(run)
-            print(json.dumps({"people": people, "ranker": name, "run": [str(value) for value in run]}), file=sys.stderr)
-    for (people, name), runs in rows.items():
-        print(json.dumps({"people": people, "ranker": name} | told(runs)), flush=True)
-    for people in dict.fromkeys(people for people, _ in rows):
-        runs = [run for (own, _), some in rows.items() if own == people for run in some]
-        print(json.dumps({"people": people} | told(runs)), flush=True)
-    print(json.dumps({"people": "all"} | told([run for some in rows.values() for run in some])), flush=True)
+            rows.setdefault((users, name), []).append(run)
+            print(json.dumps({"users": users, "ranker": name, "run": [str(value) for value in run]}), file=sys.stderr)
+    for (users, name), runs in rows.items():
+        print(json.dumps({"users": users, "ranker": name} | told(runs)), flush=True)
+    for users in dict.fromkeys(users for users, _ in rows):
+        runs = [run for (own, _), some in rows.items() if own == users for run in some]
+        print(json.dumps({"users": users} | told(runs)), flush=True)
+    print(json.dumps({"users": "all"} | told([run for some in rows.values() for run in some])), flush=True)
 
 
 if __name__ == "__main__":

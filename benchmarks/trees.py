@@ -60,8 +60,8 @@ def quality(learner: Any, state: Any, data: Dataset) -> float:
 def played(spec: Any, known: Dataset, new: Dataset, behaviour: str, horizon: int, seed: int) -> dict[str, float]:
     """What was shown in the first and the last rounds and in all, and how new queries are ranked."""
     learner, found = build(spec, "learner"), {}
-    people, values = build({"kind": "dcm", "behaviour": behaviour, "max_grade": MAX_GRADE}, "feedback"), []
-    for one in play(learner, Queries(known), people, horizon=horizon, seed=seed):
+    users, values = build({"kind": "dcm", "behaviour": behaviour, "max_grade": MAX_GRADE}, "feedback"), []
+    for one in play(learner, Queries(known), users, horizon=horizon, seed=seed):
         values.append(SHOWN(one.decision.ranking, one.relevance))
         state = one.learned
         if one.t + 1 == min(EARLY, horizon):

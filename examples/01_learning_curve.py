@@ -3,12 +3,12 @@
 from rankloop import build, parse_measure, play
 
 stream = build("web_search", "stream")
-people = build("top_k(depth=5)", "feedback")
+users = build("top_k(depth=5)", "feedback")
 learner = build("topk_gradient(surrogate='squared')", "learner")
 measure = parse_measure("nDCG@10")
 
 window: list[float] = []
-for round in play(learner, stream, people, horizon=5000, seed=0):
+for round in play(learner, stream, users, horizon=5000, seed=0):
     window.append(measure(round.decision.ranking, round.relevance))
     if (round.t + 1) % 500 == 0:
         quality = sum(window) / len(window)

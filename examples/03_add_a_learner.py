@@ -56,10 +56,10 @@ class MeanGrade:
         return point_log_prob(self.predict(state, query), ranking, state.shown)
 
 
-stream, people = build("flipped_relevance", "stream"), build("top_k(depth=3)", "feedback")
+stream, users = build("flipped_relevance", "stream"), build("top_k(depth=3)", "feedback")
 measure = parse_measure("nDCG")
 for kind in ("random_order", "mean_grade"):
-    rounds = play(build(kind, "learner"), stream, people, horizon=2000, seed=0)
+    rounds = play(build(kind, "learner"), stream, users, horizon=2000, seed=0)
     quality = [measure(round.decision.ranking, round.relevance) for round in rounds]
     first, last = np.mean(quality[:100]), np.mean(quality[-100:])
     print(f"{kind:13s} nDCG {first:.3f} in the first 100 rounds, {last:.3f} in the last")

@@ -8,18 +8,18 @@ import random
 from rankloop import Ranker
 
 BRANDS, SEGMENTS = ["Acme", "Bolt", "Cozy", "Dune"], ["runner", "student", "parent"]
-people = random.Random(7)
+rng = random.Random(7)
 products = {
     f"p-{number}": {
-        "brand": people.choice(BRANDS),
-        "price": round(people.lognormvariate(8, 0.8)),  # cents
-        "title": people.choice(["red", "blue", "light", "warm"]) + " " + people.choice(["shoes", "jacket", "socks"]),
-        "rating": people.choice([None, 3.0, 4.0, 4.5, 5.0]),
+        "brand": rng.choice(BRANDS),
+        "price": round(rng.lognormvariate(8, 0.8)),  # cents
+        "title": rng.choice(["red", "blue", "light", "warm"]) + " " + rng.choice(["shoes", "jacket", "socks"]),
+        "rating": rng.choice([None, 3.0, 4.0, 4.5, 5.0]),
     }
     for number in range(400)
 }
-taste = {(segment, brand): people.gauss(0, 1) for segment in SEGMENTS for brand in BRANDS}
-quality = {product: people.gauss(0, 0.7) for product in products}  # what no field tells
+taste = {(segment, brand): rng.gauss(0, 1) for segment in SEGMENTS for brand in BRANDS}
+quality = {product: rng.gauss(0, 0.7) for product in products}  # what no field tells
 
 
 def wanted(visitor: dict[str, str], product: str) -> bool:
@@ -27,7 +27,7 @@ def wanted(visitor: dict[str, str], product: str) -> bool:
     row = products[product]
     like = taste[visitor["segment"], row["brand"]] + quality[product] - (row["price"] > 5000)
     like += 1.5 * (visitor["query"] in row["title"])
-    return people.random() < 1 / (1 + 2.71828 ** (2 - like))
+    return rng.random() < 1 / (1 + 2.71828 ** (2 - like))
 
 
 def main() -> None:
@@ -40,8 +40,8 @@ def main() -> None:
     )
     learned, by_chance = [], []
     for _ in range(4000):
-        visitor = {"segment": people.choice(SEGMENTS), "query": people.choice(["shoes", "jacket", "socks"])}
-        candidates = people.sample(sorted(products), 20)
+        visitor = {"segment": rng.choice(SEGMENTS), "query": rng.choice(["shoes", "jacket", "socks"])}
+        candidates = rng.sample(sorted(products), 20)
         shown = ranker.rank({product: products[product] for product in candidates}, context=visitor)
         clicks = [product for product in shown.ids[:5] if wanted(visitor, product)]
         ranker.learn(shown, clicks=clicks)

@@ -70,10 +70,10 @@ def test_first_choices_beat_random_order_in_play():
         ("reward", "features"): ("linear_gaussian", "position_based(max_grade=4, shown=1)"),
     }
     measure = parse_measure("nDCG@3")
-    for question, (stream, people) in plays.items():
+    for question, (stream, users) in plays.items():
         means = []
         for kind in (choices(*question)[0].use, "random_order"):
-            parts = build(kind, "learner"), build(stream, "stream"), build(people, "feedback")
+            parts = build(kind, "learner"), build(stream, "stream"), build(users, "feedback")
             values = [measure(one.decision.ranking, one.relevance) for one in play(*parts, horizon=800, seed=0)]
             means.append(sum(values[-300:]) / 300)
         assert means[0] > means[1] + 0.1, (question, means)

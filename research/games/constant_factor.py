@@ -142,8 +142,8 @@ def nearest_seen(sizes: Sizes, estimate: Floats) -> Floats:
     goal = np.concatenate([np.zeros(n_relevances), np.ones(n_terms)])
     whole = np.concatenate([np.ones(n_relevances), np.zeros(n_terms)])[None]
     limits = {"A_ub": np.vstack(apart), "b_ub": np.concatenate([estimate, -estimate])}
-    people = _solved(goal, **limits, A_eq=whole, b_eq=np.ones(1), bounds=(0.0, None))[:n_relevances]
-    nearest: Floats = sizes.seen @ (people / people.sum())
+    users = _solved(goal, **limits, A_eq=whole, b_eq=np.ones(1), bounds=(0.0, None))[:n_relevances]
+    nearest: Floats = sizes.seen @ (users / users.sum())
     return nearest
 
 

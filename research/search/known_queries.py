@@ -58,11 +58,11 @@ class Played(NamedTuple):
     unseen_engine: float
 
 
-def played(schema: Schema, queries: list[Asked], people: People, rounds: int, seed: int) -> Played:
+def played(schema: Schema, queries: list[Asked], users: People, rounds: int, seed: int) -> Played:
     """One run: ask, look, click, learn."""
     session = search_session(schema, seed)
-    of_stream, of_people, *_ = generators(seed)
-    readers: Any = build({"kind": "dcm", "behaviour": people.behaviour, "max_grade": 1}, "feedback")
+    of_stream, of_users, *_ = generators(seed)
+    readers: Any = build({"kind": "dcm", "behaviour": users.behaviour, "max_grade": 1}, "feedback")
     popularity = 1.0 / np.arange(1, KNOWN + 1)
     drawn = of_stream.choice(KNOWN, rounds, p=popularity / popularity.sum())
     engine = np.array([one.ndcg(np.arange(len(one.relevance))) for one in queries])
@@ -72,11 +72,11 @@ def played(schema: Schema, queries: list[Asked], people: People, rounds: int, se
         decision = session.rank(one.query)
         shown[t] = one.ndcg(decision.ranking)
         wanted = one.relevance
-        if people.random:
-            wanted = (of_people.random(len(wanted)) < RANDOM_RATE).astype(np.float64)
-        elif people.adversarial and of_people.random() < people.adversarial:
+        if users.random:
+            wanted = (of_users.random(len(wanted)) < RANDOM_RATE).astype(np.float64)
+        elif users.adversarial and of_users.random() < users.adversarial:
             wanted = 1.0 - wanted
-        session.learn(one.query, decision, readers.observe(decision.ranking[:READ], wanted, of_people))
+        session.learn(one.query, decision, readers.observe(decision.ranking[:READ], wanted, of_users))
     unseen = [one.ndcg(session.predict(one.query)) for one in queries[KNOWN:]]
     return Played(shown, engine[drawn], float(np.mean(unseen)), float(engine[KNOWN:].mean()))
 
@@ -90,10 +90,10 @@ def search_cranfield(setting: Setting) -> Finding:
         schema, queries = asked(found, engine)
         kind = engine.kind
     play = partial(played, schema, queries)
-    runs: dict[str, list[Played]] = {people.name: [] for people in EVERYBODY}
-    for i, people in enumerate(EVERYBODY):
+    runs: dict[str, list[Played]] = {users.name: [] for users in EVERYBODY}
+    for i, users in enumerate(EVERYBODY):
         for j, seed in enumerate(seeds):
-            runs[people.name].append(play(people, rounds, seed))
+            runs[users.name].append(play(users, rounds, seed))
             setting.progress(i * len(seeds) + j + 1, len(EVERYBODY) * len(seeds))
     facts = ("data", name), ("engine", kind), ("rounds", f"{rounds:,}"), ("seeds", ", ".join(map(str, seeds)))
     missing = (notice.strip(),) if notice else ()

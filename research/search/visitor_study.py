@@ -104,7 +104,7 @@ def simulated(
 ) -> list[Standing]:
     """Let visitors search, look and click through HTTP; how the study stood on the way, and at the end."""
     rng = np.random.default_rng(seed)
-    people: Any = build(BEHAVIOUR, "feedback")
+    users: Any = build(BEHAVIOUR, "feedback")
     popularity = 1.0 / np.arange(1, KNOWN + 1)
     standings, every = [], max(visits // POINTS, 1)
     with search_page(name, found, seed) as port, closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
@@ -116,7 +116,7 @@ def simulated(
             ids = [result["id"] for result in shown["results"]]
             if ids:
                 relevance = np.array([float(id in found.relevant[number]) for id in ids])
-                clicks = people.observe(np.arange(len(ids)), relevance, rng)
+                clicks = users.observe(np.arange(len(ids)), relevance, rng)
                 told = {"impression": shown["impression"], "clicks": [ids[i] for i in clicks.items], "final": True}
                 visitor.call("POST", "/search/clicks", told)
             if visit % every == 0 or visit == visits:

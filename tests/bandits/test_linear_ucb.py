@@ -55,10 +55,10 @@ def test_what_was_never_shown_gets_the_benefit_of_the_doubt():
 
 
 def test_it_finds_who_likes_what():
-    stream, people = build("campaign(taste=1.5)", "stream"), build("first_item_reward", "feedback")
+    stream, users = build("campaign(taste=1.5)", "stream"), build("first_item_reward", "feedback")
 
     def earned(learner):
-        rounds = list(play(build(learner, "learner"), stream, people, horizon=3000, seed=3))
+        rounds = list(play(build(learner, "learner"), stream, users, horizon=3000, seed=3))
         return np.mean([one.relevance[one.decision.ranking[0]] for one in rounds[-1500:]])
 
     assert earned("linear_ucb") > 1.4 * earned("random_order")

@@ -25,15 +25,15 @@ class Counting(Generator):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_spec_round_trip_and_protocol(kind):
-    people = build(kind, "feedback")
-    assert isinstance(people, FeedbackModel)
-    assert build(spec_of(people), "feedback") == people
+    users = build(kind, "feedback")
+    assert isinstance(users, FeedbackModel)
+    assert build(spec_of(users), "feedback") == users
 
 
-def check_items(people, ranking, feedback):
+def check_items(users, ranking, feedback):
     """Items of the seen part, each once; grades of all of it, or clicks of weight 1 from the top."""
     items, values = feedback
-    part = ranking[: people.shown if isinstance(feedback, Clicks) else people.depth]
+    part = ranking[: users.shown if isinstance(feedback, Clicks) else users.depth]
     assert items.dtype == np.int64
     assert values.dtype == np.float64
     assert len(items) == len(values) == len(set(items.tolist()))
@@ -49,15 +49,15 @@ def check_items(people, ranking, feedback):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_items", [1, 2, 7, 15])
 def test_feedback_fits_what_was_shown(kind, n_items):
-    people, rng = build(kind, "feedback"), Generator(PCG64(0))
+    users, rng = build(kind, "feedback"), Generator(PCG64(0))
     for _ in range(50):
         ranking = rng.permutation(n_items)
         relevance = rng.integers(0, 5, n_items).astype(float)
         before = ranking.copy(), relevance.copy()
-        feedback = people.observe(ranking, relevance, rng)
+        feedback = users.observe(ranking, relevance, rng)
         assert isinstance(feedback, Clicks | Relevances | Preferred | Reward)
         if isinstance(feedback, Clicks | Relevances):
-            check_items(people, ranking, feedback)
+            check_items(users, ranking, feedback)
         elif isinstance(feedback, Preferred):
             assert sorted(feedback.ranking) == list(range(n_items))
         else:
@@ -68,19 +68,19 @@ def test_feedback_fits_what_was_shown(kind, n_items):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_number_of_draws_is_fixed_by_the_number_of_items(kind):
-    people, rng, taken = build(kind, "feedback"), Generator(PCG64(1)), set()
+    users, rng, taken = build(kind, "feedback"), Generator(PCG64(1)), set()
     for seed in range(20):
         draws = Counting(seed)
-        people.observe(rng.permutation(12), rng.integers(0, 3, 12).astype(float), draws)
+        users.observe(rng.permutation(12), rng.integers(0, 3, 12).astype(float), draws)
         taken.add(draws.taken)
     assert len(taken) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_draws_give_the_same_feedback(kind):
-    people, ranking, relevance = build(kind, "feedback"), np.arange(9), np.arange(9.0) % 3
-    one = people.observe(ranking, relevance, Generator(PCG64(3)))
-    other = people.observe(ranking, relevance, Generator(PCG64(3)))
+    users, ranking, relevance = build(kind, "feedback"), np.arange(9), np.arange(9.0) % 3
+    one = users.observe(ranking, relevance, Generator(PCG64(3)))
+    other = users.observe(ranking, relevance, Generator(PCG64(3)))
     assert type(one) is type(other)
     for a, b in zip(one, other, strict=True):
         assert np.array_equal(a, b)

@@ -13,7 +13,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query
 from tests.contracts.examples import examples_of
 
-people = pytest.mark.parametrize("entry", entries("feedback"), ids=lambda entry: entry.kind)
+users = pytest.mark.parametrize("entry", entries("feedback"), ids=lambda entry: entry.kind)
 deliveries = pytest.mark.parametrize("entry", entries("delivery"), ids=lambda entry: entry.kind)
 SIZES = (1, 2, 5, 12)
 
@@ -24,7 +24,7 @@ def rounds(n_items: int, n_rounds: int = 20):
         yield rng.permutation(n_items), rng.integers(0, 3, n_items).astype(float)
 
 
-@people
+@users
 def test_feedback_fits_what_was_shown(entry: Entry):
     for model in examples_of(entry.cls):
         problem = Problem(n_features=0, shown=model.shown, depth=model.depth, max_grade=2)
@@ -35,7 +35,7 @@ def test_feedback_fits_what_was_shown(entry: Entry):
                 session.learn(Query.of(np.empty((n_items, 0))), Decision(ranking, 0.0, ()), feedback)
 
 
-@people
+@users
 def test_the_number_of_draws_is_fixed(entry: Entry):
     for model in examples_of(entry.cls):
         for n_items in SIZES:
@@ -47,7 +47,7 @@ def test_the_number_of_draws_is_fixed(entry: Entry):
             assert len(taken) == 1, f"{model} takes {sorted(taken)} doubles for {n_items} items"
 
 
-@people
+@users
 def test_people_are_pure_and_seeded(entry: Entry):
     for model in examples_of(entry.cls):
         for ranking, relevance in rounds(6):

@@ -14,7 +14,7 @@ GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")
 
 def from_clicks(folder: Path) -> type:
     """The last learner of the guide, with the imports of the first."""
-    return _class(folder, GUIDE[0].split("class State")[0] + GUIDE[-1].split("\npeople = ")[0], "ClickRate")
+    return _class(folder, GUIDE[0].split("class State")[0] + GUIDE[-1].split("\nusers = ")[0], "ClickRate")
 
 
 def on_features(folder: Path) -> type:

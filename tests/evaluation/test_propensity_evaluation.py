@@ -135,10 +135,10 @@ def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
     save_policy(trained, path)
     policy, encoding = load_policy(path)
     assert encoding == trained.encoding
-    people = trained.log.contexts[:20]
-    expected = trained.policy.probabilities(people)
-    np.testing.assert_allclose(policy.probabilities(people), expected)
-    np.testing.assert_allclose(SessionPolicy(session=session_of(trained)).probabilities(people), expected)
+    users = trained.log.contexts[:20]
+    expected = trained.policy.probabilities(users)
+    np.testing.assert_allclose(policy.probabilities(users), expected)
+    np.testing.assert_allclose(SessionPolicy(session=session_of(trained)).probabilities(users), expected)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0], ids=["years", "milliyears"])
@@ -313,10 +313,10 @@ def judge_of(**changed):
 
 def test_the_learner_finds_the_better_ads():
     """Over its last rounds it earns clearly more than showing ads at random, from rewards of shown ads alone."""
-    stream, people = CAMPAIGN, build("first_item_reward", "feedback")
+    stream, users = CAMPAIGN, build("first_item_reward", "feedback")
 
     def earned(learner):
-        rounds = play(learner, stream, people, horizon=6000, seed=0)
+        rounds = play(learner, stream, users, horizon=6000, seed=0)
         return np.mean([r.relevance[r.decision.ranking[0]] for r in rounds if r.t > 3000])
 
     assert earned(AUCPolicy(epsilon=0.1)) > 1.3 * earned(build("random_order", "learner"))

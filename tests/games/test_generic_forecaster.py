@@ -57,9 +57,9 @@ class Fixed:
 
 
 def test_learns_within_its_bound() -> None:
-    stream, people = build("flipped_relevance(n_items=3, n_relevant=1, flip=0.1)"), build("top_k(depth=1)")
+    stream, users = build("flipped_relevance(n_items=3, n_relevant=1, flip=0.1)"), build("top_k(depth=1)")
     measure, horizon = parse_measure("DCG"), 3000
-    rounds = list(play(GenericForecaster(horizon=horizon), stream, people, horizon=horizon, seed=0))
+    rounds = list(play(GenericForecaster(horizon=horizon), stream, users, horizon=horizon, seed=0))
     shown = sum(measure(turn.decision.ranking, turn.relevance) for turn in rounds)
     fixed = [sum(measure(np.array(p), turn.relevance) for turn in rounds) for p in permutations(range(3))]
     table = table_of(measure, 3, 1, 1)  # type: ignore[arg-type]

@@ -107,8 +107,8 @@ def test_regret_of_the_library_is_linear_on_one_of_the_two(learner: str) -> None
     regret = np.zeros(3_000)
     for stream in (Hopeless(which="first"), Hopeless(which="second")):
         losses = expected_losses(game, stream, generators(4)[0])
-        people = build("top_k(depth=1)", category="feedback")
-        for step in play(build(learner, category="learner"), stream, people, horizon=3_000, seed=4):
+        users = build("top_k(depth=1)", category="feedback")
+        for step in play(build(learner, category="learner"), stream, users, horizon=3_000, seed=4):
             regret[step.t] += losses[rows[tuple(step.decision.ranking.tolist())]] - losses.min()
     gap = Hopeless().twins().gap
     assert regret.sum() > 0.8 * gap * len(regret)

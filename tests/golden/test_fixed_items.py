@@ -18,16 +18,16 @@ NOISY = "noisy_relevance(n_items=10, n_relevant=5, sd=0.25)"
 T, CHUNK = 10_000, 2_000  # rounds of a run, and those that are judged together
 
 
-def average_regrets(learner: str, people: str, stream: str = FLIPPED, runs: int = 20, measure: str = "DCG") -> Floats:
-    runs_at_the_end = [regrets(learner, people, stream, seed, measure, (T,))[0] for seed in range(runs)]
+def average_regrets(learner: str, users: str, stream: str = FLIPPED, runs: int = 20, measure: str = "DCG") -> Floats:
+    runs_at_the_end = [regrets(learner, users, stream, seed, measure, (T,))[0] for seed in range(runs)]
     return np.array(runs_at_the_end) / T
 
 
-def regrets(learner: str, people: str, stream: str, seed: int, measure: str, ends: tuple[int, ...]) -> list[float]:
+def regrets(learner: str, users: str, stream: str, seed: int, measure: str, ends: tuple[int, ...]) -> list[float]:
     """The regret of one run against the best fixed ranking of the rounds up to each end."""
     source, found = build(stream, "stream"), []
     best = best_fixed(build(measure, "measure"), source.problem)
-    rounds = play(build(learner, "learner"), source, build(people, "feedback"), horizon=ends[-1], seed=seed)
+    rounds = play(build(learner, "learner"), source, build(users, "feedback"), horizon=ends[-1], seed=seed)
     for done in range(CHUNK, ends[-1] + 1, CHUNK):
         shown = [(round.decision.ranking, round.relevance) for round in islice(rounds, CHUNK)]
         best.add(np.array([ranking for ranking, _ in shown]), np.array([relevance for _, relevance in shown]))
@@ -37,7 +37,7 @@ def regrets(learner: str, people: str, stream: str, seed: int, measure: str, end
 
 
 @pytest.mark.parametrize(
-    ("learner", "people", "stream", "expected", "of_prototype"),
+    ("learner", "users", "stream", "expected", "of_prototype"),
     [
         ("ftpl(horizon=10000)", "full", FLIPPED, 0.0188, 0.0016),
         ("rtopk(horizon=10000, blocks=200, filler='random')", "top_k", FLIPPED, 0.501, 0.003),
@@ -47,11 +47,9 @@ def regrets(learner: str, people: str, stream: str, seed: int, measure: str, end
         ("ftpl(horizon=10000)", "full", NOISY, 0.0071, 0.0001),
     ],
 )
-def test_average_regret_at_the_end(
-    learner: str, people: str, stream: str, expected: float, of_prototype: float
-) -> None:
+def test_average_regret_at_the_end(learner: str, users: str, stream: str, expected: float, of_prototype: float) -> None:
     """`of_prototype` is the spread printed beside the number (half a digit where none is), ours comes from 20 runs."""
-    found = average_regrets(learner, people, stream)
+    found = average_regrets(learner, users, stream)
     spread = np.hypot(found.std(ddof=1), of_prototype) / np.sqrt(len(found))
     assert abs(found.mean() - expected) <= 3 * spread + 0.5 * 10 ** -(len(str(expected)) - 2)
 

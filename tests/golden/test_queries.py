@@ -12,8 +12,8 @@ from rankloop.simulate.users.readers import Full, TopK
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"
 
 
-def played(learner, stream, people, horizon, seed, measure):
-    rounds = play(build(learner, "learner"), build(stream, "stream"), people, horizon=horizon, seed=seed)
+def played(learner, stream, users, horizon, seed, measure):
+    rounds = play(build(learner, "learner"), build(stream, "stream"), users, horizon=horizon, seed=seed)
     return np.array([measure(round.decision.ranking, round.relevance) for round in rounds])
 
 
@@ -66,6 +66,6 @@ def test_the_unbiased_setting_learns_too():
 )
 @pytest.mark.parametrize("kind", ["ranking_perceptron", "max_pair_perceptron", "topk_gradient", "kernel_perceptron"])
 def test_raw_features_of_any_size_leave_a_finite_state(kind):
-    people = TopK(depth=2) if kind == "topk_gradient" else Full()
-    *_, last = play(build(kind, "learner"), build({"kind": "letor", "path": MSLR}), people, horizon=60, seed=0)
+    users = TopK(depth=2) if kind == "topk_gradient" else Full()
+    *_, last = play(build(kind, "learner"), build({"kind": "letor", "path": MSLR}), users, horizon=60, seed=0)
     assert all(np.isfinite(part).all() for part in last.learned)

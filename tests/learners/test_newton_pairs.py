@@ -253,11 +253,11 @@ def test_it_notices_that_taste_has_changed():
 
 
 @pytest.mark.parametrize("spec", ["newton_pairs", "newton_pairs(diagonal=true)"])
-@pytest.mark.parametrize("people", ["dcm(behaviour='informational')", "dcm(behaviour='navigational')"])
-def test_it_shows_better_rankings_than_chance(spec, people):
+@pytest.mark.parametrize("users", ["dcm(behaviour='informational')", "dcm(behaviour='navigational')"])
+def test_it_shows_better_rankings_than_chance(spec, users):
     ndcg, late = parse_measure("nDCG@5"), {}
     for text in (spec, "random_order"):
-        rounds = play(build(text, "learner"), WebSearch(), build(people, "feedback"), horizon=2500, seed=1)
+        rounds = play(build(text, "learner"), WebSearch(), build(users, "feedback"), horizon=2500, seed=1)
         values = [ndcg(round.decision.ranking, round.relevance) for round in rounds]
         late[text] = np.mean(values[-800:])
     assert late[spec] > late["random_order"] + 0.2

@@ -73,8 +73,8 @@ def test_regret_stays_within_the_adaptive_bound(kind: str):
         {"kind": "online_gradient", "surrogate": kind, "schedule": "adaptive", "radius": radius}
         | {"learning_rate": math.sqrt(2) * radius}
     )
-    stream, people = build("linear_gaussian(n_items=6, n_features=3)"), build("full")
-    rounds = list(play(learner, stream, people, horizon=200, seed=1))
+    stream, users = build("linear_gaussian(n_items=6, n_features=3)"), build("full")
+    rounds = list(play(learner, stream, users, horizon=200, seed=1))
 
     def loss(weights) -> float:
         return sum(surrogate.value_and_grad(r.query.features @ weights, r.relevance)[0] for r in rounds)

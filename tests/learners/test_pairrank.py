@@ -179,9 +179,9 @@ def test_a_heavier_click_counts_as_much_more():
 
 def test_it_shows_better_rankings_than_chance():
     ndcg, late = parse_measure("nDCG@5"), {}
-    people = build("dcm(behaviour='informational')", "feedback")
+    users = build("dcm(behaviour='informational')", "feedback")
     for spec in ("pairrank", "random_order"):
-        rounds = play(build(spec, "learner"), WebSearch(), people, horizon=2500, seed=1)
+        rounds = play(build(spec, "learner"), WebSearch(), users, horizon=2500, seed=1)
         late[spec] = np.mean([ndcg(round.decision.ranking, round.relevance) for round in rounds][-800:])
     assert late["pairrank"] > late["random_order"] + 0.15
 

@@ -111,11 +111,11 @@ def test_a_perfect_round_changes_nothing():
 
 
 def test_every_learning_rate_of_algorithm_3_shows_the_same_rankings():
-    stream, people = build("separable(n_queries=50)"), build("full")
+    stream, users = build("separable(n_queries=50)"), build("full")
     from rankloop.simulate.play import play
 
     runs = [
-        [r.decision.ranking for r in play(MaxPairPerceptron(learning_rate=rate), stream, people, horizon=60, seed=3)]
+        [r.decision.ranking for r in play(MaxPairPerceptron(learning_rate=rate), stream, users, horizon=60, seed=3)]
         for rate in (0.25, 4.0)
     ]
     assert np.array_equal(runs[0], runs[1])

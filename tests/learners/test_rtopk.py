@@ -148,8 +148,8 @@ def test_log_prob_of_exploring_by_counting(depth: int, seen: int) -> None:
 def test_blocks_close_complete_however_feedback_travels(delivery: str) -> None:
     """A block closes only when its rounds are over and every cell was seen; what comes later is dropped and counted."""
     learner = RTopK(horizon=2000, blocks=50)
-    stream, people = build("flipped_relevance(n_items=6, n_relevant=2)"), build("top_k(depth=2)")
-    rounds = list(play(learner, stream, people, horizon=2000, seed=4, delivery=build(delivery)))
+    stream, users = build("flipped_relevance(n_items=6, n_relevant=2)"), build("top_k(depth=2)")
+    rounds = list(play(learner, stream, users, horizon=2000, seed=4, delivery=build(delivery)))
     state, dropped = rounds[0].state, 0
     for arrival in (arrival for turn in rounds for arrival in turn.arrived):
         before, state = state, learner.learn(state, *arrival)

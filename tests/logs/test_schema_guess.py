@@ -19,13 +19,13 @@ WORDS = ["red", "blue", "warm", "light", "shoe", "sock", "hat", "coat"]
 
 def shop(folder: Path, n_lists: int = 60, **more: Any) -> ListLog:
     """Lists of five of forty products; `more` are columns as functions of (list, product, click)."""
-    people = random.Random(0)
+    rng = random.Random(0)
     names = ["impression", "query", "sku", "position", "click", "price", "brand", "title", "sale", "added", "segment"]
     lines = [",".join([*names, *more])]
     for number in range(n_lists):
-        query, segment = f"{people.choice(WORDS[:4])} {people.choice(WORDS[4:])}", people.choice(["sport", "office"])
-        for position, product in enumerate(people.sample(range(40), 5)):
-            click = int(people.random() < 0.3)
+        query, segment = f"{rng.choice(WORDS[:4])} {rng.choice(WORDS[4:])}", rng.choice(["sport", "office"])
+        for position, product in enumerate(rng.sample(range(40), 5)):
+            click = int(rng.random() < 0.3)
             own = [500 + 37 * product, ["Acme", "Bolt Inc", "Cora"][product % 3]]
             own += [f"{WORDS[product % 4]} {WORDS[4 + product % 3]} {product}", ["yes", "no"][product % 2]]
             cells = [number, query, f"{product:05}", position, click, *own, f"2026-0{1 + product % 9}-11", segment]

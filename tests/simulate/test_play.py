@@ -29,14 +29,14 @@ LEARNER = build("online_gradient")
 
 
 def test_play_is_the_session_in_a_loop():
-    of_stream, of_people, _, _ = generators(9)
+    of_stream, of_users, _, _ = generators(9)
     session = Session(LEARNER, Coins().problem._replace(shown=FULL.shown, depth=FULL.depth), 9)
     rounds = islice(Coins().rounds(of_stream), 40)
     for played, (query, relevance) in zip(play(LEARNER, Coins(), FULL, horizon=40, seed=9), rounds, strict=True):
         assert played.query.features.tolist() == query.features.tolist()
         assert played.state.weights.tolist() == session.state.weights.tolist()
         decision = session.rank(query)
-        session.learn(query, decision, FULL.observe(decision.ranking, relevance, of_people))
+        session.learn(query, decision, FULL.observe(decision.ranking, relevance, of_users))
         assert played.decision.ranking.tolist() == decision.ranking.tolist()
         assert played.learned.weights.tolist() == session.state.weights.tolist()
         assert isinstance(played.feedback, Relevances)

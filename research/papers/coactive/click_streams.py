@@ -33,7 +33,7 @@ class ClickStream(NamedTuple):
 
     name: str
     stream: Thing
-    people: Thing
+    users: Thing
     clean: Thing
     max_grade: int
     file: str = ""  # what has to be there
@@ -251,9 +251,9 @@ def claim(check: str, text: str, left: str, **more: Any) -> dict[str, Any]:
     return {"check": check, "text": text, "left": left, "measure": MEASURE, "quantity": "recent"} | more
 
 
-def arm(name: str, learner: Thing, people: Thing) -> dict[str, Any]:
+def arm(name: str, learner: Thing, users: Thing) -> dict[str, Any]:
     """A learner with the people whom it meets."""
-    return {"name": name, "learner": learner, "feedback": people}
+    return {"name": name, "learner": learner, "feedback": users}
 
 
 def at_the_end(curves: Curves, name: str, quantity: str = "recent") -> Floats:

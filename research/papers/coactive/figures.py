@@ -55,7 +55,7 @@ def learning_curves(setting: Setting) -> Finding:
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
         full = arm(FULL, {"kind": "structured_perceptron"}, "full")
-        return [*(arm(name, learner, stream.people) for name, learner in (LEARNERS | SVMS).items()), full]
+        return [*(arm(name, learner, stream.users) for name, learner in (LEARNERS | SVMS).items()), full]
 
     order = [
         claim("above", "3PR is above pairs", THREE, right=PAIR, paper=ENDS),
@@ -110,10 +110,8 @@ def noise(setting: Setting) -> Finding:
     """Figure 7: the loss of quality when noise is added."""
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
-        people = {"": stream.people, ", no noise": stream.clean}
-        return [
-            arm(name + suffix, learner, who) for suffix, who in people.items() for name, learner in LEARNERS.items()
-        ]
+        users = {"": stream.users, ", no noise": stream.clean}
+        return [arm(name + suffix, learner, who) for suffix, who in users.items() for name, learner in LEARNERS.items()]
 
     top, pair, three = (f"{name}, no noise" for name in (TOP, PAIR, THREE))
     clean = [
@@ -141,7 +139,7 @@ def presented_and_predicted(setting: Setting) -> Finding:
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
         swaps = {THREE: 0.5, DYNAMIC: "dynamic"}
-        return [arm(name, {"kind": "3pr", "swap": swap}, stream.people) for name, swap in swaps.items()]
+        return [arm(name, {"kind": "3pr", "swap": swap}, stream.users) for name, swap in swaps.items()]
 
     text = f"{PAPER}, table 1: over all rounds, what people saw and what 3PR would have shown without swaps."
     plan = Plan("coactive-table-1", text, arms, [], more=lambda horizon: {"predicted": True})

@@ -102,14 +102,14 @@ def experiment_in(stream: ClickStream, condition: str, horizon: int, seeds: tupl
 def _setup(stream: ClickStream, condition: str, horizon: int) -> tuple[Thing, list[dict[str, Any]]]:
     """The stream and the arms of one condition."""
     behaviour = condition if condition in ("perfect", "informational") else "navigational"
-    people: dict[str, Any] = {"kind": "dcm", "behaviour": behaviour, "max_grade": stream.max_grade}
+    users: dict[str, Any] = {"kind": "dcm", "behaviour": behaviour, "max_grade": stream.max_grade}
     if condition == "a fifth adversarial":
-        people = {"kind": "adversarial", "inner": people, "share": 0.2}
+        users = {"kind": "adversarial", "inner": users, "share": 0.2}
     queries: Thing = {"kind": "held_out", "inner": stream.stream}
     change = "reverse" if stream.file else "redraw"  # a data set has no other weights to draw
     drifting: Thing = {"kind": "drift", "inner": queries, "at": horizon // 2, "change": change}
     learners = RANKERS | IN_DRIFT if condition == DRIFT else RANKERS
-    arms = [arm(name, learner, people) for name, learner in learners.items()]
+    arms = [arm(name, learner, users) for name, learner in learners.items()]
     return drifting if condition == DRIFT else queries, arms
 
 

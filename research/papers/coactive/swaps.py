@@ -38,7 +38,7 @@ def swap_probabilities(setting: Setting) -> Finding:
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
         swaps: dict[str, Any] = FIXED | {DYNAMIC: "dynamic"}
-        return [arm(name, {"kind": "3pr", "swap": swap}, stream.people) for name, swap in swaps.items()]
+        return [arm(name, {"kind": "3pr", "swap": swap}, stream.users) for name, swap in swaps.items()]
 
     hurts = "section 8.3: more than 0.5 usually hurts"
     claims = [
@@ -69,7 +69,7 @@ def swap_over_time(setting: Setting) -> Finding:
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
         learner = {"kind": "3pr", "swap": "dynamic"}
-        return [arm(NOISY, learner, stream.people), arm(CLEAN, learner, stream.clean)]
+        return [arm(NOISY, learner, stream.users), arm(CLEAN, learner, stream.clean)]
 
     text = f"""{PAPER}, figure 6: the swap probability that the dynamic rule chooses, with and without noise. "Rises" \
 compares the first {OPENING} rounds with the next ones up to round {EARLY:,}, "falls" these with the last third."""
@@ -109,8 +109,8 @@ def _parts(horizon: int) -> tuple[int, int]:
     return min(OPENING, max(1, horizon // 10)), min(EARLY, horizon // 3)
 
 
-def _swaps(curves: Curves, people: str) -> Floats:
-    rows = curves.report(curves.streams[0], people, "swap")
+def _swaps(curves: Curves, users: str) -> Floats:
+    rows = curves.report(curves.streams[0], users, "swap")
     return np.full((len(curves.seeds), len(curves.rounds)), np.nan) if rows is None else rows
 
 

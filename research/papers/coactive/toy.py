@@ -50,8 +50,8 @@ class Toy:
 def ranks(task: tuple[str, int]) -> list[int]:
     """The rank of the relevant item in every round of a run."""
     name, seed = task
-    learner, people = build(LEARNERS[name], "learner"), build("first_relevant", "feedback")
-    rounds = play(learner, Toy(), people, horizon=HORIZON, seed=seed)
+    learner, users = build(LEARNERS[name], "learner"), build("first_relevant", "feedback")
+    rounds = play(learner, Toy(), users, horizon=HORIZON, seed=seed)
     return [int(np.argmin(round.decision.ranking)) + 1 for round in rounds]
 
 

@@ -42,13 +42,13 @@ class Study(NamedTuple):
 
 def baseline_weights(seed: int) -> tuple[float, ...]:
     """Fixed weights, better than nothing and far from perfect."""
-    learner, stream, people = (
+    learner, stream, users = (
         build(*spec) for spec in (("structured_perceptron", "learner"), (STREAM, "stream"), ("full", "feedback"))
     )
     session, rng = Session(learner, stream.problem, seed), generators(seed)[1]
     for query, relevance in islice(stream.rounds(generators(seed)[0]), BASELINE_ROUNDS):
         decision = session.rank(query)
-        session.learn(query, decision, people.observe(decision.ranking, relevance, rng))
+        session.learn(query, decision, users.observe(decision.ranking, relevance, rng))
     return tuple(session.state.weights.tolist())
 
 
@@ -58,9 +58,9 @@ def study(name: str, seed: int, visits: int) -> Study:
     start = baseline_weights(seed)
     learner = build(LEARNERS[name] | {"start": start}, "learner")
     baseline = build({"kind": "fixed_weights", "weights": start}, "learner")
-    stream, people = build(STREAM, "stream"), build(PEOPLE, "feedback")
-    of_stream, of_people, _, of_mixing = generators(seed)
-    problem = stream.problem._replace(shown=people.shown)
+    stream, users = build(STREAM, "stream"), build(PEOPLE, "feedback")
+    of_stream, of_users, _, of_mixing = generators(seed)
+    problem = stream.problem._replace(shown=users.shown)
     session, fixed = Session(learner, problem, seed), baseline.init(problem)
     queries = stream.rounds(of_stream)
     next(queries)  # the stream is drawn with the first query
@@ -69,10 +69,10 @@ def study(name: str, seed: int, visits: int) -> Study:
     for visit, (query, relevance) in enumerate(islice(queries, visits)):
         if visit % 2 == 0:
             decision = session.rank(query)
-            states.append(session.learn(query, decision, people.observe(decision.ranking, relevance, of_people)))
+            states.append(session.learn(query, decision, users.observe(decision.ranking, relevance, of_users)))
             continue
         mixed = interleave("balanced", session.predict(query), baseline.predict(fixed, query), of_mixing)
-        earned = credit("balanced", mixed, people.observe(mixed.ranking, relevance, of_people))
+        earned = credit("balanced", mixed, users.observe(mixed.ranking, relevance, of_users))
         wins, losses = wins + int(earned[0] > earned[1]), losses + int(earned[0] < earned[1])
         ratios.append(wins / max(losses, 1))
         affirmed.append(getattr(session.state, "affirmativeness", np.nan) / len(states))

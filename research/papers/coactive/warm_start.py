@@ -28,7 +28,7 @@ def warm_start(setting: Setting) -> Finding:
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
         starts = {COLD: 0} | WARM
-        return [arm(name, {"kind": "3pr", "warm": rounds}, stream.people) for name, rounds in starts.items()]
+        return [arm(name, {"kind": "3pr", "warm": rounds}, stream.users) for name, rounds in starts.items()]
 
     text = f"""{PAPER}, section 8.1, suggests "the combination of aggressive move-to-top feedback in early iterations \
 with more conservative 3PR updates later". The paper makes no claim of it; these are ours."""

@@ -32,7 +32,7 @@ class Rate(NamedTuple):
 
     name: str
     learner: dict[str, Any]
-    people: dict[str, Any]
+    users: dict[str, Any]
     measure: str
     low: float
     high: float
@@ -83,11 +83,11 @@ def regret_of(task: Task) -> float:
     """The regret at the end of a run whose learner knows the horizon."""
     rate = RATES[task.rate]
     learner = dataclasses.replace(build(rate.learner, "learner"), horizon=task.horizon)
-    stream, people = build(STREAM, "stream"), build(rate.people, "feedback")
+    stream, users = build(STREAM, "stream"), build(rate.users, "feedback")
     best = best_fixed(parse_measure(rate.measure), stream.problem)
     if best is None:
         raise TypeError(f"there is no regret of {rate.measure}")
-    rounds = play(learner, stream, people, horizon=task.horizon, seed=task.seed)
+    rounds = play(learner, stream, users, horizon=task.horizon, seed=task.seed)
     while chunk := [(round.decision.ranking, round.relevance) for round in islice(rounds, CHUNK_ROUNDS)]:
         best.add(np.array([ranking for ranking, _ in chunk]), np.array([relevance for _, relevance in chunk]))
     return best.lead()

@@ -44,8 +44,8 @@ FAULTS = (
 
 def generators(seed: int) -> tuple[Generator, Generator, Generator, Generator]:
     """Stream, people, learner and delivery, each with draws of their own."""
-    stream, people, learner, delivery = (Generator(PCG64(child)) for child in SeedSequence(seed).spawn(4))
-    return stream, people, learner, delivery
+    stream, users, learner, delivery = (Generator(PCG64(child)) for child in SeedSequence(seed).spawn(4))
+    return stream, users, learner, delivery
 
 
 def _learner_generator(seed: int) -> Generator:

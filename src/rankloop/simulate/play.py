@@ -99,7 +99,7 @@ class Round:
 def play(
     learner: AnyLearner,
     stream: Stream,
-    people: FeedbackModel,
+    users: FeedbackModel,
     *,
     horizon: int,
     seed: int,
@@ -125,20 +125,20 @@ def play(
       InvalidInput: If the horizon is no whole number from 0, or the learner does not fit the stream.
     """
     horizon = whole_number(horizon, "horizon", 0)
-    problem = stream.problem._replace(shown=people.shown, depth=people.depth)
-    return _rounds(Session(learner, problem, seed), stream, people, horizon, delivery)
+    problem = stream.problem._replace(shown=users.shown, depth=users.depth)
+    return _rounds(Session(learner, problem, seed), stream, users, horizon, delivery)
 
 
 def _rounds(
-    session: Session, stream: Stream, people: FeedbackModel, horizon: int, delivery: Delivery | None
+    session: Session, stream: Stream, users: FeedbackModel, horizon: int, delivery: Delivery | None
 ) -> Iterator[Round]:
-    of_stream, of_people, _, of_delivery = generators(session.seed)
+    of_stream, of_users, _, of_delivery = generators(session.seed)
     on_the_way: dict[int, list[Arrival]] = {}
     for t, (query, relevance) in enumerate(islice(stream.rounds(of_stream), horizon)):
         state = session.state
         decision = session.rank(query)
         grades = relevance(decision.ranking) if callable(relevance) else relevance
-        feedback = people.observe(decision.ranking, grades, of_people)
+        feedback = users.observe(decision.ranking, grades, of_users)
         arrived: tuple[Arrival, ...] = (Arrival(query, decision, feedback),)
         if delivery is not None:
             for due in delivery.route(t, of_delivery):

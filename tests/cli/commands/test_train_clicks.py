@@ -22,15 +22,15 @@ COLUMNS = "impression,query,sku,position,click,purchased,price,brand,title,segme
 
 
 def write_log(path: Path, n_lists: int = 150, seed: int = 0) -> Path:
-    people, lines = random.Random(seed), [COLUMNS]
+    rng, lines = random.Random(seed), [COLUMNS]
     products = [(f"{i:04}", 5 * i, "abc"[i % 3], f"{['red', 'blue'][i % 2]} {['hat', 'sock'][i % 4 // 2]} {i}")
                 for i in range(24)]  # fmt: skip
     for impression in range(n_lists):
-        query, segment = people.choice(["red hat", "blue sock"]), people.choice(["x", "y"])
-        for position, (sku, price, brand, title) in enumerate(people.sample(products, 4)):
+        query, segment = rng.choice(["red hat", "blue sock"]), rng.choice(["x", "y"])
+        for position, (sku, price, brand, title) in enumerate(rng.sample(products, 4)):
             good = sum(word in title for word in query.split()) / 3 + (0.3 if (segment == "x") == (brand == "a") else 0)
-            click = int(people.random() < good / (1 + position / 2))
-            cells = [impression, query, sku, position + 1, click, int(click and people.random() < 0.4)]
+            click = int(rng.random() < good / (1 + position / 2))
+            cells = [impression, query, sku, position + 1, click, int(click and rng.random() < 0.4)]
             cells += ["" if price % 7 == 1 else price, brand, title, segment, 1 / math.perm(4, 4)]
             lines.append(",".join(map(str, cells)))
     path.write_text("\n".join(lines) + "\n")
@@ -206,15 +206,15 @@ def test_the_batch_solver_reaches_the_optimum_of_a_loss(shop: Path, capsys: pyte
 
 def test_the_folder_of_a_service_teaches_as_its_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a schema and with plain numbers, by both solvers."""
-    location, people = Location(tmp_path / "data"), random.Random(0)
+    location, rng = Location(tmp_path / "data"), random.Random(0)
     plain = {"learner": "fair_pairs", "problem": {"feature_names": ["price"], "shown": 3}}
     with running(location) as client:
         client.put("/rankers/shop", json=NAMED)
         client.put("/rankers/plain", json=plain)
         for _ in range(12):
-            visit(client, items=people.sample(products(), 6))
+            visit(client, items=rng.sample(products(), 6))
         for _ in range(12):
-            items = [{"id": f"i{i}", "features": [people.random()]} for i in people.sample(range(5), 4)]
+            items = [{"id": f"i{i}", "features": [rng.random()]} for i in rng.sample(range(5), 4)]
             visit(client, "plain", items=items, context=[])
         for name in ("shop", "plain"):
             (tmp_path / f"{name}.parquet").write_bytes(client.get(f"/log/{name}.parquet").content)

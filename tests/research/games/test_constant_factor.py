@@ -86,12 +86,12 @@ def test_what_is_counted_while_exploring():
     learner, rng = ConstantFactor(horizon=10**6), np.random.default_rng(2)
     state = learner.init(Problem(0, n_items=3, depth=2))
     sizes, query = sizes_of("nDCG", 3, 2), Query.of(np.empty((3, 0)))
-    people = rng.integers(0, 5, 8)
-    for count, grades in zip(people, sizes.game.relevances.astype(float)):
+    users = rng.integers(0, 5, 8)
+    for count, grades in zip(users, sizes.game.relevances.astype(float)):
         for _ in range(count):
             for order in map(np.array, permutations(range(3))):
                 state = learner.learn(state, query, None, Relevances(order[:2], grades[order[:2]]))
-    assert state.hits / state.revealed == pytest.approx(sizes.seen @ people / people.sum())
+    assert state.hits / state.revealed == pytest.approx(sizes.seen @ users / users.sum())
 
 
 @pytest.mark.parametrize("which", ["first", "second"])

@@ -248,7 +248,7 @@ def test_every_topic_of_a_collection_is_a_person(tmp_path, collection, monkeypat
 
 
 def swaps_arms(stream):
-    return [click_streams.arm("3PR", {"kind": "3pr"}, stream.people)]
+    return [click_streams.arm("3PR", {"kind": "3pr"}, stream.users)]
 
 
 def test_rare_topics_are_left_out_unless_asked_for(collection):

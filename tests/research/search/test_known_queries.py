@@ -30,7 +30,7 @@ def test_the_figure_is_drawn_and_says_what_it_lacks(tmp_path: Path) -> None:
     assert steps[-1] == (len(EVERYBODY), len(EVERYBODY))
     assert finding.missing
     assert "Cranfield is not on this machine" in finding.missing[0]
-    assert [row[0] for row in finding.tables[0].rows] == [people.name for people in EVERYBODY]
+    assert [row[0] for row in finding.tables[0].rows] == [users.name for users in EVERYBODY]
     assert dict(finding.facts)["rounds"] == "400"
     words = {claim.text: claim.word for claim in finding.claims}
     assert words["The last 2,000 searches are shown a better order than the engine's"] == "holds"
@@ -53,7 +53,7 @@ def test_a_run_is_a_function_of_its_seed_and_people_matter() -> None:
 @pytest.mark.parametrize(("level", "word"), [(0.9, "holds"), (0.1, "does not hold")])
 def test_claims_can_fail(level: float, word: str) -> None:
     run = Played(np.full(2_000, level), np.full(2_000, level), level, 0.5)
-    runs = {people.name: [run, run] for people in EVERYBODY}
+    runs = {users.name: [run, run] for users in EVERYBODY}
     words = {claim.text: claim.word for claim in _claims(runs, real=True)}
     assert words.pop("Random clicks cost at most .01") == "holds"
     assert set(words.values()) == {word}

@@ -24,13 +24,13 @@ CASES = [
 ROUNDS = 30
 
 
-@pytest.mark.parametrize(("learner", "stream", "people"), CASES)
+@pytest.mark.parametrize(("learner", "stream", "users"), CASES)
 def test_thirty_rounds_are_those_of_play_even_across_a_restart(
-    location: Location, learner: str, stream: str, people: str
+    location: Location, learner: str, stream: str, users: str
 ) -> None:
-    made, world, crowd = build(learner, "learner"), build(stream, "stream"), build(people, "feedback")
+    made, world, crowd = build(learner, "learner"), build(stream, "stream"), build(users, "feedback")
     expected = [round.decision.ranking.tolist() for round in play(made, world, crowd, horizon=ROUNDS, seed=5)]
-    of_stream, of_people, _, _ = generators(5)
+    of_stream, of_users, _, _ = generators(5)
     rounds = list(islice(world.rounds(of_stream), ROUNDS))
     problem = {"n_features": 4, "shown": crowd.shown, "depth": crowd.depth, "max_grade": world.problem.max_grade}
     body = {"learner": spec_of(made), "problem": problem, "seed": 5, "snapshot_every": 7}
@@ -38,18 +38,18 @@ def test_thirty_rounds_are_those_of_play_even_across_a_restart(
     for part in (rounds[:11], rounds[11:20], rounds[20:]):
         with running(location) as client:
             assert client.put("/rankers/r", json=body).status_code in (200, 201)
-            shown += [_turn(client, query, relevance, crowd, of_people) for query, relevance in part]
+            shown += [_turn(client, query, relevance, crowd, of_users) for query, relevance in part]
     assert shown == expected
     (result,) = replay_records(location.records())
     assert result.differing == ()
     assert result.learned == ROUNDS
 
 
-def _turn(client: Any, query: Any, relevance: Any, people: Any, rng: Any) -> list[int]:
+def _turn(client: Any, query: Any, relevance: Any, users: Any, rng: Any) -> list[int]:
     items = [{"id": i, "features": row.tolist()} for i, row in enumerate(query.features)]
     answer = client.post("/rankers/r/rank", json={"items": items}).json()
     ranking = np.array(answer["ranking"])
-    seen = people.observe(ranking, relevance, rng)
+    seen = users.observe(ranking, relevance, rng)
     values = {str(i): float(v) for i, v in zip(*seen)}
     kind = {"Clicks": "clicks", "Relevances": "relevances"}[type(seen).__name__]
     body = {"impression": answer["impression"], kind: values, "final": True}

@@ -40,10 +40,10 @@ def upload(client: httpx.Client, name: str, model: str | Path) -> None:
 
 def numbers_log(path: Path) -> Path:
     """`stars` are what people like."""
-    people, lines = random.Random(0), ["impression,item,position,click,price,stars"]
+    rng, lines = random.Random(0), ["impression,item,position,click,price,stars"]
     for impression in range(200):
-        for position, item in enumerate(people.sample(range(6), 4)):
-            click = int(people.random() < item / 6 / (1 + position))
+        for position, item in enumerate(rng.sample(range(6), 4)):
+            click = int(rng.random() < item / 6 / (1 + position))
             lines.append(f"{impression},{item},{position},{click},{(item * 5) % 7},{item}")
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -60,9 +60,9 @@ def test_numbers_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             upload(client, turn, model["model"])
             weights = {one["name"]: one["weight"] for one in client.get(f"/rankers/{turn}/weights").json()["weights"]}
             assert weights["stars"] > abs(weights["price"])
-            people = random.Random(1)
+            rng = random.Random(1)
             for _ in range(60):
-                items = [{"id": f"i{i}", "features": {"stars": i, "price": 3}} for i in people.sample(range(6), 4)]
+                items = [{"id": f"i{i}", "features": {"stars": i, "price": 3}} for i in rng.sample(range(6), 4)]
                 shown = rank(client, turn, items=items)
                 assert shown["ranking"] == sorted(shown["ranking"], reverse=True)
                 feed(client, shown["impression"], turn, clicks=shown["ranking"][:1], final=True)
@@ -74,12 +74,12 @@ def test_numbers_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def values_log(path: Path) -> Path:
-    people, lines = random.Random(0), ["impression,sku,position,click,purchased,price,brand,tags,segment"]
+    rng, lines = random.Random(0), ["impression,sku,position,click,purchased,price,brand,tags,segment"]
     for impression in range(150):
-        segment = people.choice(["x", "y"])
-        for position, item in enumerate(people.sample(range(12), 4)):
+        segment = rng.choice(["x", "y"])
+        for position, item in enumerate(rng.sample(range(12), 4)):
             brand = "ab"[item % 2]
-            click = int(people.random() < (0.7 if (segment == "x") == (brand == "a") else 0.1) / (1 + position / 2))
+            click = int(rng.random() < (0.7 if (segment == "x") == (brand == "a") else 0.1) / (1 + position / 2))
             tags = f'"[""t{item % 3}"", ""all""]"'
             lines.append(f"{impression},{item:03},{position},{click},{click},{item * 5},{brand},{tags},{segment}")
     path.write_text("\n".join(lines) + "\n")

@@ -86,11 +86,11 @@ MODELS += [
 ]
 
 
-@pytest.mark.parametrize(("people", "probability_of"), MODELS, ids=lambda value: type(value).__name__)
-def test_every_click_pattern_has_its_probability(people, probability_of):
+@pytest.mark.parametrize(("users", "probability_of"), MODELS, ids=lambda value: type(value).__name__)
+def test_every_click_pattern_has_its_probability(users, probability_of):
     rng, counts = default_rng(5), {}
     for _ in range(DRAWS):
-        items = set(people.observe(RANKING, RELEVANCE, rng).items.tolist())
+        items = set(users.observe(RANKING, RELEVANCE, rng).items.tolist())
         pattern = tuple(int(item in items) for item in RANKING[:SEEN])
         counts[pattern] = counts.get(pattern, 0) + 1
     probabilities = {pattern: probability_of(pattern) for pattern in itertools.product((0, 1), repeat=SEEN)}
@@ -112,12 +112,12 @@ def test_published_tables_have_their_ends():
 
 
 def test_propensities_are_how_often_positions_are_looked_at():
-    people = PositionBased(behaviour="perfect", max_grade=1, severity=2.0, shown=3)
-    assert people.propensities(5).tolist() == pytest.approx([1.0, 1 / 4, 1 / 9, 0.0, 0.0], rel=1e-15)
+    users = PositionBased(behaviour="perfect", max_grade=1, severity=2.0, shown=3)
+    assert users.propensities(5).tolist() == pytest.approx([1.0, 1 / 4, 1 / 9, 0.0, 0.0], rel=1e-15)
     rng = default_rng(0)
-    clicks = [people.observe(np.arange(5), np.ones(5), rng).items for _ in range(DRAWS)]
+    clicks = [users.observe(np.arange(5), np.ones(5), rng).items for _ in range(DRAWS)]
     share = np.bincount(np.concatenate(clicks), minlength=5) / DRAWS
-    assert np.all(np.abs(share - people.propensities(5)) <= 5 * np.sqrt(0.25 / DRAWS))
+    assert np.all(np.abs(share - users.propensities(5)) <= 5 * np.sqrt(0.25 / DRAWS))
     assert share[3:].tolist() == [0.0, 0.0]
 
 
@@ -135,8 +135,8 @@ def test_the_grader_clicks_the_best_impressions_of_the_seen():
 
 
 def test_adversaries_turn_the_grades_round():
-    people, rng = Adversarial(inner=Full(), share=0.25), default_rng(2)
-    told = [people.observe(np.arange(3), np.array([0.0, 1.0, 4.0]), rng).grades.tolist() for _ in range(DRAWS)]
+    users, rng = Adversarial(inner=Full(), share=0.25), default_rng(2)
+    told = [users.observe(np.arange(3), np.array([0.0, 1.0, 4.0]), rng).grades.tolist() for _ in range(DRAWS)]
     assert {tuple(grades) for grades in told} == {(0.0, 1.0, 4.0), (4.0, 3.0, 0.0)}
     assert abs(told.count([4.0, 3.0, 0.0]) / DRAWS - 0.25) < 5 * math.sqrt(0.25 * 0.75 / DRAWS)
     assert Adversarial(inner=NoisyReader(shown=7)).shown == 7

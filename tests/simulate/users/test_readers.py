@@ -12,8 +12,8 @@ from rankloop.core.registry import build
 def test_top_k_grades_the_first_items_and_full_all(n_items: int, depth: int, seed: int):
     rng = default_rng(seed)
     ranking, relevance = rng.permutation(n_items), rng.integers(0, 5, n_items).astype(float)
-    for people, wanted in ((build("full"), ranking), (build({"kind": "top_k", "depth": depth}), ranking[:depth])):
-        items, grades = people.observe(ranking, relevance, rng)
+    for users, wanted in ((build("full"), ranking), (build({"kind": "top_k", "depth": depth}), ranking[:depth])):
+        items, grades = users.observe(ranking, relevance, rng)
         assert items.tolist() == wanted.tolist()
         assert grades.tolist() == [relevance[item] for item in wanted]
 
@@ -25,8 +25,8 @@ def test_everybody_sees_all_positions():
 
 def test_the_grades_are_a_copy():
     relevance = np.array([1.0, 0.0])
-    for people in (build("full"), build("top_k")):
-        people.observe(np.array([0, 1]), relevance, default_rng(0)).grades[0] = 9.0
+    for users in (build("full"), build("top_k")):
+        users.observe(np.array([0, 1]), relevance, default_rng(0)).grades[0] = 9.0
     assert relevance.tolist() == [1.0, 0.0]
 
 

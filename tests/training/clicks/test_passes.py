@@ -28,12 +28,12 @@ def liked(segment: str, brand: str) -> float:
 
 def logged(n_lists: int = 400, seed: int = 0, fixed: bool = False) -> list[ShownList]:
     """Lists of four brands; `fixed`: each of them always at one position."""
-    people, lists = random.Random(seed), []
+    rng, lists = random.Random(seed), []
     for _ in range(n_lists):
-        segment = people.choice(["sport", "office"])
-        brands = BRANDS if fixed else people.sample(BRANDS, 4)
-        clicked = [float(people.random() < EXAMINED[p] * liked(segment, brand)) for p, brand in enumerate(brands)]
-        rows = [{"brand": brand, "price": people.randint(1, 99)} for brand in brands]
+        segment = rng.choice(["sport", "office"])
+        brands = BRANDS if fixed else rng.sample(BRANDS, 4)
+        clicked = [float(rng.random() < EXAMINED[p] * liked(segment, brand)) for p, brand in enumerate(brands)]
+        rows = [{"brand": brand, "price": rng.randint(1, 99)} for brand in brands]
         lists.append(ShownList("", list(brands), rows, {"segment": segment}, 0.0, np.arange(4), np.array(clicked)))
     return lists
 

@@ -42,19 +42,19 @@ class RehearsalArm(NamedTuple):
 
 def rehearse_arm(arm: RehearsalArm) -> ArmOutcome:
     """Every seed has its own world; two arms with the same seed meet the same pages."""
-    people = build(arm.users, "feedback")
+    users = build(arm.users, "feedback")
     shown, known, refused = [], [], 0
     for seed in range(len(arm.attraction)):
-        curve, last, faults = _one(arm, people, seed)
+        curve, last, faults = _one(arm, users, seed)
         shown.append(curve)
         known.append(last)
         refused += faults
     return ArmOutcome(np.array(shown), np.array(known), refused)
 
 
-def _one(arm: RehearsalArm, people: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
+def _one(arm: RehearsalArm, users: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
     pages, others = np.random.SeedSequence(seed).spawn(2)
-    rng, of_people = np.random.default_rng(pages), np.random.default_rng(others)
+    rng, of_users = np.random.default_rng(pages), np.random.default_rng(others)
     session = None if not arm.learner else _session(arm, seed)
     attraction, n_pages = arm.attraction[seed], len(arm.offsets) - 1
     sums, counts, known = np.zeros((BLOCKS, arm.worth.shape[1])), np.zeros(BLOCKS), np.zeros(arm.worth.shape[1])
@@ -69,11 +69,11 @@ def _one(arm: RehearsalArm, people: FittedUsers, seed: int) -> tuple[Floats, Flo
             decision = session.rank(query)
             ranking = decision.ranking
             with suppress(UnstableUpdate):  # counted by the session
-                session.learn(query, decision, people.observe(ranking, relevance, of_people))
-        sums[block] += people.click_probabilities(ranking, relevance) @ worth[ranking]
+                session.learn(query, decision, users.observe(ranking, relevance, of_users))
+        sums[block] += users.click_probabilities(ranking, relevance) @ worth[ranking]
         counts[block] += 1
         if block >= BLOCKS - LATE:
-            known += people.click_probabilities(best, relevance) @ worth[best]
+            known += users.click_probabilities(best, relevance) @ worth[best]
     known /= max(counts[-LATE:].sum(), 1.0)
     return sums / np.maximum(counts, 1)[:, None], known, 0 if session is None else session.refused
 

@@ -154,7 +154,7 @@ class Rehearsal(NamedTuple):
             ("log", self.log),
             ("pages played", f"{self.horizon:,}"),
             ("seeds", str(self.n_seeds)),
-            ("people", self.users.fitted.name),
+            ("users", self.users.fitted.name),
             ("examined, first positions", examined),
             ("fields tell what attracts", "yes" if self.fields_matter else "no"),
             ("items differ beyond that", "yes" if self.pairs_matter else "no"),

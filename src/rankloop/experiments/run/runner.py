@@ -112,9 +112,9 @@ def _held_out(experiment: Experiment, stream: Stream, seed: int) -> Dataset | No
 
 
 def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Stream, seed: int) -> Iterator[Round]:
-    people = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
+    users = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
     delivery = None if arm.delivery is None else build(with_horizon(arm.delivery, experiment.horizon), "delivery")
-    return play(learner, stream, people, horizon=experiment.horizon, seed=seed, delivery=delivery)
+    return play(learner, stream, users, horizon=experiment.horizon, seed=seed, delivery=delivery)
 
 
 def _ceiling(experiment: Experiment, stream: Stream, seed: int) -> dict[str, dict[str, Series]]:
