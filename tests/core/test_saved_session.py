@@ -190,7 +190,7 @@ def test_another_cpu_is_said(saved, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(saved)
-    monkeypatch.setattr(saving, "host_cpu", lambda: "abacus")
+    monkeypatch.setattr(saving, "processor", lambda: "abacus")
     with pytest.warns(RuntimeWarning, match="abacus"):
         load(saved)
 

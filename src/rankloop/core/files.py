@@ -75,13 +75,3 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankloop"
-
-
-def kernel_folder() -> Path:
-    """Where compiled kernels are kept: beside a checkout, where `make` keeps them too, else in the cache folder.
-
-    numba looks at the file of a kernel only; a kernel that calls one in another file would go stale without the key.
-    """
-    checkout = PACKAGE.parents[1]
-    home = checkout / ".cache" if (checkout / "pyproject.toml").exists() else cache_folder()
-    return home / f"numba-{source_key()}"

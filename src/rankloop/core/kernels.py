@@ -1,50 +1,22 @@
 """Compiled arithmetic: the decorator, scores and rankings, random draws, gains and discounts that measures share."""
 
-import warnings
-from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import overload
 from numpy.random import Generator
 
-from rankloop.core.files import kernel_folder
+from rankloop.core.compilation import REASSOCIATED_SUMS
+from rankloop.core.compilation import kernel as kernel  # every file with kernels imports the decorator from here
+from rankloop.core.compilation import reassociated as reassociated
 from rankloop.core.types import Features, Floats, Ints, Rows
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
 ALL = -1  # how a state writes "every position is seen"
 SMALLEST = 2.0**-54  # half of the smallest positive double that rng.random returns
 COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
-F = TypeVar("F", bound=Callable[..., Any])
-settings: Any = numba.config
-if not settings.CACHE_DIR:
-    settings.CACHE_DIR = str(kernel_folder())
-
-
-def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
-    """Compile to machine code, without the interpreter lock, and keep the result on disk."""
-    try:
-        return numba.njit(function, cache=True, nogil=True, fastmath=fastmath)  # type: ignore[no-any-return]
-    except RuntimeError:
-        # Numba finds no writable folder for its cache. Any other error is raised once more by the call without a cache.
-        warnings.warn(
-            "compiled kernels cannot be kept: neither the package nor the home folder is writable, so every start "
-            "compiles anew; set NUMBA_CACHE_DIR to a writable folder",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return numba.njit(function, nogil=True, fastmath=fastmath)  # type: ignore[no-any-return]
-
-
-REASSOCIATED = {"reassoc", "contract", "nsz"}
-
-
-def reassociated(function: F) -> F:
-    """A kernel whose sums may be reordered by the compiler (as fast as BLAS); NaN and infinity keep their meaning."""
-    return kernel(function, fastmath=REASSOCIATED)
 
 
 def by_form(features: Any, dense: Any, sparse: Any) -> Any:
@@ -84,7 +56,7 @@ def _scores(features: Any, weights: Floats) -> Floats:
     return found
 
 
-@overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED, "nogil": True})
+@overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED_SUMS, "nogil": True})
 def _compiled_scores(features: Any, weights: Any) -> Any:
     return by_form(features, _dense_scores, _sparse_scores)
 

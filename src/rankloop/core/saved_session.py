@@ -8,14 +8,13 @@ import tokenize
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from llvmlite import binding
 
 from rankloop.core.cells import Cells, restored_cells
+from rankloop.core.compilation import processor
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.protocols import CheckedState
@@ -30,12 +29,6 @@ UNREADABLE = (  # what reading a damaged or invented file can end in
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
 )  # fmt: skip
-
-
-@cache
-def host_cpu() -> str:
-    """What kind of CPU this is; asking takes a while."""
-    return str(binding.get_host_cpu_name())
 
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -65,7 +58,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
     arrays: list[Any] = []
     header = {
         "format": FORMAT,
-        "cpu": host_cpu(),
+        "cpu": processor(),
         "learner": spec_of(session.learner),
         "problem": session.problem._asdict(),
         "seed": session.seed,
@@ -140,9 +133,9 @@ def _check_header(header: Any, where: str) -> None:
         raise InvalidInput("the header is not that of a rankloop file")
     if type(header["format"]) is not int or header["format"] != FORMAT:
         raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
-    if header["cpu"] != host_cpu():
+    if header["cpu"] != processor():
         warnings.warn(
-            f"{where} was written on a {header['cpu']} CPU, this is a {host_cpu()}: "
+            f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: "
             "what is learned from here on may differ in the last bits",
             RuntimeWarning,
             stacklevel=4,

@@ -1,0 +1,224 @@
+"""Compilation of kernels: the decorator, the processor they are compiled for, and where the machine code is kept.
+
+Machine code is looked for in the package (a wheel carries it), then in a cache folder, and compiled only when neither
+has it. Code is compiled for the x86-64-v3 level instead of for the processor at hand, so that a wheel's code runs on
+every such machine and all of them compute the same bits.
+"""
+
+import atexit
+import os
+import platform
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite.binding
+import numba
+from numba.core import caching
+
+from rankloop.core.files import PACKAGE, cache_folder, source_key
+
+F = TypeVar("F", bound=Callable[..., Any])
+REASSOCIATED_SUMS = {"reassoc", "contract", "nsz"}
+CPU_LEVEL = "x86-64-v3"
+CPU_LEVEL_FEATURES = (
+    "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+crc32,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,+sse,+sse2,"
+    "+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
+)
+PACKAGED_KERNELS = PACKAGE / "compiled"
+SILENT_SECONDS = 1.0  # of compiling, before a terminal shows that it goes on
+
+
+def choose_processor() -> None:
+    """Compile for the x86-64-v3 level where the processor has it, unless `NUMBA_CPU_NAME` names another target."""
+    settings: Any = numba.config
+    if settings.CPU_NAME is None and platform.machine().lower() in ("x86_64", "amd64"):
+        available = llvmlite.binding.get_host_cpu_features()
+        if all(available.get(feature[1:], False) for feature in CPU_LEVEL_FEATURES.split(",")):
+            settings.CPU_NAME = CPU_LEVEL
+            settings.CPU_FEATURES = CPU_LEVEL_FEATURES
+
+
+def processor() -> str:
+    """Return the processor that kernels are compiled for: machines with the same answer compute the same bits."""
+    settings: Any = numba.config
+    return str(settings.CPU_NAME or llvmlite.binding.get_host_cpu_name())
+
+
+@cache
+def kernel_folder() -> Path:
+    """Return the folder for machine code: `NUMBA_CACHE_DIR`, else beside a checkout, else in the cache folder.
+
+    The folder's name changes with any line of the package, because a kernel that calls one in another file must be
+    compiled again when that one changes.
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    checkout = PACKAGE.parents[1]
+    parent = checkout / ".cache" if (checkout / "pyproject.toml").exists() else cache_folder()
+    return parent / f"numba-{source_key()}"
+
+
+class CompilationProgress:
+    """Counts where kernels came from, and shows on a terminal that compiling goes on.
+
+    Attributes:
+      origins: Number of kernels by origin: "wheel", "cache" or "compiler".
+    """
+
+    def __init__(self) -> None:
+        self.origins: Counter[str] = Counter()
+        self._depth = 0
+        self._started = 0.0
+        self._is_shown = False
+
+    def start(self) -> None:
+        """Note that a kernel is about to be compiled."""
+        if self._depth == 0:
+            self._started = time.monotonic()
+        self._depth += 1
+        self._show()
+
+    def end(self) -> None:
+        """Note that a kernel has been compiled."""
+        self.origins["compiler"] += 1
+        self._depth = max(self._depth - 1, 0)
+        self._show()
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_shown = False
+
+    def _show(self) -> None:
+        if self._depth == 0:
+            self.clear()
+        elif time.monotonic() - self._started > SILENT_SECONDS and sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write(f"\rrankloop: compiling kernels (once) … {self.origins['compiler']} done\x1b[K")
+            sys.stderr.flush()
+            self._is_shown = True
+
+
+progress = CompilationProgress()
+atexit.register(progress.clear)
+
+
+class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
+    """Places the machine code of a kernel by the name of its module, wherever the package is installed."""
+
+    def __init__(self, function: Any, source_file: str) -> None:
+        self.subfolder = _subfolder(source_file)
+        self._source_file = source_file
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Any, source_file: str) -> "KernelLocator":
+        """Return the locator of a kernel; numba calls it."""
+        return cls(function, source_file)
+
+    def get_cache_path(self) -> str:
+        """Return the folder that compiled code is written to."""
+        return str(kernel_folder() / self.subfolder)
+
+    def get_source_stamp(self) -> str:
+        """Return what changes with the source file: code with another stamp is not used."""
+        return _file_digest(self._source_file)
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of one name in one file apart."""
+        return str(self._line)
+
+
+class _KernelCacheImplementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (KernelLocator,)
+
+
+class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    """The machine code of one kernel: first from the package, then from the cache folder."""
+
+    _impl_class = _KernelCacheImplementation
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        packaged = PACKAGED_KERNELS / locator.subfolder
+        stores = [("cache", self._cache_file)]
+        if packaged.is_dir():
+            base, stamp = self._impl.filename_base, locator.get_source_stamp()
+            stores.insert(0, ("wheel", caching.IndexDataCacheFile(str(packaged), base, stamp)))
+        self._stores = stores
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled form for a signature, or None if it has to be compiled."""
+        target_context.refresh()
+        key = self._index_key(sig, target_context.codegen())
+        for origin, store in self._stores:
+            data = store.load(key)
+            if data is not None:
+                progress.origins[origin] += 1
+                return self._impl.rebuild(target_context, data)
+        progress.start()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled form; a folder that cannot be written to costs a warning, once."""
+        progress.end()
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            _warn_of_unwritable_folder()
+
+
+def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
+    """Compile a function to machine code that runs without the interpreter lock and is kept on disk.
+
+    Args:
+      function: A function of numbers, arrays and named tuples of them.
+      fastmath: Freedoms of the compiler, as numba names them.
+
+    Returns:
+      The compiled function.
+    """
+    dispatcher: Any = numba.njit(function, nogil=True, fastmath=fastmath)
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        dispatcher._cache = KernelCache(function)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def reassociated(function: F) -> F:
+    """Compile a kernel whose sums may be reordered (as fast as BLAS); NaN and infinity keep their meaning."""
+    return kernel(function, fastmath=REASSOCIATED_SUMS)
+
+
+def _subfolder(source_file: str) -> str:
+    path = Path(source_file)
+    if path.is_relative_to(PACKAGE):
+        return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return str(caching._CacheLocator.get_suitable_cache_subpath(source_file))
+
+
+@cache
+def _file_digest(path: str) -> str:
+    return sha256(Path(path).read_bytes()).hexdigest()
+
+
+@cache
+def _warn_of_unwritable_folder() -> None:
+    warnings.warn(
+        f"compiled kernels cannot be kept in {kernel_folder()}, so every start compiles them again; "
+        "set NUMBA_CACHE_DIR to a writable folder",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+choose_processor()
