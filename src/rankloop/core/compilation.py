@@ -20,10 +20,11 @@ from typing import Any, TypeVar
 
 import llvmlite.binding
 import numba
-from numba.core import caching
+from numba.core import caching as numba_caching
 
 from rankloop.core.files import PACKAGE, cache_folder, source_key
 
+caching: Any = numba_caching  # its classes have no types
 F = TypeVar("F", bound=Callable[..., Any])
 REASSOCIATED_SUMS = {"reassoc", "contract", "nsz"}
 CPU_LEVEL = "x86-64-v3"
