@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
-from rankloop.client import AsyncClient, Client, Refused, Taken, Unreachable, packed_items, pauses
+from rankloop.client import AsyncClient, Client, FeedbackReceipt, Refused, Unreachable, packed_items, pauses
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from tests.docs.pages import blocks_of
@@ -201,10 +201,10 @@ def test_whatever_else_stands_at_the_address_is_one_plain_error(
 
 
 def test_a_later_service_may_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = httpx.Response(200, json={"impression": "x", "verdict": "taken", "state": 3, "mood": "sunny"})
+    answer = httpx.Response(200, json={"impression": "x", "verdict": "accepted", "state": 3, "mood": "sunny"})
     with Client("http://127.0.0.1:1") as client:
         monkeypatch.setattr(client._http, "request", lambda **arguments: answer)
-        assert client.feedback("shop", "x", clicks=[]) == Taken("x", "taken", 3)
+        assert client.feedback("shop", "x", clicks=[]) == FeedbackReceipt("x", "accepted", 3)
 
 
 def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:

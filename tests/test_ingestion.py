@@ -58,7 +58,7 @@ def test_pages_are_taken_in_once_and_learned_from(tmp_path: Path, by_schema: boo
             assert report(client)["weights"]["rating"] > 0
     shown = [record.event for record in location.records() if isinstance(record.event, Ranked)]
     assert [[str(one.ids[i]) for i in one.order] for one in shown] == orders
-    assert all(one.elsewhere and one.log_propensity is None and one.session for one in shown)
+    assert all(one.ingested and one.log_propensity is None and one.session for one in shown)
     (replay,) = replay_records(iter(location.records()))
     assert (replay.learned, replay.digest) == (25, learned)
 

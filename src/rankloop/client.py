@@ -33,7 +33,7 @@ from rankloop.features.explanation import Contribution, Explanation
 from rankloop.features.schema import Schema
 from rankloop.impression import Impression, plain_value
 
-__all__ = ["AsyncClient", "Client", "Impression", "Refused", "Taken", "Unreachable"]
+__all__ = ["AsyncClient", "Client", "Impression", "Refused", "FeedbackReceipt", "Unreachable"]
 
 ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 30.0  # seconds: a restart of the service takes less
@@ -73,7 +73,7 @@ class Unreachable(RankloopError):
 
 
 @dataclass(frozen=True)
-class Taken:
+class FeedbackReceipt:
     """What became of feedback: taken, closed or repeated."""
 
     impression: str
@@ -202,10 +202,10 @@ def explanation_of(response: httpx.Response) -> Explanation:
     return Explanation(id, score, found)
 
 
-def taken_of(response: httpx.Response) -> Taken:
+def receipt_of(response: httpx.Response) -> FeedbackReceipt:
     """What the service made of feedback."""
     impression, verdict, state = _parts(answer_of(response), ("impression", "verdict", "state"))
-    return Taken(impression, verdict, state)
+    return FeedbackReceipt(impression, verdict, state)
 
 
 def _parts(answer: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
@@ -330,7 +330,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Receipt:
         """What came back: clicks, relevances, preferred or reward."""
-        return self.send(feedback_request(path_of(name, experiment), shown, final, given), taken_of)
+        return self.send(feedback_request(path_of(name, experiment), shown, final, given), receipt_of)
 
     def ranker(self, name: str) -> Table:
         """Spec, state number, counts and health."""
@@ -364,7 +364,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         return self.send(Request("GET", path_of(name, True)))
 
 
-class Client(_Calls[dict[str, Any], Impression, Taken, Explanation, None]):
+class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, None]):
     """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`.
 
     With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
@@ -398,7 +398,13 @@ class Client(_Calls[dict[str, Any], Impression, Taken, Explanation, None]):
 
 
 class AsyncClient(
-    _Calls[Awaitable[dict[str, Any]], Awaitable[Impression], Awaitable[Taken], Awaitable[Explanation], Awaitable[None]]
+    _Calls[
+        Awaitable[dict[str, Any]],
+        Awaitable[Impression],
+        Awaitable[FeedbackReceipt],
+        Awaitable[Explanation],
+        Awaitable[None],
+    ]
 ):
     """The same, to be awaited."""
 

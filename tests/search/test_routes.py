@@ -89,7 +89,7 @@ def test_search_click_learn(fresh: httpx.Client) -> None:
         shown = ask(fresh)
         assert set(shown) == {"query", "results", "impression", "state", "compared"}
         assert set(shown["results"][0]) == {"id", "title", "snippet", "highlights", "score"}
-        assert tell(fresh, shown["impression"], "knots.md", final=False) == "taken"
+        assert tell(fresh, shown["impression"], "knots.md", final=False) == "accepted"
         assert tell(fresh, shown["impression"], "knots.md", final=False) == "repeated"
         assert tell(fresh, shown["impression"]) == "closed"
         assert tell(fresh, shown["impression"]) == "repeated"

@@ -23,7 +23,7 @@ from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import ranker_report
 from rankloop.service.domain.health import clicks_of
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, stream
+from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
 from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
 
@@ -110,12 +110,12 @@ class SearchPage:
             body = await read_body(request, SearchRequest)
             if body.private or body.begun:
                 found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
-                return JsonAnswer(found)
+                return JsonResponse(found)
             known = _visitor(request)
             visitor = known or secrets.token_hex(16)
             compared = self.study and is_compared(visitor)
             found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
-            answer = JsonAnswer(found)
+            answer = JsonResponse(found)
             if known is None:
                 answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
             return answer
@@ -124,18 +124,18 @@ class SearchPage:
         async def click(request: Request) -> Response:
             """What was clicked; several calls add up until one is final."""
             body = await read_body(request, ClickRequest)
-            return JsonAnswer({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
+            return JsonResponse({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
 
         @of_visitors("POST /search/undo", body=UndoRequest)
         async def undo(request: Request) -> Response:
             """Take a click back; what was learned since is learned again without it."""
             body = await read_body(request, UndoRequest)
-            return JsonAnswer({"undone": await self.search.undo(body.impression, body.id)})
+            return JsonResponse({"undone": await self.search.undo(body.impression, body.id)})
 
         @of_visitors("GET /search/why")
         async def why(impression: str = "", id: str = "") -> Response:
             """What each value of a document adds to its score, the largest first."""
-            return JsonAnswer(await self.search.explain(impression, id))
+            return JsonResponse(await self.search.explain(impression, id))
 
         @of_visitors("GET /search/document")
         async def document(id: str = "") -> Response:
@@ -143,26 +143,26 @@ class SearchPage:
             found = await asyncio.to_thread(self.engine.document, id)
             if found is None:
                 raise NotFound(f"there is no document {id!r:.80}")
-            return JsonAnswer({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
+            return JsonResponse({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
 
         @of_all("POST /search/forget", body=ForgetRequest)
         async def forget(request: Request) -> Response:
             """Forget a query, a visitor or all that is older than some days, and what was learned from it."""
             body = await read_body(request, ForgetRequest)
-            return JsonAnswer({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
+            return JsonResponse({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
 
         @of_visitors("POST /search/forget-me")
         async def forget_me(request: Request) -> Response:
             """Forget everything that this visitor has asked and clicked, and the visitor."""
             visitor = _visitor(request)
-            answer = JsonAnswer({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
+            answer = JsonResponse({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
             answer.delete_cookie(COOKIE, path="/search")
             return answer
 
         @of_all("POST /search/refresh")
         async def refresh() -> Response:
             """Read what is new or has changed in the documents; what was learned stays."""
-            return JsonAnswer(_of_refresh(await asyncio.to_thread(self._refresh)))
+            return JsonResponse(_of_refresh(await asyncio.to_thread(self._refresh)))
 
         @of_visitors("GET /search/status")
         async def status() -> Response:
@@ -173,7 +173,7 @@ class SearchPage:
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
-            return JsonAnswer(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
+            return JsonResponse(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
 
         @of_visitors("GET /search/history")
         async def history() -> Response:
@@ -181,14 +181,14 @@ class SearchPage:
             points = await asyncio.to_thread(
                 history_of, self.search.node.directory.ranker(RANKER), self.search.node.store
             )
-            return JsonAnswer({"points": [point._asdict() for point in points]})
+            return JsonResponse({"points": [point._asdict() for point in points]})
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
             """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
             node = self.search.node
             if form == "json":
-                return JsonAnswer(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
+                return JsonResponse(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
             until = await asyncio.to_thread(node.store.last)
             entity, data = node.directory.ranker(RANKER).entity, node.settings.data
             records = await asyncio.to_thread(read_records, node.store, entity, data, until)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
-from rankloop.service.domain.impression import TrackedImpression, closed_impressions
+from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 

@@ -1,4 +1,4 @@
-"""Records: the events that a state depends on, as the log keeps them, and what is written with them."""
+"""Records of the event log: the events that states are computed from, and the rows that are written with them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -11,88 +11,88 @@ from rankloop.adapter import Id
 from rankloop.core.types import Floats
 from rankloop.service.requests import CreateBody, ExperimentBody
 
-Values = Mapping[str, Any]  # of an item or a visitor, by name
+Values = Mapping[str, Any]  # the values of an item or of the context, by field name
 
 
 class Event(msgspec.Struct, tag_field="kind", array_like=False, omit_defaults=True):
-    """The base of every event; `at` is a wall clock, for people: nothing is computed from it in a replay."""
+    """The base of all events. The log encodes an event under the names of its attributes."""
 
 
 class Created(Event, tag="created"):
-    """A ranker begins; `start` is a saved session when it begins as a copy of another."""
+    """A ranker was created; `start` is a saved session if it starts as a copy of another ranker or of a file."""
 
     body: CreateBody
     start: bytes = b""
     source: str = ""
 
 
-class ComparisonCreated(Event, tag="experiment"):
-    """A comparison begins."""
+class ExperimentCreated(Event, tag="experiment_created"):
+    """An experiment was created."""
 
     body: ExperimentBody
 
 
 class Ranked(Event, tag="ranked"):
-    """An impression: what was asked, decided and shown, and where the generator stood after it."""
+    """An impression: the request, the learner's decision and the order that was shown."""
 
     impression: str
     ids: list[Id]
     features: bytes  # float64, one row per id
-    order: list[int] = msgspec.field(name="shown")  # indices into ids, best first
+    order: list[int]  # indices into ids, best first
     query_id: str = ""
     context: list[float] = []
-    candidates: list[int] | None = msgspec.field(default=None, name="asked")  # what the learner ranked; None: all ids
-    decision: dict[str, Any] | None = None  # of the learner, over the candidates
-    mixed: dict[str, Any] | None = None  # of a comparison, over the candidates
-    trainable: bool = msgspec.field(default=True, name="teaches")
+    candidates: list[int] | None = None  # indices of the items that the learner ranked; None: all
+    decision: dict[str, Any] | None = None  # the learner's decision over the candidates
+    mixed: dict[str, Any] | None = None  # the interleaved list of two rankings over the candidates
+    trainable: bool = True
     log_propensity: float | None = None
-    explored: float = 0.0  # how far from the predicted ranking, 0 … 1
-    state_number: int = msgspec.field(default=0, name="state")
-    generator: str = msgspec.field(default="", name="position")  # where it stood after the decision
-    values: bytes = b""  # where there is a schema, what was given by name (`domain.named_values`) instead of features
-    at: float = 0.0  # when it was asked: dates became ages by it
-    schema: int = 0  # the version by which it was encoded; 0: features are plain numbers
-    catalogue: int = 0  # the event after which the rest of the values was read from the ranker's catalogue
+    explored: float = 0.0  # distance from the predicted ranking, from 0 to 1
+    state_number: int = 0
+    generator_state: str = ""  # the state of the random generator after the decision
+    values: bytes = b""  # with a schema: the values of the request (`domain.named_values`), instead of features
+    at: float = 0.0  # the time of the request; fields of kind date become ages relative to it
+    schema: int = 0  # the version of the schema that encoded the request; 0: features are plain numbers
+    catalogue: int = 0  # the last catalogue event that the request could see
     user: str = ""
     session: str = ""
     tags: dict[str, str] = {}
-    base_model: str = ""  # the name or hash of what computed the base score; the score itself is among the features
-    elsewhere: bool = False  # others showed it in this order; the decision is what the learner would have done
+    base_model: str = ""  # the name or hash of the model that computed the base score
+    ingested: bool = False  # another system showed this order; the decision is the one the learner would have made
 
     @property
     def all_features(self) -> Floats:
-        """One row per id, as the request gave them; a writable copy, for which kernels are compiled."""
+        """One row of features per id, as a writable copy: kernels are compiled for writable arrays."""
         return np.array(np.frombuffer(self.features, dtype=np.float64).reshape(len(self.ids), -1))
 
 
-class FeedbackReceived(Event, tag="fed"):
-    """Feedback: items are indices into the impression's ids."""
+class FeedbackReceived(Event, tag="feedback"):
+    """Feedback on an impression; items are indices into the impression's ids."""
 
     impression: str
-    kind: str = msgspec.field(name="what")
+    feedback_kind: str
     items: list[int] = []
     values: list[float] = []
     final: bool = False
 
 
 class Closed(Event, tag="closed"):
-    """The window of an impression closes."""
+    """The feedback window of an impression ended."""
 
     impression: str
 
 
 class Frozen(Event, tag="frozen"):
-    """Learning stops."""
+    """Learning stopped."""
 
     reason: str = ""
 
 
 class Resumed(Event, tag="resumed"):
-    """Learning goes on."""
+    """Learning started again."""
 
 
 class RolledBack(Event, tag="rolled_back"):
-    """The state becomes that of an earlier snapshot; where the guard says so, learning stops with it."""
+    """The state was set back to the snapshot `to`; with `freezes`, learning stopped too."""
 
     to: int
     reason: str = ""
@@ -100,63 +100,63 @@ class RolledBack(Event, tag="rolled_back"):
 
 
 class Snapshotted(Event, tag="snapshotted"):
-    """State `number`, reached after the event `state_seq`, has this digest: what a replay has to arrive at."""
+    """State `number`, reached after the event `state_seq`, had this digest; a replay must reproduce it."""
 
     number: int
     state_seq: int
     digest: str
-    code: str  # the version of rankloop that learned it
+    rankloop_version: str
 
 
-class Evolved(Event, tag="evolved"):
-    """The schema of a ranker becomes its next version; one that another was quicker to make does not count."""
+class SchemaChanged(Event, tag="schema_changed"):
+    """The schema of a ranker got its next version; of two concurrent changes only the first takes effect."""
 
     schema: dict[str, Any]
 
 
 class Rebased(Event, tag="rebased"):
-    """What was learned up to here stands, though events that it was learned from are gone: a replay goes on from it.
+    """Events were removed from the log, but the state learned from them was kept: a replay continues from it.
 
-    Without a projection it is only a state that can be gone back to, as after `Snapshotted`.
+    Without a projection it only marks a state for rollback, like `Snapshotted`.
     """
 
     number: int
-    session: bytes = b""  # a saved session; empty where nothing is learned
+    session: bytes = b""  # a saved session; empty for an experiment
     rejected: int = 0
     projection: bytes = b""  # counts and flags at this event
 
 
 class Amended(Event, tag="amended"):
-    """The past was changed: so many events are other than they were, or gone."""
+    """Earlier events were changed or removed, `events` of them."""
 
     events: int = 0
 
 
-class Windowed(Event, tag="windowed"):
-    """The window of feedback becomes another, also for what is open."""
+class WindowChanged(Event, tag="window_changed"):
+    """The feedback window was changed to `window` seconds, also for open impressions."""
 
     window: float
 
 
-class AliasSet(Event, tag="alias"):
-    """A name leads to a ranker from now on; to none where it is empty."""
+class AliasSet(Event, tag="alias_set"):
+    """An alias was pointed to a ranker; an empty name removes the alias."""
 
     ranker: str = ""
 
 
 class Deleted(Event, tag="deleted"):
-    """An entity ends: what stood before is gone; another of its name may begin."""
+    """An entity was deleted; a new one may be created under its name."""
 
 
-class CatalogueChanged(Event, tag="catalogue"):
-    """Rows of a catalogue by id: each replaces that of its id, None takes it away."""
+class CatalogueChanged(Event, tag="catalogue_changed"):
+    """Rows of a catalogue by id: each replaces the row of its id, None deletes it."""
 
     rows: dict[str, dict[str, Any] | None]
 
 
 AnyEvent = (
     Created
-    | ComparisonCreated
+    | ExperimentCreated
     | Ranked
     | FeedbackReceived
     | Closed
@@ -164,12 +164,12 @@ AnyEvent = (
     | Resumed
     | RolledBack
     | Snapshotted
-    | Evolved
+    | SchemaChanged
     | CatalogueChanged
     | Rebased
     | Deleted
     | Amended
-    | Windowed
+    | WindowChanged
     | AliasSet
 )
 
@@ -178,7 +178,7 @@ decode = msgspec.msgpack.Decoder(AnyEvent).decode
 
 
 class Snapshot(NamedTuple):
-    """A state at rest: enough, with the log after it, to go on."""
+    """A saved state; with the log after it, it is enough to continue."""
 
     entity: str
     number: int
@@ -186,21 +186,21 @@ class Snapshot(NamedTuple):
     session: bytes  # a saved session
     projection: bytes  # counts and flags at that event
     rejected: int
-    oldest_open: int  # impressions that were open began here or later
+    oldest_open: int  # every impression that was open was shown at this event or later
 
 
 class ArchiveFile(NamedTuple):
-    """A file that holds events of an entity in place of the database."""
+    """A file that holds events of an entity instead of the database."""
 
     name: str
-    first: int  # its events lie between these two
+    first: int  # the sequence numbers of its first and last event
     last: int
     events: int
     digest: str  # SHA-256 of the file
 
 
 class LogRow(NamedTuple):
-    """What goes into the log: an event, encoded, and what is looked for without its body."""
+    """A row of the log: an encoded event, and the columns that are searched without decoding it."""
 
     entity: str
     kind: str  # the tag of the event; "final" for the last feedback on an impression
@@ -213,21 +213,21 @@ Settle = Callable[[Any], AnyEvent | str]
 
 
 class LogEntry(NamedTuple):
-    """What is to be written: an event of an entity, and perhaps a snapshot with it."""
+    """A request to write an event of an entity, and perhaps a snapshot with it."""
 
     entity: str
-    event: AnyEvent | None  # None where `settle` makes it
-    body: bytes  # the event, encoded
+    event: AnyEvent | None  # None if `settle` makes it
+    body: bytes  # the encoded event
     impression: str | None = None
     snapshot: Snapshot | None = None
-    once: bool = False  # not written where its entity has this impression already
-    settle: Settle | None = None  # the event, or a verdict without one, out of the impression as it is when written
-    unless_after: int | None = None  # not written where the entity has changed after this event
-    fence: tuple[int, int] | None = None  # of a learner: its partition and the number of its lease
+    once: bool = False  # do not write it if the entity already has this impression
+    settle: Settle | None = None  # called inside the transaction with the impression; returns an event or a verdict
+    unless_after: int | None = None  # do not write it if the entity changed after this event
+    fence: tuple[int, int] | None = None  # of a learner worker: its partition and the number of its lease
 
 
 class Record(NamedTuple):
-    """What has been written."""
+    """An event that has been written."""
 
     seq: int
     entity: str
@@ -236,21 +236,30 @@ class Record(NamedTuple):
 
 
 def ranker_entity(name: str) -> str:
+    """Return the entity of a ranker."""
     return f"ranker/{name}"
 
 
-def comparison_entity(name: str) -> str:
+def experiment_entity(name: str) -> str:
+    """Return the entity of an experiment."""
     return f"experiment/{name}"
 
 
 def catalogue_entity(name: str) -> str:
+    """Return the entity of a catalogue."""
     return f"catalogue/{name}"
 
 
 def alias_entity(name: str) -> str:
+    """Return the entity of an alias."""
     return f"alias/{name}"
 
 
 def partition_of(entity: str, partitions: int) -> int:
-    """Which of so many partitions an entity belongs to: each is learned by one process at a time."""
+    """Return the partition that an entity belongs to; one learner worker at a time learns a partition.
+
+    Args:
+      entity: As `ranker_entity` and the others return it.
+      partitions: The number of partitions of the store.
+    """
     return crc32(entity.encode()) % partitions

@@ -215,7 +215,7 @@ class ExperimentBody(Strict):
     window: float = 1800.0
 
 
-class RankAnswer(msgspec.Struct):
+class RankResponse(msgspec.Struct):
     """What to show, best first."""
 
     impression: str
@@ -224,9 +224,9 @@ class RankAnswer(msgspec.Struct):
     log_propensity: float | None
 
 
-class FeedbackAnswer(msgspec.Struct):
+class FeedbackResponse(msgspec.Struct):
     """What became of the feedback: taken, closed (the impression is), or repeated (it was there already)."""
 
     impression: str
-    verdict: Literal["taken", "closed", "repeated"]
+    verdict: Literal["accepted", "closed", "repeated"]
     state: int

@@ -196,15 +196,15 @@ def test_a_rollback_restores_the_state_but_not_the_generator(location: Location)
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
         runtime = inside(client).directory.ranker("shop")
-        then, drawn = digest(runtime.serving.state), runtime.projection.generator
+        then, drawn = digest(runtime.serving.state), runtime.projection.generator_state
         learn(client, 4)
-        later = runtime.projection.generator
+        later = runtime.projection.generator_state
         answer = client.post("/rankers/shop/rollback", json={"state": 5}).json()
         assert answer == {"rolled_back_to": 5, "state": 10}
         assert digest(runtime.serving.state) == then
         rank(client)
         report(client)
-        assert runtime.projection.generator not in (drawn, later)
+        assert runtime.projection.generator_state not in (drawn, later)
         learn(client, 3)
         client.post("/rankers/shop/rollback", json={"state": 0})
         learn(client, 2)

@@ -61,7 +61,9 @@ def _turn(client: Any, query: Any, relevance: Any, users: Any, rng: Any) -> list
 def _learned_by(records: list[Record], code: str, digest: str) -> list[Record]:
     """The same log, with snapshots of another version of rankloop, whose states have this digest."""
     return [
-        record._replace(event=msgspec.structs.replace(record.event, code=code, digest=digest or record.event.digest))
+        record._replace(
+            event=msgspec.structs.replace(record.event, rankloop_version=code, digest=digest or record.event.digest)
+        )
         if isinstance(record.event, Snapshotted)
         else record
         for record in records

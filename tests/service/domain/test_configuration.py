@@ -175,7 +175,7 @@ def test_a_field_is_used_as_soon_as_it_is_there(tmp_path: Path) -> None:
         visit(client, items=new)
         late = {"impression": before["impression"], "clicks": before["ranking"][:1], "final": True}
         assert client.post("/rankers/shop/feedback", json=late).json()["verdict"] == "closed"
-        assert (report(client)["counts"]["learned"], report(client)["counts"]["unfit"]) == (3, 0)
+        assert (report(client)["counts"]["learned"], report(client)["counts"]["rejected"]) == (3, 0)
         assert client.post("/rankers/shop/clone", json={"name": "two"}).json()["schema"]["version"] == 2
         visit(client, "two", items=new)
 

@@ -259,7 +259,7 @@ def test_an_impression_of_fifty_products_is_small() -> None:
         decision={"ranking": ranking, "log_propensity": -0.5, "receipt": {"swapped": [0] * 25}},
         log_propensity=-0.5,
         state_number=12_345,
-        generator="f" * 65,
+        generator_state="f" * 65,
         values=packed(rows, {"segment": "sport", "query": "red shoes"}),
         at=1.79e9,
         schema=3,

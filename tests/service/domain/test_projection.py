@@ -19,16 +19,22 @@ from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import dumps
 from rankloop.service.application.ranking import ServedRanker, query_request
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.impression import TrackedImpression, fingerprint, impression_of, merged, received_feedback
+from rankloop.service.domain.experiment import ServedExperiment
+from rankloop.service.domain.feedback_rules import (
+    TrackedImpression,
+    fingerprint,
+    impression_of,
+    merged,
+    received_feedback,
+)
 from rankloop.service.domain.projection import TEAM_DRAFT, AppliedRecord, Projection
 from rankloop.service.domain.trainer import Trainer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import (
     Closed,
-    ComparisonCreated,
     Created,
+    ExperimentCreated,
     FeedbackReceived,
     Frozen,
     Ranked,
@@ -83,9 +89,9 @@ call = st.one_of(
 class World:
     """A ranker or an experiment without a service: what its calls would log is written, read and folded."""
 
-    def __init__(self, runtime: ServedRanker | ServedComparison) -> None:
+    def __init__(self, runtime: ServedRanker | ServedExperiment) -> None:
         self.runtime = runtime
-        method = runtime.body.method if isinstance(runtime, ServedComparison) else TEAM_DRAFT
+        method = runtime.body.method if isinstance(runtime, ServedExperiment) else TEAM_DRAFT
         self.projection = Projection(runtime.config, method)
         self.forgetful = Projection(runtime.config, method)  # a learner with no memory for what is open
         self.forgetful.find = self.find
@@ -173,13 +179,13 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
-    event = ComparisonCreated(ExperimentBody(SideBody(weights=[1, 2, 3]), SideBody(weights=[3.0, -2.0, 1.0]), method))
+    event = ExperimentCreated(ExperimentBody(SideBody(weights=[1, 2, 3]), SideBody(weights=[3.0, -2.0, 1.0]), method))
 
     @quickly
     @given(calls=st.lists(call, min_size=1, max_size=25))
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("experiment/e", event).body)
-        World(ServedComparison("experiment/e", written.body, {})).live_through([("rank", [], []), *calls])
+        World(ServedExperiment("experiment/e", written.body, {})).live_through([("rank", [], []), *calls])
 
     check()
 
@@ -257,7 +263,7 @@ def test_much_feedback_on_one_impression_stays_cheap() -> None:
         before = time.thread_time()
         for number in range(begin, begin + 1_000):
             said = FeedbackReceived("one", "clicks", [0], [1.0 + number])
-            assert projection.apply(Record(number + 2, "ranker/shop", 0.0, said)).verdict == "taken"
+            assert projection.apply(Record(number + 2, "ranker/shop", 0.0, said)).verdict == "accepted"
         took.append(time.thread_time() - before)
     assert took[-1] < 6 * took[0]  # it was about 20 when each was compared with all before it
     again = FeedbackReceived("one", "clicks", [0], [1.0])

@@ -131,7 +131,7 @@ def test_grades_may_come_in_several_calls(client: httpx.Client) -> None:
     assert feed(client, shown["impression"], "graded", **last).json()["verdict"] == "closed"
     assert feed(client, shown["impression"], "graded", **last).json()["verdict"] == "repeated"
     counts = report(client, "graded")["counts"]
-    assert (counts["learned"], counts["unfit"]) == (1, 0)
+    assert (counts["learned"], counts["rejected"]) == (1, 0)
 
 
 def test_an_experiment_with_the_name_of_a_ranker_has_a_log_too(client: httpx.Client) -> None:

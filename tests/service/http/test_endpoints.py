@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from rankloop.service.http.app import make_app
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer
+from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.settings import Settings, keys_from
 from tests.service.cases import SHOP, Location, items, running
 
@@ -77,7 +77,7 @@ def test_an_addition_declares_its_own(tmp_path: Path) -> None:
 
     @endpoints.add("POST /shelf", role="rank", ranker="shelf", max_bytes=7)
     async def shelf() -> Response:
-        return JsonAnswer({})
+        return JsonResponse({})
 
     endpoint, about = endpoints.find(scope("POST /shelf"))
     assert (endpoint.name, endpoint.role, endpoint.max_bytes, about) == ("POST /shelf", "rank", 7, "shelf")

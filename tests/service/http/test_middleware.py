@@ -101,7 +101,7 @@ def test_the_reference_needs_no_internet(client: httpx.Client) -> None:
     assert "/rankers/{name}/rank" in page
     assert 'Body: <a href="#RankBody">RankBody</a> (application/json)' in page
     assert '<code>items</code>?: list of <a href="#Item">Item</a>' in page
-    assert "<code>verdict</code>: <code>closed</code> or <code>repeated</code> or <code>taken</code>" in page
+    assert "<code>verdict</code>: <code>accepted</code> or <code>closed</code> or <code>repeated</code>" in page
 
 
 def test_the_openapi_document_names_every_call(client: httpx.Client) -> None:

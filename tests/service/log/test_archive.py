@@ -17,7 +17,7 @@ from rankloop.cli.main import main
 from rankloop.service.application.jobs.retention import compact, move_old
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.log.archive import amend_archive, files_of, keep, read_records, tidy
-from rankloop.service.records import ArchiveFile, Evolved, Record, Resumed
+from rankloop.service.records import ArchiveFile, Record, Resumed, SchemaChanged
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
@@ -160,12 +160,12 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
     with running(location) as client:
         store = inside(client).store
         assert compact(store, "ranker/shop", tmp_path, time.time() + 1) >= 6
-        assert not any(isinstance(record.event, Evolved) for record in store.read("ranker/shop"))
+        assert not any(isinstance(record.event, SchemaChanged) for record in store.read("ranker/shop"))
     with running(location) as client:
         assert report(client)["schema"]["version"] == 2
         visit(client, items=products(stock=3))
         assert feed(client, waiting["impression"], clicks=["p0"], final=True).json()["verdict"] == "closed"
-        assert report(client)["counts"]["unfit"] == 0
+        assert report(client)["counts"]["rejected"] == 0
     with log_at(str(tmp_path)) as log:
         (result,) = replay_records(read_records(log, "ranker/shop", tmp_path))
     assert (result.learned, result.differing) == (5, ())

@@ -6,7 +6,7 @@ import asyncio
 from threading import Event
 from typing import Any
 
-from rankloop.service.domain.impression import impression_of
+from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.log import writer
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
 from rankloop.service.records import LogEntry, Ranked

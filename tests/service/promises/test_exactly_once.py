@@ -40,7 +40,7 @@ def test_the_same_feedback_twice_learns_once(client: httpx.Client) -> None:
 def test_clicks_in_several_calls_are_one_update(client: httpx.Client) -> None:
     before, shown = _learned(client), rank(client)
     first, second = shown["ranking"][1:3]
-    assert feed(client, shown["impression"], clicks=[first]).json()["verdict"] == "taken"
+    assert feed(client, shown["impression"], clicks=[first]).json()["verdict"] == "accepted"
     assert feed(client, shown["impression"], clicks=[first]).json()["verdict"] == "repeated"
     assert _learned(client) == before
     assert feed(client, shown["impression"], clicks={second: 2.0}, final=True).json()["verdict"] == "closed"

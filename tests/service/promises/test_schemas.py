@@ -13,7 +13,7 @@ import pytest
 
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
-from rankloop.service.records import Evolved, Ranked
+from rankloop.service.records import Ranked, SchemaChanged
 from tests.service.cases import Location, inside, report, running, until
 from tests.service.promises.durability import check_survived
 from tests.service.shop import NAMED, SCHEMA, products, visit
@@ -62,11 +62,11 @@ def test_a_live_ranker_gets_a_field_under_load(location: Location) -> None:
             thread.submit(asyncio.run, visitors(str(client.base_url), told)).result()
         until(lambda: report(client)["counts"]["learned"] == VISITORS * VISITS)
         assert report(client)["schema"]["version"] == 2
-        assert report(client)["counts"]["unfit"] == 0
+        assert report(client)["counts"]["rejected"] == 0
         late = client.post("/rankers/shop/rank", json={"items": products(3, stock=1)}).json()
         before = digest(inside(client).directory.rankers["shop"].serving.state)
     records = location.records()
-    assert {record.event.schema["version"] for record in records if isinstance(record.event, Evolved)} == {2}
+    assert {record.event.schema["version"] for record in records if isinstance(record.event, SchemaChanged)} == {2}
     versions = [record.event.schema for record in records if isinstance(record.event, Ranked)]
     assert set(versions) == {1, 2}
     assert check_survived(location, told) == VISITORS * VISITS
@@ -74,7 +74,7 @@ def test_a_live_ranker_gets_a_field_under_load(location: Location) -> None:
         assert digest(inside(client).directory.rankers["shop"].serving.state) == before
         click = {"impression": late["impression"], "clicks": ["p1"], "final": True}
         assert client.post("/rankers/shop/feedback", json=click).json()["verdict"] == "closed"
-        assert report(client)["counts"]["unfit"] == 0
+        assert report(client)["counts"]["rejected"] == 0
     check_survived(location, told)
 
 
@@ -116,7 +116,7 @@ def test_rollbacks_go_back_over_a_change_of_the_schema(location: Location) -> No
         visit(client, items=products(stock=7))
         assert client.post("/rankers/shop/rollback", json={"state": 0}).status_code == 200
         visit(client, items=products(stock=7))
-        assert report(client)["counts"]["unfit"] == 0
+        assert report(client)["counts"]["rejected"] == 0
     check_survived(location, [])
 
 
@@ -141,7 +141,7 @@ def test_workers_share_fields_and_rows(tmp_path: Path, postgres: Callable[[], st
         assert report(first)["schema"] == report(second)["schema"]
         states = [inside(client).directory.rankers["shop"].serving.state for client in (first, second)]
         assert digest(states[0]) == digest(states[1])
-        assert report(first)["counts"]["unfit"] == 0
+        assert report(first)["counts"]["rejected"] == 0
     check_survived(location, [])
 
 
@@ -156,5 +156,5 @@ def test_other_learners_replay_too(tmp_path: Path, learner: str) -> None:
                 client.post("/rankers/shop/feedback", json=better).raise_for_status()
             else:
                 visit(client, items=products(shift=turn))
-        assert report(client)["counts"]["unfit"] == 0
+        assert report(client)["counts"]["rejected"] == 0
     check_survived(Location(tmp_path), [])

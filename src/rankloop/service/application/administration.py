@@ -19,7 +19,6 @@ from rankloop.service.application.upkeep.amendment import (
 )
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
-from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import (
     RankerConfig,
     check_new,
@@ -28,6 +27,7 @@ from rankloop.service.domain.configuration import (
     config_of_session,
     next_schema,
 )
+from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.health import explanation_of, recent_weights
 from rankloop.service.domain.named_values import catalogue_changes
 from rankloop.service.domain.state_size import check_file_fits, check_fits
@@ -40,20 +40,20 @@ from rankloop.service.records import (
     AnyEvent,
     CatalogueChanged,
     Closed,
-    ComparisonCreated,
     Created,
     Deleted,
-    Evolved,
+    ExperimentCreated,
     Frozen,
     Ranked,
     Rebased,
     Record,
     Resumed,
     RolledBack,
-    Windowed,
+    SchemaChanged,
+    WindowChanged,
     alias_entity,
     catalogue_entity,
-    comparison_entity,
+    experiment_entity,
     ranker_entity,
 )
 from rankloop.service.requests import CatalogueBody, CreateBody, ExperimentBody, SchemaBody
@@ -115,18 +115,18 @@ class Administration:
         session, notes = await asyncio.to_thread(loads_with_notes, content)
         return await self.create(name, config_of_session(session, notes), content, "a file")
 
-    async def create_comparison(self, name: str, body: ExperimentBody) -> bool:
+    async def create_experiment(self, name: str, body: ExperimentBody) -> bool:
         """Whether the comparison is new; as for rankers."""
         check_seed_and_window(body.seed, body.window)
         for side in (body.a, body.b):
             if side.ranker is not None:
                 await self.node.directory.find_ranker(side.ranker)
-        ServedComparison(comparison_entity(name), body, self.node.directory.rankers)
-        if name not in self.node.directory.comparisons and await self._begin(
-            comparison_entity(name), ComparisonCreated(body)
+        ServedExperiment(experiment_entity(name), body, self.node.directory.rankers)
+        if name not in self.node.directory.experiments and await self._begin(
+            experiment_entity(name), ExperimentCreated(body)
         ):
             return True
-        if self.node.directory.comparisons[name].body != body:
+        if self.node.directory.experiments[name].body != body:
             raise Conflict(f"the experiment {name!r} exists already, with other settings")
         return False
 
@@ -149,7 +149,7 @@ class Administration:
                 return
             config = runtime.config.with_schemas([schema])
             await asyncio.to_thread(check_fits, config.body.learner, config.problem, self.node.settings.max_state)
-            if await self._change(runtime.entity, Evolved(schema.to_plain()), runtime.changed_after):
+            if await self._change(runtime.entity, SchemaChanged(schema.to_plain()), runtime.changed_after):
                 return
         raise Conflict("others change this schema at the same moment; try again")
 
@@ -183,7 +183,7 @@ class Administration:
         check_seed_and_window(0, window)
         runtime = await self.node.directory.find_ranker(name)
         if (runtime.projection.window or runtime.body.window) != window:
-            await self._steer(runtime.entity, Windowed(window))
+            await self._steer(runtime.entity, WindowChanged(window))
 
     async def set_alias(self, name: str, ranker: str) -> None:
         """Let a name lead to a ranker; an empty one takes the alias away."""
@@ -265,8 +265,8 @@ class Administration:
         rankers, experiments = {}, {}
         for name in sorted(directory.rankers):
             rankers[name] = await self._erase_user_in(ranker_entity(name), selection, relearn)
-        for name in sorted(directory.comparisons):
-            experiments[name] = await self._erase_user_in(comparison_entity(name), selection, False)
+        for name in sorted(directory.experiments):
+            experiments[name] = await self._erase_user_in(experiment_entity(name), selection, False)
         erased = [{name: count for name, count in counts.items() if count} for counts in (rankers, experiments)]
         return Erased(erased[0], erased[1], relearn)
 
@@ -393,7 +393,7 @@ class Administration:
 
     async def delete(self, entity: str) -> None:
         """Delete a ranker or an experiment with all that there is of it; its name may be used again."""
-        users = [name for name, each in self.node.directory.comparisons.items() if _uses(each, entity)]
+        users = [name for name, each in self.node.directory.experiments.items() if _uses(each, entity)]
         if users:
             raise Conflict(f"the experiment{'s' * (len(users) > 1)} {', '.join(users)} use it: delete them first")
         led = [name for name, targets in self.node.directory.aliases.items() if ranker_entity(targets[0]) == entity]
@@ -430,7 +430,7 @@ class Administration:
         return event.start if isinstance(event, Created) else b""
 
 
-def _uses(comparison: ServedComparison, entity: str) -> bool:
+def _uses(comparison: ServedExperiment, entity: str) -> bool:
     """Whether a ranker is one of the sides of a comparison."""
     sides = (comparison.body.a, comparison.body.b)
     return entity in [ranker_entity(side.ranker) for side in sides if side.ranker is not None]

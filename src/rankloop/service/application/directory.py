@@ -10,22 +10,22 @@ from rankloop.core.saved_session import loads_with_notes
 from rankloop.features.schema import Schema
 from rankloop.service.application.ranking import ServedRanker
 from rankloop.service.domain.catalogue import ItemCatalogue
-from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
+from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.projection import PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
     AliasSet,
     CatalogueChanged,
-    ComparisonCreated,
     Created,
     Deleted,
-    Evolved,
+    ExperimentCreated,
     Record,
+    SchemaChanged,
     Snapshotted,
     alias_entity,
     catalogue_entity,
-    comparison_entity,
+    experiment_entity,
     ranker_entity,
 )
 from rankloop.service.stores.base import MISSED, Publication, SharedStore, Store
@@ -33,7 +33,7 @@ from rankloop.service.stores.base import MISSED, Publication, SharedStore, Store
 MAX_ALIAS_TARGETS = 8  # rankers that an alias led to, in which feedback is looked for
 LOOK_SECONDS = 2.0  # between two looks for states of which no news has come
 LOAD_ORDER: Mapping[str, int] = {"catalogue": 0, "ranker": 1}  # then comparisons of those, and aliases
-Runtime = ServedRanker | ServedComparison
+Runtime = ServedRanker | ServedExperiment
 
 
 class EntityNews(NamedTuple):
@@ -50,7 +50,7 @@ class Directory:
     def __init__(self, store: Store, learns: Callable[[str], bool]) -> None:
         self.store = store
         self.rankers: dict[str, ServedRanker] = {}
-        self.comparisons: dict[str, ServedComparison] = {}
+        self.experiments: dict[str, ServedExperiment] = {}
         self.catalogues: dict[str, ItemCatalogue] = {}
         self.aliases: dict[str, tuple[str, ...]] = {}  # where they lead and led, the newest first
         self.entities: dict[str, Runtime] = {}  # rankers and comparisons by entity
@@ -78,11 +78,11 @@ class Directory:
             raise NotFound(f"there is no ranker {name!r}")
         return self.rankers[name]
 
-    def comparison(self, name: str) -> ServedComparison:
+    def experiment(self, name: str) -> ServedExperiment:
         """Return the comparison of this name, or raise `NotFound`."""
-        if name not in self.comparisons:
+        if name not in self.experiments:
             raise NotFound(f"there is no experiment {name!r}")
-        return self.comparisons[name]
+        return self.experiments[name]
 
     async def find_ranker(self, name: str) -> ServedRanker:
         """Return the ranker of this name, though another worker may have made it a moment ago."""
@@ -90,11 +90,11 @@ class Directory:
             await self.refresh(ranker_entity(name))
         return self.ranker(name)
 
-    async def find_comparison(self, name: str) -> ServedComparison:
+    async def find_experiment(self, name: str) -> ServedExperiment:
         """Return the comparison of this name, though another worker may have made it a moment ago."""
-        if self.store.shared and name not in self.comparisons:
-            await self.refresh(comparison_entity(name))
-        return self.comparison(name)
+        if self.store.shared and name not in self.experiments:
+            await self.refresh(experiment_entity(name))
+        return self.experiment(name)
 
     async def find_catalogue(self, name: str, field: str = "") -> ItemCatalogue:
         """Return the catalogue of this name, or raise `NotFound`; `Rejected` where a field names it."""
@@ -118,7 +118,7 @@ class Directory:
         """Look into the store for what is new of an entity."""
         findings = await asyncio.to_thread(self.find, entity)
         for record in findings.changes:
-            if isinstance(record.event, ComparisonCreated):
+            if isinstance(record.event, ExperimentCreated):
                 for side in (record.event.body.a, record.event.body.b):
                     if side.ranker is not None and side.ranker not in self.rankers:
                         await self.refresh(ranker_entity(side.ranker))
@@ -162,7 +162,7 @@ class Directory:
         if isinstance(self.entities.pop(entity, None), ServedRanker):
             del self.rankers[name]
         elif entity.startswith("experiment/"):
-            self.comparisons.pop(name, None)
+            self.experiments.pop(name, None)
         self.early.pop(entity, None)
 
     def learn_here(self, entity: str) -> None:
@@ -237,14 +237,14 @@ class Directory:
             catalogue = self.catalogue(config.body.problem.catalogue or "")
             self.rankers[name] = ServedRanker(entity, config, event.start, catalogue)
             self._begin(self.rankers[name])
-        elif isinstance(event, ComparisonCreated) and name not in self.comparisons:
-            self.comparisons[name] = ServedComparison(entity, event.body, self.rankers)
-            self._begin(self.comparisons[name])
+        elif isinstance(event, ExperimentCreated) and name not in self.experiments:
+            self.experiments[name] = ServedExperiment(entity, event.body, self.rankers)
+            self._begin(self.experiments[name])
         elif isinstance(event, CatalogueChanged):
             self._add_catalogue(name)
         elif isinstance(event, Deleted):
             self.drop(entity)
-        elif isinstance(event, Evolved) and name in self.rankers:
+        elif isinstance(event, SchemaChanged) and name in self.rankers:
             ranker, schema = self.rankers[name], Schema.from_plain(event.schema)
             if ranker.config.schema is not None and schema.version == ranker.config.schema.version + 1:
                 ranker.evolve(ranker.config.with_schemas([schema]))

@@ -12,9 +12,9 @@ from rankloop.logs.service_export import arrow_fields, fields_of, notes_of, type
 from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
 from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
-from rankloop.service.domain.impression import TrackedImpression, closed_impressions
+from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
 from rankloop.service.domain.named_values import unpacked
-from rankloop.service.records import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record, Values
+from rankloop.service.records import Closed, Created, ExperimentCreated, FeedbackReceived, Ranked, Record, Values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ def plain(record: Record) -> dict[str, Any]:
         table.pop("features")
     elif isinstance(event, Ranked):
         table["features"] = event.all_features.tolist()
-    elif isinstance(event, Created | ComparisonCreated):
+    elif isinstance(event, Created | ExperimentCreated):
         table.pop("start", None)
     return table
 
@@ -157,7 +157,9 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
     ranking = [i for i in ranked.order if i in candidates]
     revealed = (
-        {} if feedback is None else dict(zip(ranking if feedback.kind == "reward" else feedback.items, feedback.values))
+        {}
+        if feedback is None
+        else dict(zip(ranking if feedback.feedback_kind == "reward" else feedback.items, feedback.values))
     )
     values = {i: value for i, value in revealed.items() if i in candidates}
     row = {
@@ -171,7 +173,7 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
         "base_model": ranked.base_model or None,
         "ranking": _names(ranked, ranking),
         "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
-        "feedback": None if feedback is None else feedback.kind,
+        "feedback": None if feedback is None else feedback.feedback_kind,
         "items": _names(ranked, values),
         "values": list(values.values()),
         "user": ranked.user or None,
@@ -224,9 +226,11 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
 def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, asked: Asked, at: float) -> bytes:
     """A reward is that of the first item, and a click that weighs 0 is none."""
     positions = {item: position for position, item in enumerate(ranked.order)}
-    items = ranked.order[:1] if feedback.kind == "reward" else feedback.items
+    items = ranked.order[:1] if feedback.feedback_kind == "reward" else feedback.items
     named = zip(items, feedback.values or [1.0] * len(items))
-    counts = feedback.kind not in ("clicks", "reward")
+    counts = feedback.feedback_kind not in ("clicks", "reward")
     return b"".join(
-        event_lines(asked, at, feedback.kind, positions[item], value) for item, value in named if counts or value != 0.0
+        event_lines(asked, at, feedback.feedback_kind, positions[item], value)
+        for item, value in named
+        if counts or value != 0.0
     )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankloop.core.errors import NotFound
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.impression import CLOSED, MAX_NAME_LENGTH, settle_feedback
+from rankloop.service.domain.feedback_rules import CLOSED, MAX_NAME_LENGTH, settle_feedback
 from rankloop.service.errors import LateFeedback
 from rankloop.service.log.writer import settled_entry
-from rankloop.service.requests import FeedbackAnswer, FeedbackBody
+from rankloop.service.requests import FeedbackBody, FeedbackResponse
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -23,7 +23,7 @@ class FeedbackIntake:
         self.late: dict[str, int] = {}  # feedback that came after the window, by entity
         self.unknown: dict[str, int] = {}  # feedback for impressions that nobody knows, by entity
 
-    async def take(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    async def take(self, name: str, body: FeedbackBody) -> FeedbackResponse:
         """Take what came back for a ranking; `name` is that of a ranker, or an alias of one.
 
         The answer comes once what is learned from it is served, if that happens in this process.
@@ -33,15 +33,15 @@ class FeedbackIntake:
         if ranker is None:
             return await self._take_for_alias(name, body)
         verdict: Any = await self._receive(ranker.entity, ranker.config, body)
-        return FeedbackAnswer(body.impression, verdict, ranker.published.number)
+        return FeedbackResponse(body.impression, verdict, ranker.published.number)
 
-    async def take_comparison(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    async def take_experiment(self, name: str, body: FeedbackBody) -> FeedbackResponse:
         """Take the clicks on a list of a comparison."""
-        comparison = await self.node.directory.find_comparison(name)
+        comparison = await self.node.directory.find_experiment(name)
         verdict: Any = await self._receive(comparison.entity, comparison.config, body)
-        return FeedbackAnswer(body.impression, verdict, 0)
+        return FeedbackResponse(body.impression, verdict, 0)
 
-    async def _take_for_alias(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    async def _take_for_alias(self, name: str, body: FeedbackBody) -> FeedbackResponse:
         """Of what the ranker has shown to which the name leads, or one of those to which it led before."""
         directory = self.node.directory
         *newer, oldest = await directory.find_targets(name)

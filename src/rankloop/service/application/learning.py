@@ -15,18 +15,18 @@ from rankloop.service.application.jobs.expiry import LOOK_AGAIN_SECONDS, Windows
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.publication import Publisher
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, FindCatalogue, rebuild, restored_consumer
-from rankloop.service.domain.impression import settle_end
+from rankloop.service.domain.feedback_rules import settle_end
 from rankloop.service.domain.projection import Consumer, Due, PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter, entry_of, settled_entry
 from rankloop.service.records import (
     Amended,
-    ComparisonCreated,
     Created,
     Deleted,
+    ExperimentCreated,
     LogEntry,
     Record,
-    comparison_entity,
+    experiment_entity,
     partition_of,
     ranker_entity,
 )
@@ -242,12 +242,12 @@ class LearnerWorker:
             self._tell(News([], 0, given_up=[entity], partitions=frozenset(self._held)))
             last = max(position for position, record in enumerate(part) if isinstance(record.event, Deleted))
             after = part[last + 1 :]  # what another of its name begins with, if one does
-            begins = (n for n, record in enumerate(after) if isinstance(record.event, Created | ComparisonCreated))
+            begins = (n for n, record in enumerate(after) if isinstance(record.event, Created | ExperimentCreated))
             part = after[next(begins, len(after)) :]
         if entity in self.consumers and any(isinstance(record.event, Amended) for record in part):
             self._drop(entity)
             self.consumers[entity] = self._restore(entity, part[-1].seq)
-        if entity not in self.consumers and part and isinstance(part[0].event, Created | ComparisonCreated):
+        if entity not in self.consumers and part and isinstance(part[0].event, Created | ExperimentCreated):
             try:
                 rebuilt = rebuild(part[0], self._find_catalogue, store=self.store)
             except NotFound:  # a side of the comparison is gone
@@ -411,7 +411,7 @@ class Learning:
     async def catch_up(self, name: str) -> None:
         """Know what is logged of this name up to now: what is learned here as it is, else as it was published."""
         node = self.node
-        for entity in (ranker_entity(name), comparison_entity(name)):
+        for entity in (ranker_entity(name), experiment_entity(name)):
             if self.learns(entity):
                 if entity in node.directory.entities:
                     await self.served(entity, await asyncio.to_thread(node.store.last))

@@ -13,7 +13,7 @@ from rankloop.service.application.jobs.history import sample
 from rankloop.service.application.jobs.retention import move_old_events
 from rankloop.service.application.learning import Learning
 from rankloop.service.application.ranking import Ranking
-from rankloop.service.domain.impression import impression_of
+from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.log.writer import LogWriter
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import MISSED, SharedStore, Store

@@ -19,16 +19,16 @@ from rankloop.core.types import Floats, Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
 from rankloop.service.domain.catalogue import ItemCatalogue
-from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import RankerConfig, named_model
 from rankloop.service.domain.counters import SavedProjection, saved_projection
+from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.named_values import add_values, named_request, same_values
 from rankloop.service.domain.projection import TEAM_DRAFT, PublishedState
 from rankloop.service.domain.trainer import Trainer, evolved_session, fitted
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
-from rankloop.service.requests import CreateBody, PackedRankBody, RankAnswer, RankBody, check_tags
+from rankloop.service.requests import CreateBody, PackedRankBody, RankBody, RankResponse, check_tags
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -95,7 +95,7 @@ class ServedRanker:
 
     def draw_line(self) -> None:
         """Draw from where the last ranking in the log left the ranker's own generator."""
-        position, generator = self.serving.generator, self.projection.generator
+        position, generator = self.serving.generator, self.projection.generator_state
         if generator:
             state, inc = (int(part, 16) for part in generator.split("/"))
             position |= {"state": {"state": state, "inc": inc}, "has_uint32": 0, "uinteger": 0}
@@ -139,7 +139,7 @@ class ServedRanker:
         ranked.log_propensity = propensity if trainable and np.isfinite(propensity) else None
         ranked.explored = self._explored(decision.ranking, predicted)
         if generator is not None:
-            ranked.generator = f"{generator['state']:x}/{generator['inc']:x}"
+            ranked.generator_state = f"{generator['state']:x}/{generator['inc']:x}"
         return ranked
 
     def take_in(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
@@ -149,7 +149,7 @@ class ServedRanker:
         if request.pinned or request.candidates is not None or sorted(positions) != list(range(len(request.ids))):
             raise Rejected("order", "must name every item once, and nothing may be pinned or excluded")
         ranked = self.rank(request, impression, compared=False)
-        ranked.order, ranked.elsewhere, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
+        ranked.order, ranked.ingested, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
         return ranked
 
     def _base_ranking(self, request: QueryRequest) -> Ints:
@@ -202,7 +202,9 @@ class Ranking:
     def __init__(self, node: "Node") -> None:
         self.node = node
 
-    async def rank(self, name: str, body: RankBody, key: str | None = None, compared: bool | None = None) -> RankAnswer:
+    async def rank(
+        self, name: str, body: RankBody, key: str | None = None, compared: bool | None = None
+    ) -> RankResponse:
         """Return the order to show.
 
         Args:
@@ -228,9 +230,9 @@ class Ranking:
         del body  # it is large, and this may wait for the disk together with many others
         return await self._log(ranker.entity, ranked, request, once=key is not None)
 
-    async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
+    async def rank_experiment(self, name: str, body: RankBody, key: str | None = None) -> RankResponse:
         """Return one list from both sides; a request with the same `key` gets the same answer."""
-        comparison = await self.node.directory.find_comparison(name)
+        comparison = await self.node.directory.find_experiment(name)
         request, impression = await self._request(comparison, body), _new_impression(key)
         shown = None if key is None else await self.shown_before(comparison.entity, impression)
         if shown is not None:
@@ -247,13 +249,13 @@ class Ranking:
         records = await asyncio.to_thread(self.node.store.of_impression, entity, impression)
         return next((record.event for record in records if isinstance(record.event, Ranked)), None)
 
-    async def _log(self, entity: str, ranked: Ranked, request: QueryRequest, once: bool) -> RankAnswer:
+    async def _log(self, entity: str, ranked: Ranked, request: QueryRequest, once: bool) -> RankResponse:
         written = await self.node.log.append(entry_of(entity, ranked, once=once))
         if written.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self.shown_before(entity, ranked.impression) or ranked, request)
         return _answer(ranked)
 
-    async def _request(self, runtime: ServedRanker | ServedComparison, body: RankBody) -> QueryRequest:
+    async def _request(self, runtime: ServedRanker | ServedExperiment, body: RankBody) -> QueryRequest:
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
         config, catalogue, max_items = runtime.config, runtime.catalogue, self.node.settings.max_items
         try:
@@ -265,7 +267,7 @@ class Ranking:
                 raise
         if catalogue is not None:
             await asyncio.to_thread(catalogue.catch_up)
-        sides = [side.ranker for side in runtime.sides] if isinstance(runtime, ServedComparison) else []
+        sides = [side.ranker for side in runtime.sides] if isinstance(runtime, ServedExperiment) else []
         for entity in (runtime.entity, *(side.entity for side in sides if side is not None)):
             await self.node.directory.refresh(entity)
         return query_request(body, runtime.config, max_items, catalogue)
@@ -348,7 +350,7 @@ def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
     return before
 
 
-def _answer(ranked: Ranked) -> RankAnswer:
+def _answer(ranked: Ranked) -> RankResponse:
     ids: list[Id] = ranked.ids
     order = [ids[i] for i in ranked.order]
-    return RankAnswer(ranked.impression, order, ranked.state_number, ranked.log_propensity)
+    return RankResponse(ranked.impression, order, ranked.state_number, ranked.log_propensity)

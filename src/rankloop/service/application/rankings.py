@@ -19,11 +19,11 @@ from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
 from rankloop.service.domain.catalogue import ItemCatalogue, catalogue_of
-from rankloop.service.domain.impression import learner_feedback
+from rankloop.service.domain.feedback_rules import learner_feedback
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.trainer import fitted, logged_decision
 from rankloop.service.log.archive import read_records
-from rankloop.service.records import Closed, Created, Evolved, FeedbackReceived, Ranked, Record, catalogue_entity
+from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged, catalogue_entity
 from rankloop.service.stores.open import Log, log_at
 
 
@@ -55,7 +55,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
         if config.body.shadow:
             raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
         for closed in _closed(replay, records):
-            if not closed.ranked.trainable or closed.ranked.decision is None or closed.ranked.elsewhere:
+            if not closed.ranked.trainable or closed.ranked.decision is None or closed.ranked.ingested:
                 continue
             query, decision = logged_decision(closed.ranked, replay.trainer.config, replay.trainer.catalogue)
             policy = RankingPolicy(config.learner, fitted(closed.state, replay.trainer.config))
@@ -85,7 +85,7 @@ def schemas_in(where: str, ranker: str = "") -> list[Schema]:
         for record in read_records(opened, _entity(opened.entities(), ranker, where), opened.folder):
             event = record.event
             plain = event.body.problem.schema if isinstance(event, Created) else None
-            plain = event.schema if isinstance(event, Evolved) else plain
+            plain = event.schema if isinstance(event, SchemaChanged) else plain
             schema = None if plain is None else Schema.from_plain(plain)
             # of two changes that were made at once the second did not count
             if schema is not None and (not found or schema.version == found[-1].version + 1):

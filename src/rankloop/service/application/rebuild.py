@@ -24,9 +24,9 @@ from rankloop.service.log.archive import read_records
 from rankloop.service.records import (
     AliasSet,
     CatalogueChanged,
-    ComparisonCreated,
     Created,
     Deleted,
+    ExperimentCreated,
     Rebased,
     Record,
     Snapshot,
@@ -65,7 +65,7 @@ def rebuild(
       InvalidInput: If the first record is no creation.
     """
     event, trainer = first.event, None
-    if isinstance(event, ComparisonCreated):
+    if isinstance(event, ExperimentCreated):
         config = None if store is None else _config_of_sides(event, store)
         projection = Projection(config, event.body.method)
     elif isinstance(event, Created):
@@ -114,7 +114,7 @@ def restored_consumer(
     return consumer
 
 
-def _config_of_sides(event: ComparisonCreated, store: Store) -> RankerConfig | None:
+def _config_of_sides(event: ExperimentCreated, store: Store) -> RankerConfig | None:
     """The configuration by which the lists of a comparison are counted: that of the first ranker in it."""
     for side in (event.body.a, event.body.b):
         if side.ranker is not None:
@@ -232,7 +232,7 @@ class Replay:
             self._kept[event.number] = state
         if state is None or digest(state) != event.digest:
             self.differing.append(event.number)
-            self.versions.add(event.code)
+            self.versions.add(event.rankloop_version)
         else:
             self.checked += 1
 

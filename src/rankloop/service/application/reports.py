@@ -29,11 +29,11 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
             "open": runtime.projection.n_open,
             "closed": counters.closed,
             "with_feedback": counters.with_feedback,
-            "defaulted": counters.defaulted,
-            "unlearned": counters.unlearned,
+            "default_feedback": counters.default_feedback,
+            "not_learned": counters.not_learned,
             "evaluated": counters.evaluated,
             "learned": published.learned,
-            "unfit": published.rejected,
+            "rejected": published.rejected,
             "late": node.feedback.late.get(runtime.entity, 0),
             "unknown": node.feedback.unknown.get(runtime.entity, 0),
         },
@@ -50,9 +50,9 @@ def catalogue_report(node: Node, name: str) -> dict[str, Any]:
     return {"name": name, "rows": len(catalogue), "version": catalogue.version, "rankers": sorted(users)}
 
 
-def comparison_report(node: Node, name: str) -> dict[str, Any]:
+def experiment_report(node: Node, name: str) -> dict[str, Any]:
     """Wins, ties and losses of side a, and whether they can be chance."""
-    runtime = node.directory.comparison(name)
+    runtime = node.directory.experiment(name)
     counters = runtime.projection.counters
     return {
         "name": name,

@@ -26,8 +26,8 @@ class Counters(msgspec.Struct):
     impressions: int = 0
     closed: int = 0
     with_feedback: int = 0
-    defaulted: int = 0
-    unlearned: int = 0  # closed while frozen, or not meant to be learned from
+    default_feedback: int = 0  # closed without feedback and counted as not clicked
+    not_learned: int = 0  # closed while learning was frozen, or not trainable
     evaluated: int = 0
     shown_at: list[int] = msgspec.field(default_factory=lambda: [0] * MAX_POSITIONS_COUNTED)
     clicked_at: list[int] = msgspec.field(default_factory=lambda: [0] * MAX_POSITIONS_COUNTED)
@@ -59,9 +59,9 @@ class Counters(msgspec.Struct):
         self.closed += 1
         if feedback is not None:
             self.with_feedback += 1
-            if feedback.kind == "relevances":
+            if feedback.feedback_kind == "relevances":
                 self._grade(ranked, feedback)
-        if feedback is None or feedback.kind == "clicks":
+        if feedback is None or feedback.feedback_kind == "clicks":
             self._count_clicks(ranked, feedback, shown)
         if ranked.mixed is not None:
             self._credit(ranked, feedback, method)
@@ -115,7 +115,7 @@ class SavedProjection(msgspec.Struct):
     reason: str = ""
     good: int = 0  # the newest snapshot at which the base did not lead
     updates: int = 0
-    generator: str = ""  # where the ranker's own generator stood after its last ranking
+    generator_state: str = ""  # of the ranker after its last ranking
     window: float | None = None  # seconds in which feedback may come, where it is no longer that of the beginning
 
     @property
@@ -129,7 +129,7 @@ def saved_projection(content: bytes) -> SavedProjection:
     return msgspec.msgpack.decode(content, type=SavedProjection)
 
 
-def is_lost(comparison: Comparison) -> bool:
+def is_worse_than_base(comparison: Comparison) -> bool:
     """Losses outweigh wins by more than chance explains.
 
     Tested at 16, 32, 64, … decided comparisons; the k-th test is at ERROR_PROBABILITY / (k · (k + 1)), and all

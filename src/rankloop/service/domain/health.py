@@ -25,7 +25,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
     """Clicks, grades, exploration, drift, and what the learner itself finds worth watching."""
     return {
         "refused": refused,
-        "exploration_cost": ratio(counters.explored, counters.explorable),
+        "explored_share": ratio(counters.explored, counters.explorable),
         "ctr": ratio(counters.clicked, counters.counted),
         "ctr_recent": counters.fast if counters.counted else None,
         "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],

@@ -15,13 +15,13 @@ from rankloop import __version__
 from rankloop.core.saved_session import loads
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import LOST, SavedProjection, is_lost, saved_projection
-from rankloop.service.domain.impression import (
+from rankloop.service.domain.counters import LOST, SavedProjection, is_worse_than_base, saved_projection
+from rankloop.service.domain.feedback_rules import (
+    ACCEPTED,
     CLOSED,
     IMPRESSION_BYTES,
     ITEM_BYTES,
     LATE,
-    TAKEN,
     TrackedImpression,
     impression_of,
 )
@@ -30,7 +30,6 @@ from rankloop.service.records import (
     AnyEvent,
     Closed,
     Created,
-    Evolved,
     FeedbackReceived,
     Frozen,
     Ranked,
@@ -38,9 +37,10 @@ from rankloop.service.records import (
     Record,
     Resumed,
     RolledBack,
+    SchemaChanged,
     Snapshot,
     Snapshotted,
-    Windowed,
+    WindowChanged,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ logger = logging.getLogger("rankloop.service")
 TEAM_DRAFT = "team_draft"
 RETRY_SECONDS = 0.2  # while the log cannot be read
 LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
-COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
+EXPERIMENT_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
 MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
 ID_BYTES = 16  # of an item in the log beside its features, nearly
 FindImpression = Callable[[str, int], TrackedImpression | None]
@@ -220,9 +220,9 @@ class Projection:
             if event.freezes:
                 now.frozen, now.reason = True, event.reason
             return AppliedRecord("done", Rollback(record.seq, event.to, self._mark(record.seq)))
-        elif isinstance(event, Windowed):
+        elif isinstance(event, WindowChanged):
             now.window = event.window
-        elif isinstance(event, Evolved):
+        elif isinstance(event, SchemaChanged):
             return self._evolve(event, record.seq)
         elif isinstance(event, Rebased) and event.projection:
             self.restore(event.projection)
@@ -231,7 +231,7 @@ class Projection:
             now.good = event.number
         return DONE
 
-    def _evolve(self, event: Evolved, seq: int) -> AppliedRecord:
+    def _evolve(self, event: SchemaChanged, seq: int) -> AppliedRecord:
         """Of two versions that were made out of one the first counts."""
         schema = Schema.from_plain(event.schema)
         if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
@@ -240,8 +240,8 @@ class Projection:
         return AppliedRecord("done", Evolution(seq, self.config))
 
     def _show(self, ranked: Ranked, seq: int) -> AppliedRecord:
-        if ranked.generator:
-            self.now.generator = ranked.generator
+        if ranked.generator_state:
+            self.now.generator_state = ranked.generator_state
         if ranked.impression in self.open:
             return AppliedRecord("repeated")
         self._open(ranked, seq)
@@ -259,7 +259,7 @@ class Projection:
         impression = self.open.get(event.impression)
         if impression is None and self.find is not None:
             if isinstance(event, FeedbackReceived) and not event.final:
-                return AppliedRecord(TAKEN)  # it is read with the impression, when that closes
+                return AppliedRecord(ACCEPTED)  # it is read with the impression, when that closes
             impression = self.find(event.impression, seq)
         verdict = LATE if impression is None else impression.add(event)
         return self._close(impression, seq) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
@@ -272,11 +272,11 @@ class Projection:
             return AppliedRecord(CLOSED)
         if feedback is None and config is not None and config.body.default_feedback == "not_clicked":
             feedback = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
-            counters.defaulted += 1
+            counters.default_feedback += 1
         if feedback is None:
             return AppliedRecord(CLOSED)
         if self.now.frozen or not ranked.trainable:
-            counters.unlearned += 1
+            counters.not_learned += 1
             return AppliedRecord(CLOSED)
         self.now.updates += 1
         due = config is not None and self.now.updates % config.body.snapshot_every == 0
@@ -367,7 +367,7 @@ class Consumer:
         config, now = self.projection.config, self.projection.now
         if config is None or not config.body.guard or now.frozen or self.is_guarding:
             return []
-        if not is_lost(now.counters.comparison):
+        if not is_worse_than_base(now.counters.comparison):
             return []
         self.is_guarding = True
         return [Due(RolledBack(now.good, LOST, freezes=True))]
@@ -382,7 +382,7 @@ class Consumer:
             due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
         if outcome.verdict != CLOSED:
             return due
-        if self.trainer is None and self.projection.now.counters.closed % COMPARISON_SNAPSHOT_EVERY == 0:
+        if self.trainer is None and self.projection.now.counters.closed % EXPERIMENT_SNAPSHOT_EVERY == 0:
             due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
         return due + self.guard()
 

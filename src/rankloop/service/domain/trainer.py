@@ -17,7 +17,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.impression import learner_feedback
+from rankloop.service.domain.feedback_rules import learner_feedback
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.projection import Evolution, PublishedState, Rollback, Step, Update
 from rankloop.service.records import Ranked
@@ -80,7 +80,7 @@ class Trainer:
     def _update(self, step: Update) -> None:
         try:
             query, decision = logged_decision(step.ranked, self.config, self.catalogue)
-            shadow = self.config.body.shadow or step.ranked.elsewhere
+            shadow = self.config.body.shadow or step.ranked.ingested
             feedback = learner_feedback(step.feedback, step.ranked, decision, self.config.problem, shadow)
             self.session.learn(query, decision, feedback)
         except UnstableUpdate:

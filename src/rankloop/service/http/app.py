@@ -15,7 +15,7 @@ from starlette.routing import Match
 
 from rankloop import __version__
 from rankloop.service.application.node import Node
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer
+from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
 from rankloop.service.http.openapi import reference_page
@@ -67,7 +67,7 @@ def make_app(
     add_errors(app)
     add_ranking(endpoints)
     administration.add_rankers(endpoints)
-    administration.add_comparisons(endpoints)
+    administration.add_experiments(endpoints)
     administration.add_catalogues(endpoints)
     administration.add_users(endpoints)
     administration.add_aliases(endpoints)
@@ -103,7 +103,7 @@ def add_pages(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /openapi.json")
     async def openapi() -> Response:
-        return JsonAnswer(endpoints.app.openapi())
+        return JsonResponse(endpoints.app.openapi())
 
     @endpoints.add("GET /docs")
     async def docs() -> Response:
@@ -113,7 +113,7 @@ def add_pages(endpoints: Endpoints) -> None:
     @endpoints.add("GET /healthz", tag="health", role="anyone")
     async def alive() -> Response:
         """Whether the process answers."""
-        return JsonAnswer({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
     @endpoints.add("HEAD /", role="anyone")
     @endpoints.add("GET /", role="anyone")

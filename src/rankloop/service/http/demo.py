@@ -15,7 +15,7 @@ from rankloop.core.errors import Conflict, RankloopError, Rejected
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.service.application.node import Node
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
+from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body
 from rankloop.service.requests import (
     CreateBody,
     ExperimentBody,
@@ -103,7 +103,7 @@ class Demo:
         await create(SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
         boldest = [float(name == "bold") for name in self.shelf.features]
         sides = ExperimentBody(SideBody(ranker=PLAYGROUND), SideBody(weights=boldest))
-        await node.administration.create_comparison(COMPARISON, sides)
+        await node.administration.create_experiment(COMPARISON, sides)
         node.spawn(self._keep_searching(node))
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
@@ -114,12 +114,12 @@ class Demo:
             """Let simulated people use the playground."""
             body = await read_body(request, PeopleBody, is_optional=True)
             self.let_loose(endpoints.node, body.people)
-            return JsonAnswer(self.progress, 202)
+            return JsonResponse(self.progress, 202)
 
         @endpoints.add("GET /demo/people", tag="demo")
         async def progress() -> Response:
             """How far the simulated people are."""
-            return JsonAnswer(self.progress)
+            return JsonResponse(self.progress)
 
     def let_loose(self, node: Node, people: int) -> None:
         """Let this many people use the playground, one after the other."""
@@ -135,13 +135,13 @@ class Demo:
         chosen = np.argsort(self._people_rng.random(len(self.shelf.prints)))[: self.shelf.people.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
-        rank, name = (node.ranking.rank_comparison, COMPARISON) if compared else (node.ranking.rank, PLAYGROUND)
+        rank, name = (node.ranking.rank_experiment, COMPARISON) if compared else (node.ranking.rank, PLAYGROUND)
         answer = await rank(name, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
-        await (node.feedback.take_comparison if compared else node.feedback.take)(name, feedback)
+        await (node.feedback.take_experiment if compared else node.feedback.take)(name, feedback)
 
     async def search(self, node: Node) -> None:
         """Somebody searches, and an editor grades what came."""

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from rankloop.service.http.middleware import JsonAnswer, check_media, receive_content
+from rankloop.service.http.middleware import JsonResponse, check_media, receive_content
 from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
 from rankloop.service.http.problems import invalid_body
 from rankloop.service.settings import Settings
@@ -21,7 +21,7 @@ from rankloop.service.settings import Settings
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
-__all__ = ["Endpoint", "Endpoints", "JsonAnswer", "decode", "read_body", "read_content", "stream"]
+__all__ = ["Endpoint", "Endpoints", "JsonResponse", "decode", "read_body", "read_content", "stream"]
 Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]

@@ -14,7 +14,7 @@ COUNTERS: dict[str, Callable[[Any], float]] = {
     "closed": lambda ranker: ranker.projection.counters.closed,
     "learned": lambda ranker: ranker.published.learned,
     "refused": lambda ranker: ranker.published.refused,
-    "unfit": lambda ranker: ranker.published.rejected,
+    "rejected": lambda ranker: ranker.published.rejected,
 }
 GAUGES: dict[str, Callable[[Any], float]] = {
     "open": lambda ranker: ranker.projection.n_open,

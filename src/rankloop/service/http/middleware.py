@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 logger = logging.getLogger("rankloop.service")
 
 
-class JsonAnswer(Response):
+class JsonResponse(Response):
     """An answer in JSON, with the two headers that every one has."""
 
     def __init__(self, value: Any, status: int = 200) -> None:
@@ -118,7 +118,7 @@ class AccessMiddleware:
                 answer = await endpoint.handler(
                     scope["ranker"], await receive_content(receive, endpoint.max_bytes), headers
                 )
-                await JsonAnswer(answer)(scope, receive, send_with_headers)
+                await JsonResponse(answer)(scope, receive, send_with_headers)
         except ClientDisconnect:
             status = GONE
         except Exception as error:

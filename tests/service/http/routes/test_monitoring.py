@@ -31,7 +31,7 @@ def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, An
     async def catch_up() -> None:
         """There is nothing new."""
 
-    directory = SimpleNamespace(rankers=dict.fromkeys(NAMES), comparisons={})
+    directory = SimpleNamespace(rankers=dict.fromkeys(NAMES), experiments={})
     node = SimpleNamespace(ready=True, directory=directory, learning=SimpleNamespace(catch_up_with_all=catch_up))
     return SimpleNamespace(state=SimpleNamespace(node=node, stopping=False)), report
 

@@ -18,7 +18,7 @@ MAX_AT_ONCE = 200  # rankers that are looked at without a pause in which calls a
 MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
 MAX_SNAPSHOT_POINTS = 60  # points read from the log, of the time before the service started
 MAX_CURVE_WEIGHTS = 12
-KEPT = ("ctr", "ctr_recent", "ndcg", "exploration_cost", "swap_probability", "refused")
+KEPT = ("ctr", "ctr_recent", "ndcg", "explored_share", "swap_probability", "refused")
 
 
 class Point(NamedTuple):

@@ -71,10 +71,10 @@ def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
     found = dict[int, AnyEvent | None]()
     for record in records:
         event = record.event
-        if isinstance(event, FeedbackReceived) and event.kind == "clicks" and item in event.items:
+        if isinstance(event, FeedbackReceived) and event.feedback_kind == "clicks" and item in event.items:
             left = [(i, value) for i, value in zip(event.items, event.values) if i != item]
             items, values = [i for i, _ in left], [value for _, value in left]
-            found[record.seq] = FeedbackReceived(event.impression, event.kind, items, values, event.final)
+            found[record.seq] = FeedbackReceived(event.impression, event.feedback_kind, items, values, event.final)
     count, now = len(found), [found.get(record.seq, record.event) for record in records]
     if count and not any(isinstance(event, FeedbackReceived) and event.items for event in now):
         found |= {record.seq: None for record in records if isinstance(record.event, FeedbackReceived)}
@@ -149,7 +149,7 @@ class Amendment:
             if isinstance(event, Snapshotted) and changes and event.state_seq >= since:
                 number = self._numbers[event.number]
                 state_digest = digest(self._state_at(number, rebuilt))
-                event = changes[record.seq] = Snapshotted(number, event.state_seq, state_digest, event.code)
+                event = changes[record.seq] = Snapshotted(number, event.state_seq, state_digest, event.rankloop_version)
             elif isinstance(event, RolledBack) and event.to in self._numbers:
                 event = changes[record.seq] = RolledBack(self._numbers[event.to], event.reason, event.freezes)
             if event is not None:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from rankloop.core.errors import Rejected
 from rankloop.service import requests as bodies
 from rankloop.service.application.jobs.history import history_of
-from rankloop.service.application.reports import catalogue_report, comparison_report, ranker_report
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, read_content
+from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
+from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.openapi import FILE
 from rankloop.service.requests import NAME_PATTERN
@@ -36,7 +36,7 @@ def add_rankers(endpoints: Endpoints) -> None:
         body = await read_body(request, bodies.CreateBody)
         check_reach(request.scope, body.problem.catalogue)
         new = await endpoints.node.administration.create(checked_name(name), body)
-        return JsonAnswer(ranker_report(endpoints.node, name), 201 if new else 200)
+        return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("GET /rankers", tag="rankers")
     async def rankers() -> Response:
@@ -48,25 +48,25 @@ def add_rankers(endpoints: Endpoints) -> None:
                 reports.append(ranker_report(endpoints.node, name))
             if len(reports) % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return JsonAnswer({"rankers": reports})
+        return JsonResponse({"rankers": reports})
 
     @endpoints.add("GET /rankers/{name}", tag="rankers")
     async def ranker(name: str) -> Response:
         """Spec, state number, counts and health."""
         await endpoints.node.learning.catch_up(name)
-        return JsonAnswer(ranker_report(endpoints.node, name))
+        return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=bodies.RankerBody)
     async def change(name: str, request: Request) -> Response:
         """Change the window of feedback of a live ranker, also for what is open; the same again changes nothing."""
         await endpoints.node.administration.set_window(name, (await read_body(request, bodies.RankerBody)).window)
-        return JsonAnswer(ranker_report(endpoints.node, name))
+        return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
     async def delete(name: str) -> Response:
         """Delete a ranker: events, snapshots and archive are gone; its name may be used again."""
         await endpoints.node.administration.delete((await endpoints.node.directory.find_ranker(name)).entity)
-        return JsonAnswer({"deleted": name})
+        return JsonResponse({"deleted": name})
 
     @endpoints.add("GET /rankers/{name}/state", tag="rankers")
     async def state(name: str) -> Response:
@@ -80,30 +80,30 @@ def add_rankers(endpoints: Endpoints) -> None:
         """Create a ranker from a file that `save` or `rankloop train` wrote; the same file again changes nothing."""
         saved = await read_content(request, FILE)
         new = await endpoints.node.administration.create_from_file(checked_name(name), saved)
-        return JsonAnswer(ranker_report(endpoints.node, name), 201 if new else 200)
+        return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
     async def evolve(name: str, request: Request) -> Response:
         """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
         await endpoints.node.administration.evolve(name, await read_body(request, bodies.SchemaBody))
-        return JsonAnswer(ranker_report(endpoints.node, name))
+        return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")
     async def explain(name: str, impression: str = "", id: str = "") -> Response:
         """What each value of an item adds to its score now, by name, the largest first."""
-        return JsonAnswer(await endpoints.node.administration.explain(name, impression, id))
+        return JsonResponse(await endpoints.node.administration.explain(name, impression, id))
 
     @endpoints.add("GET /rankers/{name}/weights", tag="rankers")
     async def weights(name: str) -> Response:
         """The largest weights by name; with a schema of the names in recent impressions, and who shares a column."""
-        return JsonAnswer(await endpoints.node.administration.weights(name))
+        return JsonResponse(await endpoints.node.administration.weights(name))
 
     @endpoints.add("GET /rankers/{name}/snapshots", tag="rankers")
     async def snapshots(name: str) -> Response:
         """The states that can be gone back to."""
         runtime = await endpoints.node.directory.find_ranker(name)
         rows = await asyncio.to_thread(endpoints.node.store.snapshots, runtime.entity)
-        return JsonAnswer({"snapshots": [{"state": number, "seq": seq, "at": at} for number, seq, at in rows]})
+        return JsonResponse({"snapshots": [{"state": number, "seq": seq, "at": at} for number, seq, at in rows]})
 
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
@@ -111,14 +111,14 @@ def add_rankers(endpoints: Endpoints) -> None:
         points = await asyncio.to_thread(
             history_of, await endpoints.node.directory.find_ranker(name), endpoints.node.store
         )
-        return JsonAnswer({"points": [point._asdict() for point in points]})
+        return JsonResponse({"points": [point._asdict() for point in points]})
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
         """Go back to a snapshot; exploration goes on with fresh draws."""
         body = await read_body(request, bodies.RollbackBody, is_optional=True)
         to = await endpoints.node.administration.rollback(name, body.state)
-        return JsonAnswer({"rolled_back_to": to, "state": endpoints.node.directory.ranker(name).published.number})
+        return JsonResponse({"rolled_back_to": to, "state": endpoints.node.directory.ranker(name).published.number})
 
     @endpoints.add("POST /rankers/{name}/freeze", tag="rankers", body=bodies.FreezeBody)
     async def freeze(name: str, request: Request) -> Response:
@@ -126,13 +126,13 @@ def add_rankers(endpoints: Endpoints) -> None:
         await endpoints.node.administration.freeze(
             name, (await read_body(request, bodies.FreezeBody, is_optional=True)).reason[:500]
         )
-        return JsonAnswer({"frozen": True})
+        return JsonResponse({"frozen": True})
 
     @endpoints.add("POST /rankers/{name}/resume", tag="rankers")
     async def resume(name: str) -> Response:
         """Learn again."""
         await endpoints.node.administration.resume(name)
-        return JsonAnswer({"frozen": False})
+        return JsonResponse({"frozen": False})
 
     @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=bodies.ForgetBody)
     async def forget_impressions(name: str, request: Request) -> Response:
@@ -141,7 +141,7 @@ def add_rankers(endpoints: Endpoints) -> None:
         forgotten = await endpoints.node.administration.forget(
             name, query_id=body.query_id, user=body.user, before=body.before
         )
-        return JsonAnswer({"forgotten": forgotten})
+        return JsonResponse({"forgotten": forgotten})
 
     @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=bodies.CloneBody)
     async def clone(name: str, request: Request) -> Response:
@@ -149,10 +149,10 @@ def add_rankers(endpoints: Endpoints) -> None:
         new = checked_name((await read_body(request, bodies.CloneBody)).name)
         check_reach(request.scope, new)
         await endpoints.node.administration.clone(name, new)
-        return JsonAnswer(ranker_report(endpoints.node, new), 201)
+        return JsonResponse(ranker_report(endpoints.node, new), 201)
 
 
-def add_comparisons(endpoints: Endpoints) -> None:
+def add_experiments(endpoints: Endpoints) -> None:
     """Add the endpoints of comparisons, which the address calls experiments."""
 
     @endpoints.add("PUT /experiments/{name}", tag="experiments", body=bodies.ExperimentBody)
@@ -160,29 +160,29 @@ def add_comparisons(endpoints: Endpoints) -> None:
         """Compare two rankers, or a ranker and fixed weights, by interleaving."""
         body = await read_body(request, bodies.ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
-        new = await endpoints.node.administration.create_comparison(checked_name(name), body)
-        return JsonAnswer(comparison_report(endpoints.node, name), 201 if new else 200)
+        new = await endpoints.node.administration.create_experiment(checked_name(name), body)
+        return JsonResponse(experiment_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("DELETE /experiments/{name}", tag="experiments")
     async def delete_experiment(name: str) -> Response:
         """Delete an experiment with its events and counts; its name may be used again."""
-        await endpoints.node.administration.delete((await endpoints.node.directory.find_comparison(name)).entity)
-        return JsonAnswer({"deleted": name})
+        await endpoints.node.administration.delete((await endpoints.node.directory.find_experiment(name)).entity)
+        return JsonResponse({"deleted": name})
 
     @endpoints.add("GET /experiments", tag="experiments")
     async def experiments() -> Response:
         """All experiments."""
         await endpoints.node.learning.catch_up_with_all()
         node = endpoints.node
-        return JsonAnswer(
-            {"experiments": [comparison_report(node, name) for name in sorted(node.directory.comparisons)]}
+        return JsonResponse(
+            {"experiments": [experiment_report(node, name) for name in sorted(node.directory.experiments)]}
         )
 
     @endpoints.add("GET /experiments/{name}", tag="experiments")
     async def experiment(name: str) -> Response:
         """Wins, ties, losses, win ratio and the sign test."""
         await endpoints.node.learning.catch_up(name)
-        return JsonAnswer(comparison_report(endpoints.node, name))
+        return JsonResponse(experiment_report(endpoints.node, name))
 
 
 def add_catalogues(endpoints: Endpoints) -> None:
@@ -193,19 +193,21 @@ def add_catalogues(endpoints: Endpoints) -> None:
         """Rows by id: each replaces that of its id, null takes it away, all others stay."""
         body = await read_body(request, bodies.CatalogueBody)
         changed = await endpoints.node.administration.put_catalogue(checked_name(name), body)
-        return JsonAnswer(catalogue_report(endpoints.node, name) | {"changed": changed})
+        return JsonResponse(catalogue_report(endpoints.node, name) | {"changed": changed})
 
     @endpoints.add("GET /catalogues", tag="catalogues")
     async def catalogues() -> Response:
         """All catalogues."""
         node = endpoints.node
-        return JsonAnswer({"catalogues": [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]})
+        return JsonResponse(
+            {"catalogues": [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]}
+        )
 
     @endpoints.add("GET /catalogues/{name}", tag="catalogues")
     async def catalogue(name: str) -> Response:
         """How many rows there are, since which event, and who uses them."""
         await endpoints.node.directory.find_catalogue(name)
-        return JsonAnswer(catalogue_report(endpoints.node, name))
+        return JsonResponse(catalogue_report(endpoints.node, name))
 
 
 def add_aliases(endpoints: Endpoints) -> None:
@@ -217,19 +219,19 @@ def add_aliases(endpoints: Endpoints) -> None:
         body = await read_body(request, bodies.AliasBody)
         check_reach(request.scope, body.ranker)
         await endpoints.node.administration.set_alias(checked_name(name), body.ranker)
-        return JsonAnswer({"alias": name, "ranker": body.ranker})
+        return JsonResponse({"alias": name, "ranker": body.ranker})
 
     @endpoints.add("GET /aliases", tag="aliases")
     async def aliases() -> Response:
         """All aliases, and where they lead."""
         targets = endpoints.node.directory.aliases
-        return JsonAnswer({"aliases": {name: targets[name][0] for name in sorted(targets)}})
+        return JsonResponse({"aliases": {name: targets[name][0] for name in sorted(targets)}})
 
     @endpoints.add("DELETE /aliases/{name}", tag="aliases")
     async def delete_alias(name: str) -> Response:
         """Take an alias away."""
         await endpoints.node.administration.set_alias(name, "")
-        return JsonAnswer({"deleted": name})
+        return JsonResponse({"deleted": name})
 
 
 def add_users(endpoints: Endpoints) -> None:
@@ -242,4 +244,4 @@ def add_users(endpoints: Endpoints) -> None:
         What they taught stays as weights; relearn=true learns again without them.
         """
         erased = await endpoints.node.administration.erase_user(id, relearn)
-        return JsonAnswer({"user": id, "impressions": erased.impressions} | erased._asdict())
+        return JsonResponse({"user": id, "impressions": erased.impressions} | erased._asdict())

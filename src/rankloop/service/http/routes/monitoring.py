@@ -15,15 +15,15 @@ from rankloop.core.errors import NotFound
 from rankloop.features.schema import Schema
 from rankloop.service.application.export import json_lines, parquet, ubi_bulk
 from rankloop.service.application.node import Node
-from rankloop.service.application.reports import comparison_report, ranker_report
+from rankloop.service.application.reports import experiment_report, ranker_report
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.errors import Unavailable
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer, stream
+from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.archive import read_records
-from rankloop.service.records import comparison_entity, ranker_entity
+from rankloop.service.records import experiment_entity, ranker_entity
 
 EVENTS_EVERY = 1.0  # seconds
 MAX_STEP = 0.002  # seconds in which reports are made without a pause
@@ -79,7 +79,7 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         ready = endpoints.node.ready and not endpoints.node.log.is_failing and not state.stopping
         report = {"ready": ready, "leads": endpoints.node.learning.is_leader}
         reason = STOPPING if state.stopping else FAILING
-        return JsonAnswer(report) if ready else response_of(problem(503, "unavailable", reason) | report)
+        return JsonResponse(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
     @endpoints.add("GET /metrics", tag="health")
     async def prometheus() -> Response:
@@ -92,8 +92,8 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
 def _entity(node: Node, name: str, of: str) -> str:
     if name in node.directory.rankers and of != "experiment":
         return ranker_entity(name)
-    if name in node.directory.comparisons and of != "ranker":
-        return comparison_entity(name)
+    if name in node.directory.experiments and of != "ranker":
+        return experiment_entity(name)
     raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
 
 
@@ -103,7 +103,7 @@ def _schemas(node: Node, entity: str) -> tuple[list[Schema], ItemCatalogue | Non
     if entity == ranker_entity(name):
         runtime = node.directory.rankers[name]
         return [encoder.schema for encoder in runtime.config.encoders.values()], runtime.catalogue
-    comparison = node.directory.comparisons[name]
+    comparison = node.directory.experiments[name]
     found = [side.ranker.config.schema for side in comparison.sides if side.ranker is not None]
     return [schema for schema in found if schema is not None], comparison.catalogue
 
@@ -121,7 +121,7 @@ class EventStream:
         while node.ready and not self._app.state.stopping:
             await node.learning.catch_up_with_all()
             rankers = await self._reports(node, ranker_report, node.directory.rankers if name is None else [name])
-            experiments = await self._reports(node, comparison_report, node.directory.comparisons)
+            experiments = await self._reports(node, experiment_report, node.directory.experiments)
             at = msgspec.json.encode(time.time())
             yield b'data: {"at":%b,"rankers":[%b],"experiments":[%b]}\n\n' % (at, rankers, experiments)
             await asyncio.sleep(EVENTS_EVERY)

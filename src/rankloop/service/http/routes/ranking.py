@@ -14,14 +14,14 @@ from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import MSGPACK
 from rankloop.service.http.problems import KINDS, InvalidBody, invalid_body, problem_of
 from rankloop.service.requests import (
-    FeedbackAnswer,
     FeedbackBatch,
     FeedbackBody,
+    FeedbackResponse,
     Item,
     PackedRankBody,
-    RankAnswer,
     RankBatch,
     RankBody,
+    RankResponse,
 )
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ class Outline(RankBody):
 def add_ranking(endpoints: Endpoints) -> None:
     """Add POST rank and feedback, one or many; they are answered without FastAPI."""
     direct = partial(endpoints.add, role="rank", is_direct=True)
-    ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankAnswer)
-    feedback = partial(direct, body=FeedbackBody, answer=FeedbackAnswer)
+    ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankResponse)
+    feedback = partial(direct, body=FeedbackBody, answer=FeedbackResponse)
 
     state = endpoints.app.state  # it has the node once the application runs
 
     # Handlers of single calls return the awaitable of the node, so that each call passes here only once.
     @ranking("POST /rankers/{name}/rank", tag="use")
-    def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankAnswer]:
+    def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
         node: Node = state.node
         return _rank(node.ranking.rank, node.directory.rankers.get(name), name, content, headers)
 
     @feedback("POST /rankers/{name}/feedback", tag="use")
-    def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackAnswer]:
+    def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
         node: Node = state.node
         return node.feedback.take(name, _feedback_body(content))
@@ -72,15 +72,15 @@ def add_ranking(endpoints: Endpoints) -> None:
         return await _each(bodies, lambda body: endpoints.node.feedback.take(name, body), endpoints)
 
     @ranking("POST /experiments/{name}/rank", tag="experiments")
-    def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankAnswer]:
+    def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
         node: Node = state.node
-        return _rank(node.ranking.rank_comparison, node.directory.comparisons.get(name), name, content, headers)
+        return _rank(node.ranking.rank_experiment, node.directory.experiments.get(name), name, content, headers)
 
     @feedback("POST /experiments/{name}/feedback", tag="experiments")
-    def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackAnswer]:
+    def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
         """The clicks on a list of the experiment."""
-        return endpoints.node.feedback.take_comparison(name, _feedback_body(content))
+        return endpoints.node.feedback.take_experiment(name, _feedback_body(content))
 
 
 def _feedback_body(content: bytes) -> FeedbackBody:
@@ -91,12 +91,12 @@ def _feedback_body(content: bytes) -> FeedbackBody:
 
 
 def _rank(
-    rank: Callable[[str, RankBody, str | None], Awaitable[RankAnswer]],
+    rank: Callable[[str, RankBody, str | None], Awaitable[RankResponse]],
     runtime: Any,
     name: str,
     content: bytes,
     headers: Headers,
-) -> Awaitable[RankAnswer]:
+) -> Awaitable[RankResponse]:
     """Decode a request to rank, and call `rank`; a large one is decoded on a thread."""
     key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
     is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK.encode())
@@ -112,13 +112,13 @@ def _rank(
         raise _with_feature_name(error, runtime) from None
 
 
-async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: str | None) -> RankAnswer:
+async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: str | None) -> RankResponse:
     try:
         body = await asyncio.to_thread(_decode_in_steps, content)
     except InvalidBody as error:
         raise _with_feature_name(error, runtime) from None
     del content  # it is large, and this may wait for the disk together with many others
-    answer: RankAnswer = await rank(name, body, key)
+    answer: RankResponse = await rank(name, body, key)
     return answer
 
 

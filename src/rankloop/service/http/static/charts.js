@@ -19,7 +19,7 @@ const CHARTS = {
     axis: "percent",
     range: [0, 1],
     lines: [
-      ["exploration_cost", "positions explored", "share", "--one"],
+      ["explored_share", "positions explored", "share", "--one"],
       ["swap_probability", "swap probability", "share", "--two"],
     ],
   },

@@ -2,7 +2,7 @@
 
 const MOST = 1800; // half an hour, one event a second
 const APART = 0.9; // seconds between what is remembered and the first event, so that no rate is taken over an instant
-const KEPT = ["ctr_recent", "ctr", "ndcg", "exploration_cost", "swap_probability"];
+const KEPT = ["ctr_recent", "ctr", "ndcg", "explored_share", "swap_probability"];
 
 export class History {
   constructor() {

@@ -70,7 +70,7 @@ def own_rows(encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context:
     return encoder.rows(ids, known, {name: context[name] for name in context if name in own.context}, at)
 
 
-class ServedComparison:
+class ServedExperiment:
     """A comparison in service. It shows what both sides predict, and neither learns from it."""
 
     def __init__(self, entity: str, body: ExperimentBody, rankers: Mapping[str, ComparedRanker]) -> None:

@@ -19,7 +19,7 @@ from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
 from rankloop.service.requests import FeedbackBody
 
-TAKEN, CLOSED, REPEATED, REFUSED, LATE = "taken", "closed", "repeated", "refused", "late"
+ACCEPTED, CLOSED, REPEATED, REFUSED, LATE = "accepted", "closed", "repeated", "refused", "late"
 MAX_NAME_LENGTH = 64  # characters of an impression's name that are looked at
 IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # of memory: of an impression, and of each item beside its features
 LAST_WORD = ("preferred", "reward")  # kinds of feedback that replace what came before them
@@ -48,15 +48,19 @@ class TrackedImpression(msgspec.Struct):
             return LATE
         if isinstance(event, Closed):
             return CLOSED
-        if self.feedback is not None and event.kind not in LAST_WORD and event.kind != self.feedback.kind:
+        if (
+            self.feedback is not None
+            and event.feedback_kind not in LAST_WORD
+            and event.feedback_kind != self.feedback.feedback_kind
+        ):
             return REFUSED
-        return CLOSED if event.final else TAKEN
+        return CLOSED if event.final else ACCEPTED
 
     def add(self, event: FeedbackReceived | Closed) -> str:
         """Apply an event and return its verdict."""
         mark = fingerprint(event) if isinstance(event, FeedbackReceived) else b""
         verdict = self.verdict(event, mark)
-        if verdict in (TAKEN, CLOSED):
+        if verdict in (ACCEPTED, CLOSED):
             self.closed = verdict == CLOSED
             if isinstance(event, FeedbackReceived):
                 self.feedback = merged(self.feedback, event)
@@ -137,27 +141,34 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
 
 def merged(before: FeedbackReceived | None, feedback: FeedbackReceived) -> FeedbackReceived:
     """Join both: clicks keep their largest weight, of everything else the last word counts."""
-    if before is None or feedback.kind in LAST_WORD:
+    if before is None or feedback.feedback_kind in LAST_WORD:
         return feedback
-    if before.kind != feedback.kind:
-        raise IncompatibleFeedback(f"{feedback.kind}: this impression already has {before.kind}")
+    if before.feedback_kind != feedback.feedback_kind:
+        raise IncompatibleFeedback(f"{feedback.feedback_kind}: this impression already has {before.feedback_kind}")
     values = dict(zip(before.items, before.values))
     for item, value in zip(feedback.items, feedback.values):
-        values[item] = max(value, values.get(item, 0.0)) if feedback.kind == "clicks" else value
-    return FeedbackReceived(feedback.impression, feedback.kind, list(values), list(values.values()), feedback.final)
+        values[item] = max(value, values.get(item, 0.0)) if feedback.feedback_kind == "clicks" else value
+    return FeedbackReceived(
+        feedback.impression, feedback.feedback_kind, list(values), list(values.values()), feedback.final
+    )
 
 
 def fingerprint(feedback: FeedbackReceived) -> bytes:
     """Return what is equal for the same feedback on the same impression, and small: there may be much of it."""
     values = array("d", [value + 0.0 for value in feedback.values])  # 0.0 where it is -0.0
-    head = f"{feedback.kind} {feedback.final} {len(feedback.items)} ".encode()
+    head = f"{feedback.feedback_kind} {feedback.final} {len(feedback.items)} ".encode()
     return hashlib.blake2b(head + array("q", feedback.items).tobytes() + values.tobytes(), digest_size=16).digest()
 
 
 def check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem) -> None:
     """Refuse the last word on an impression while a grade is missing; `feedback` is all that has come."""
     expected = len(ranked.order[: problem.depth])
-    if feedback.kind == "relevances" and feedback.final and ranked.trainable and len(feedback.items) != expected:
+    if (
+        feedback.feedback_kind == "relevances"
+        and feedback.final
+        and ranked.trainable
+        and len(feedback.items) != expected
+    ):
         raise Rejected("relevances", f"{len(feedback.items)} grades; give one for each of the first {expected} items")
 
 
@@ -168,12 +179,12 @@ def learner_feedback(
     number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
     pairs = [(i if number is None else number.get(i, -1), value) for i, value in zip(feedback.items, feedback.values)]
     pairs = [(i, value) for i, value in pairs if i >= 0]
-    if shadow and feedback.kind in ("clicks", "relevances"):
-        limit = problem.shown if feedback.kind == "clicks" else problem.depth
+    if shadow and feedback.feedback_kind in ("clicks", "relevances"):
+        limit = problem.shown if feedback.feedback_kind == "clicks" else problem.depth
         visible = set(decision.ranking[:limit].tolist())
         pairs = [(i, value) for i, value in pairs if i in visible]
-    values = feedback.values if feedback.kind == "reward" else [value for _, value in pairs]
-    return feedback_of(feedback.kind, [i for i, _ in pairs], values, decision.ranking)
+    values = feedback.values if feedback.feedback_kind == "reward" else [value for _, value in pairs]
+    return feedback_of(feedback.feedback_kind, [i for i, _ in pairs], values, decision.ranking)
 
 
 def _check_values(kind: str, items: list[int], values: list[float], ranked: Ranked, problem: Problem) -> None:
