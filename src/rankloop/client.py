@@ -33,7 +33,7 @@ from rankloop.features.explanation import Contribution, Explanation
 from rankloop.features.schema import Schema
 from rankloop.impression import Impression, plain_value
 
-__all__ = ["AsyncClient", "Client", "Impression", "Refused", "FeedbackReceipt", "Unreachable"]
+__all__ = ["AsyncClient", "Client", "FeedbackReceipt", "Impression", "Refused", "Unreachable"]
 
 ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 30.0  # seconds: a restart of the service takes less
