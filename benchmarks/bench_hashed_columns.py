@@ -10,9 +10,9 @@ from numpy.random import default_rng
 
 from benchmarks.measurement import Row, alone, best_of, in_turn, row
 from rankloop import Clicks, Query, Session, build
-from rankloop.core.cells import Cells
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.types import Floats, Ints, Rows
+from rankloop.core.weight_table import WeightTable
 from rankloop.features import Encoder, Schema
 
 N_ITEMS, N_ENTRIES = 50, 59
@@ -39,9 +39,9 @@ def sizes() -> list[Row]:
     found = in_turn(large, small)
     query, nothing = _query(20), Clicks(np.empty(0, np.int64), np.empty(0))
     pairs = Session(build("hashed(inner='fair_pairs')"), _session(20).problem)
-    decision, before = pairs.rank(query), pairs.state.cells
+    decision, before = pairs.rank(query), pairs.state.table
     empty = best_of(lambda: _often(lambda: pairs.learn(query, decision, nothing)))
-    note = "the table is the same one" if pairs.state.cells is before else "the table was copied"
+    note = "the table is the same one" if pairs.state.table is before else "the table was copied"
     return [
         row("hashed columns, learn at 2^22 beside 2^18", found, target="0.77×"),
         alone("hashed columns, a lesson without a click", empty / 100, note=note),
@@ -52,14 +52,14 @@ def snapshots() -> list[Row]:
     """A state of 2^20 columns, 600,000 of them in use, to a file and back."""
     session, rng = _session(20), default_rng(0)
     columns = np.sort(rng.choice(2**20, 600_000, replace=False))
-    cells = Cells.of(2**20 + 3, columns, np.abs(rng.normal(size=(len(columns), 2))))
-    session.restore(session.state._replace(cells=cells), *session.snapshot()[1:])
+    table = WeightTable.of(2**20 + 3, columns, np.abs(rng.normal(size=(len(columns), 2))))
+    session.restore(session.state._replace(table=table), *session.snapshot()[1:])
     content = dumps(session)
     note = f"{len(content) / 1e6:.1f} MB"
     return [
         alone("hashed columns, snapshot at 2^20", best_of(lambda: dumps(session)), target="60 ms", note=note),
         alone("hashed columns, load at 2^20", best_of(lambda: loads(content)), target="20 ms", note=note),
-        alone("hashed columns, digest at 2^20", best_of(cells.digest), note=note),
+        alone("hashed columns, digest at 2^20", best_of(table.digest), note=note),
     ]
 
 

@@ -53,7 +53,7 @@ def numbers_of_session(session: Session) -> dict[str, object]:
 
 def numbers_of_ranker(ranker: Ranker) -> dict[str, object]:
     """Return what a loaded ranker is compared by: its table of weights, and what it shows next."""
-    columns, values = ranker.session.state.cells.used()
+    columns, values = ranker.session.state.table.used()
     shown = [ranker.rank(SHOES, context={"segment": "sport"}, at=1.7e9).ids for _ in range(4)]
     return {"columns": columns.tolist(), "values": values.tolist(), "rankings": shown}
 

@@ -21,16 +21,16 @@ from rankloop.adapter import (
     plain_ids,
     raw_candidates,
 )
-from rankloop.core.cells import Cells, with_columns
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import is_permutation
 from rankloop.core.learner import check_uses_context, from_layers
-from rankloop.core.plain import check_finite_receipt, receipt_type, with_receipt
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
+from rankloop.core.serialisation import check_finite_receipt, receipt_type, with_receipt
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
+from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
 from rankloop.features.schema import Schema
@@ -260,7 +260,7 @@ class Ranker:
             return Explanation(id, float(sum(part.contribution for part in parts)), parts)
         values = shown.values
         trust = memory_trust(self.session.learner, self.session.state)
-        return explained(self._encoder(values), self._cells, id, values.rows[item], values.context, values.at, trust)
+        return explained(self._encoder(values), self._table, id, values.rows[item], values.context, values.at, trust)
 
     def _query(self, shown: Impression) -> Query:
         """What was asked, encoded by the schema of its time."""
@@ -279,9 +279,9 @@ class Ranker:
         return self.encoders[values.schema]
 
     @property
-    def _cells(self) -> Cells:
-        cells: Cells = from_layers(self.session.state, "cells")
-        return cells
+    def _table(self) -> WeightTable:
+        table: WeightTable = from_layers(self.session.state, "table")
+        return table
 
     def __repr__(self) -> str:
         kind, session = entry_of(self.session.learner).kind, self.session
@@ -296,7 +296,7 @@ class Ranker:
         if self.schema is not None:
             encoder = self.encoders[self.schema.version]
             known = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
-            return {name: weight for name, (weight, _) in named_weights(encoder, self._cells, known).items()}
+            return {name: weight for name, (weight, _) in named_weights(encoder, self._table, known).items()}
         weights = from_layers(self.session.state, "weights", ())
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Encoder, Schema
 from rankloop.features import encoder as module
-from rankloop.features.hashes import MISSING, hash_of, python_crossed
+from rankloop.features.hashed_columns import MISSING_VALUE, hash_of, hash_of_cross
 
 DAY = 86_400.0
 TEXTS = st.sampled_from(["", " ", "a", "b", "red shoes", "The Red", "café", "cafe\u0301", "東京", "1", "x" * 40])
@@ -82,7 +82,7 @@ def plain_entries(schema, id, row, context, at):
             keys, numbers = ((), ()) if value is None else kind.tokens(value, at)
             found[name] = [(hash_of(name, str(key)), number) for key, number in zip(keys, numbers)]
             if not found[name] and (value is None or not kind.size):
-                found[name] = [(hash_of(name, MISSING), 1.0)]
+                found[name] = [(hash_of(name, MISSING_VALUE), 1.0)]
         return found
 
     half = 2 ** (schema.bits - 1)
@@ -99,7 +99,7 @@ def plain_entries(schema, id, row, context, at):
         for parts in product(*(named[name] for name in names)):
             (hashed, value), *others = parts
             for other, near in others:
-                hashed, value = python_crossed(hashed, other), value * near
+                hashed, value = hash_of_cross([hashed, other]), value * near
             entries.append((hashed % half + half * memory, value))
     return entries
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rankloop.adapter import RawValues
-from rankloop.core.cells import Cells
 from rankloop.core.kernels import scores_of
+from rankloop.core.weight_table import WeightTable
 from rankloop.features import Encoder, Schema
 from rankloop.features.explanation import dense_names, explained, named_weights
 
@@ -24,18 +24,18 @@ SCHEMA = Schema(
 ROW, ASKED = {"price": 0.75, "brand": ["x", "y"], "size": 3, "v": [1.0, -2.0]}, {"segment": "sport"}
 
 
-def random_cells(schema, seed=0):
+def random_table(schema, seed=0):
     rng, n_columns = np.random.default_rng(seed), schema.n_hashed + schema.n_dense
     values = np.abs(rng.normal(size=(n_columns, 2)))
     values[:, 0] *= rng.choice([-1.0, 1.0], n_columns)
-    return Cells.of(n_columns, np.arange(n_columns), values)
+    return WeightTable.of(n_columns, np.arange(n_columns), values)
 
 
 def test_contributions_add_up():
-    encoder, cells = Encoder(SCHEMA), random_cells(SCHEMA)
-    explanation = explained(encoder, cells, "p", ROW, ASKED, 0.0)
+    encoder, table = Encoder(SCHEMA), random_table(SCHEMA)
+    explanation = explained(encoder, table, "p", ROW, ASKED, 0.0)
     rows = encoder.rows(["p"], [ROW], ASKED)
-    weights = cells.at(np.concatenate([rows.columns, SCHEMA.n_hashed + np.arange(SCHEMA.n_dense)]))[:, 0]
+    weights = table.at(np.concatenate([rows.columns, SCHEMA.n_hashed + np.arange(SCHEMA.n_dense)]))[:, 0]
     assert explanation.score == pytest.approx(scores_of(rows, weights)[0], abs=1e-12)
     assert explanation.score == pytest.approx(sum(part.contribution for part in explanation.contributions))
     sizes = [abs(part.contribution) for part in explanation.contributions]
@@ -54,31 +54,31 @@ def test_contributions_add_up():
 
 
 def test_huge_numbers_can_be_told():
-    explanation = explained(Encoder(SCHEMA), random_cells(SCHEMA), "p", {"price": -1.7e308}, {}, 0.0)
+    explanation = explained(Encoder(SCHEMA), random_table(SCHEMA), "p", {"price": -1.7e308}, {}, 0.0)
     assert any("price ≈ -" in part.name for part in explanation.contributions)
 
 
 def test_names_that_share_a_column():
     schema = Schema({"tags": "category"}, bits=4)
-    encoder, cells = Encoder(schema), random_cells(schema)
+    encoder, table = Encoder(schema), random_table(schema)
     row = {"tags": [f"t{i}" for i in range(20)]}
     by_column = {}
     for column in encoder.columns("i", row, {}):
         by_column.setdefault(column.column, set()).add(column.name)
-    for part in explained(encoder, cells, "i", row, {}, 0.0).contributions:
+    for part in explained(encoder, table, "i", row, {}, 0.0).contributions:
         column = next(names for names in by_column.values() if part.name in names)
         assert set(part.shares_column_with) == column - {part.name}
     requests = [(["i"], RawValues([row], {}, 0.0, 1))]
-    for name, (weight, others) in named_weights(encoder, cells, requests).items():
+    for name, (weight, others) in named_weights(encoder, table, requests).items():
         column, names = next((column, names) for column, names in by_column.items() if name in names)
-        assert weight == cells.at(np.array([column]))[0, 0]
+        assert weight == table.at(np.array([column]))[0, 0]
         assert set(others) == names - {name}
 
 
 def test_named_weights():
-    encoder, cells = Encoder(SCHEMA), random_cells(SCHEMA)
+    encoder, table = Encoder(SCHEMA), random_table(SCHEMA)
     requests = [(["p"], RawValues([ROW], ASKED, 0.0, 1)), (["q"], RawValues([{"brand": "z"}], {}, 0.0, 1))]
-    weights = named_weights(encoder, cells, requests)
+    weights = named_weights(encoder, table, requests)
     assert {"brand = x", "brand = z", "price missing", "segment missing × brand = z", "sku = q", "v[0]", "size"} <= set(
         weights
     )

@@ -48,7 +48,7 @@ def trained(ranker, rounds=6):
 
 def state_of(ranker):
     state, generator, learned, refused = ranker.session.snapshot()
-    return state.cells.digest(), generator, learned, refused, ranker.missing, len(ranker._recent)
+    return state.table.digest(), generator, learned, refused, ranker.missing, len(ranker._recent)
 
 
 VALUES = {
@@ -245,8 +245,8 @@ def test_late_feedback_is_learned_as_if_nothing_had_evolved(tmp_path):
             assert sorted(evolving.encoders) == [1, 2]
         plain.learn(shown[0], clicks=["b"])
         evolving.learn(late, clicks=["b"])
-        assert evolving._cells.at(old_columns).tolist() == plain._cells.at(old_columns).tolist()
-        assert evolving._cells.at(np.array([evolving._cells.n_columns - 1])).tolist() == [[0.0, 0.0]], "new begins at 0"
+        assert evolving._table.at(old_columns).tolist() == plain._table.at(old_columns).tolist()
+        assert evolving._table.at(np.array([evolving._table.n_columns - 1])).tolist() == [[0.0, 0.0]], "new begins at 0"
         with pytest.raises(InvalidInput, match="'title', which is not in the schema"):
             evolving.rank(ITEMS, context=ASKED, at=NOW)
         with pytest.raises(InvalidInput, match="version 2 of a schema, which this ranker never had"):

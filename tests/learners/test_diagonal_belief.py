@@ -10,9 +10,9 @@ from numpy.random import default_rng
 from scipy.stats import norm
 
 from rankloop import InvalidInput, Problem, Query
-from rankloop.core.cells import Cells
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Rows, clicks
+from rankloop.core.weight_table import WeightTable
 from rankloop.learners.diagonal_belief import DiagonalThompson, DiagonalUCB, State
 from rankloop.learners.linear_thompson import LinearThompson
 from rankloop.learners.wrappers.hashed_columns import Hashed
@@ -91,11 +91,11 @@ def test_through_hashed_evidence_is_the_second_cell():
         feedback = clicks([t % 2])
         session.learn(query, decision, feedback)
         state = learner.learn(state, dense, decision, feedback)
-    found = session.state.cells.at(np.array([9, 4, 16]))
+    found = session.state.table.at(np.array([9, 4, 16]))
     np.testing.assert_allclose(found[:, 0], state.weights)
     np.testing.assert_allclose(found[:, 1], state.evidence)
-    assert session.state.cells == Cells.of(17, *session.state.cells.used())
-    assert len(session.state.cells.used()[0]) == 3
+    assert session.state.table == WeightTable.of(17, *session.state.table.used())
+    assert len(session.state.table.used()[0]) == 3
     assert len(session.state.inner.evidence) == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.core.plain import from_plain
+from rankloop.core.serialisation import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
 from rankloop.search.ranked_search import SearchResults

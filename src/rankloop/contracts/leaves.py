@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.contracts.contract import Broken, require
-from rankloop.core.cells import Cells
+from rankloop.core.weight_table import WeightTable
 
 
 def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
@@ -15,7 +15,7 @@ def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
         names = getattr(value, "_fields", range(len(value)))
         for name, part in zip(names, value, strict=True):
             yield from leaves(part, f"{path}.{name}")
-    elif isinstance(value, Cells):
+    elif isinstance(value, WeightTable):
         yield f"{path}.table", value.at(np.arange(value.n_columns))
     else:
         yield path, value
@@ -25,8 +25,8 @@ def with_leaf(value: Any, path: list[str], new: Any) -> Any:
     """The value with the part at this path (as `leaves` names it, without its first word) replaced."""
     if not path:
         return new
-    if isinstance(value, Cells):
-        return Cells.of(value.n_columns, np.arange(value.n_columns), new)
+    if isinstance(value, WeightTable):
+        return WeightTable.of(value.n_columns, np.arange(value.n_columns), new)
     if hasattr(value, "_fields"):
         return value._replace(**{path[0]: with_leaf(getattr(value, path[0]), path[1:], new)})
     return tuple(with_leaf(part, path[1:], new) if str(i) == path[0] else part for i, part in enumerate(value))

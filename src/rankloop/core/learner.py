@@ -89,12 +89,12 @@ class SparseLearner(LinearLearner):
         names = [name for name in ("weights", "newest") if name in state._fields]
         return state._replace(**dict.fromkeys(names, weights))
 
-    def with_cells(self, state: Any, cells: Floats) -> Any:
+    def with_table_entries(self, state: Any, entries: Floats) -> Any:
         """The same state with the weights and the evidence of these columns, one row each."""
-        state = self.with_weights(state, np.ascontiguousarray(cells[:, 0]))
-        return state._replace(evidence=np.ascontiguousarray(cells[:, 1])) if hasattr(state, "evidence") else state
+        state = self.with_weights(state, np.ascontiguousarray(entries[:, 0]))
+        return state._replace(evidence=np.ascontiguousarray(entries[:, 1])) if hasattr(state, "evidence") else state
 
-    def cells_of(self, state: Any) -> Floats | None:
+    def table_entries_of(self, state: Any) -> Floats | None:
         """Weights and evidence, where this learner sets its step sizes itself."""
         return np.column_stack([state.weights, state.evidence]) if hasattr(state, "evidence") else None
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.cells import Cells, restored_cells
 from rankloop.core.compilation import processor
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
@@ -21,6 +20,7 @@ from rankloop.core.protocols import CheckedState
 from rankloop.core.registry import UnknownKind, build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
+from rankloop.core.weight_table import WeightTable, restored_table
 
 FORMAT = 1
 HEADER = "session.json"
@@ -168,7 +168,7 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {"array": len(arrays) - 1}
-    if isinstance(value, Cells):
+    if isinstance(value, WeightTable):
         return {"columns": value.n_columns, "used": [_outline(part, arrays) for part in value.used()]}
     return value.item() if isinstance(value, np.generic) else value
 
@@ -186,8 +186,8 @@ def restored_state(outline: Any, example: Any, array: Callable[[Any], Any], wher
         return tuple(restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
     if isinstance(example, np.ndarray):
         return _array(array(outline["array"]), example, where)
-    if isinstance(example, Cells):
-        return _cells(outline, example, array, where)
+    if isinstance(example, WeightTable):
+        return _weight_table(outline, example, array, where)
     return _number(outline, example, where)
 
 
@@ -213,11 +213,11 @@ def _array(loaded: Any, example: Any, where: str) -> Any:
     return np.ascontiguousarray(loaded)
 
 
-def _cells(outline: Any, example: Cells, array: Callable[[Any], Any], where: str) -> Cells:
+def _weight_table(outline: Any, example: WeightTable, array: Callable[[Any], Any], where: str) -> WeightTable:
     if outline["columns"] != example.n_columns:
         raise InvalidInput(f"{where} has {outline['columns']!r:.60} columns, by the problem it is {example.n_columns}")
     columns, values = (array(part["array"]) for part in outline["used"])
-    return restored_cells(example.n_columns, columns, values, where)
+    return restored_table(example.n_columns, columns, values, where)
 
 
 def _number(value: Any, example: Any, where: str) -> Any:

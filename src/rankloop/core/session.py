@@ -11,8 +11,8 @@ from numpy.random import PCG64, Generator, SeedSequence
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation, kernel
 from rankloop.core.learner import n_items_of
-from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
+from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import (
     Clicks,
     Decision,

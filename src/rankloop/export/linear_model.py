@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import from_layers, layers_of
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Ints, Problem, Query, Rows
+from rankloop.core.weight_table import WeightTable
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
@@ -88,7 +88,7 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
     schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
     if schemas:
         newest = max(schemas, key=lambda schema: schema.version)
-        return HashedModel(newest, _columns(from_layers(session.state, "cells")), tuple(lost))
+        return HashedModel(newest, _columns(from_layers(session.state, "table")), tuple(lost))
     model = LinearModel(_terms(session, name), tuple(lost))
     _check(session, model, name)
     return model
@@ -178,8 +178,8 @@ def _check(session: Session, model: LinearModel, name: str) -> None:
             )
 
 
-def _columns(cells: Cells) -> dict[int, float]:
-    columns, values = cells.used()
+def _columns(table: WeightTable) -> dict[int, float]:
+    columns, values = table.used()
     return {int(column): float(weight) for column, weight in zip(columns, values[:, 0]) if weight != 0.0}
 
 

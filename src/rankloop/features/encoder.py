@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from itertools import accumulate, chain, product
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,8 +12,18 @@ import numpy as np
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Rows
-from rankloop.features.entries import Hashes, Tokens, count_entries, encode, plan_of
-from rankloop.features.hashes import MISSING, hash_of, python_crossed
+from rankloop.features.hashed_columns import (
+    MAX_CROSS_FIELDS,
+    MISSING_VALUE,
+    NO_FIELD,
+    ColumnPlan,
+    Hashes,
+    Tokens,
+    count_entries,
+    encode,
+    hash_of,
+    hash_of_cross,
+)
 from rankloop.features.kinds import DAY, MAX_MOMENT, NOTHING, ONE, knot_value, told
 from rankloop.features.schema import Schema
 
@@ -45,7 +54,7 @@ class Encoder:
         self._lock = Lock()
         self._item_fields = [_Field(name, kind) for name, kind in schema.features.items()]
         self._context_fields = [_Field(name, kind) for name, kind in schema.context.items()]
-        self._plan = plan_of(schema)
+        self._plan = _column_plan(schema)
         self._known: dict[Any, tuple[Any, int]] = {}
         self._store = self._empty_store()
         self._day = 0.0
@@ -93,13 +102,13 @@ class Encoder:
                 columns += [self._column(token, field.kind.memory) for token in tokens if main]
             for field in self._context_fields:
                 named[field.name], _ = field.named(context.get(field.name), at)
-        for cross, in_memory in zip(schema.crosses, self._plan.cross_memory):
+        for cross, in_memory in zip(schema.crosses, self._plan.cross_in_memory):
             names = cross.split("*")
             for parts in product(*(named[name] for name in sorted(names))):
                 labels = dict(zip(sorted(names), (part.label for part in parts)))
                 token = _Token(
                     label=" × ".join(map(labels.__getitem__, names)),
-                    hashed=reduce(python_crossed, (part.hashed for part in parts)),
+                    hashed=hash_of_cross(part.hashed for part in parts),
                     value=math.prod(part.value for part in parts),
                 )
                 columns.append(self._column(token, bool(in_memory)))
@@ -245,7 +254,7 @@ class _Field:
             raise InvalidInput(f"{self.name} {error}") from None
         known = self.hashes
         if not keys and (value is None or not self.has_numbers):
-            return _Tokens([known.get(MISSING) or self._hash(MISSING)], ONE, True)
+            return _Tokens([known.get(MISSING_VALUE) or self._hash(MISSING_VALUE)], ONE, True)
         return _Tokens([known.get(key) or self._hash(key) for key in keys], values, not self.has_numbers)
 
     def _hash(self, key: str | int) -> int:
@@ -307,6 +316,21 @@ def _room(array: Any, size: int) -> Any:
     larger = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def _column_plan(schema: Schema) -> ColumnPlan:
+    numbers = {name: i for i, name in enumerate([*schema.features, *schema.context])}
+    kinds = dict(schema.features) | dict(schema.context)
+    crosses = np.full((len(schema.crosses), MAX_CROSS_FIELDS), NO_FIELD, np.int64)
+    for c, cross in enumerate(schema.crosses):
+        names = sorted(cross.split("*"))  # "a*b" and "b*a" are one cross
+        crosses[c, : len(names)] = [numbers[name] for name in names]
+    return ColumnPlan(
+        in_memory=np.array([kind.memory for kind in schema.features.values()], np.bool_),
+        crosses=crosses,
+        cross_in_memory=np.array([any(kinds[name].memory for name in c.split("*")) for c in schema.crosses], np.bool_),
+        half=schema.n_hashed // 2,
+    )
 
 
 def check_context_names(context: Mapping[str, Any], fields: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.adapter import RawValues
-from rankloop.core.cells import Cells
 from rankloop.core.types import Rows
+from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Encoder
 
 
@@ -35,7 +35,7 @@ class Explanation(NamedTuple):
 
 def explained(
     encoder: Encoder,
-    cells: Cells,
+    table: WeightTable,
     id: Any,
     row: Mapping[str, Any],
     context: Mapping[str, Any],
@@ -49,7 +49,7 @@ def explained(
     names += [(name, encoder.schema.n_hashed + slot, float(rows.dense[0, slot])) for name, slot in dense_names(encoder)]
     columns, n_hashed = np.array([column for _, column, _ in names], dtype=np.int64), encoder.schema.n_hashed
     in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
-    weights = cells.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
+    weights = table.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
     sharing: dict[int, list[str]] = {}
     for name, column, _ in names:
         sharing.setdefault(column, []).append(name)
@@ -62,7 +62,7 @@ def explained(
 
 
 def named_weights(
-    encoder: Encoder, cells: Cells, requests: Iterable[tuple[Sequence[Any], RawValues]]
+    encoder: Encoder, table: WeightTable, requests: Iterable[tuple[Sequence[Any], RawValues]]
 ) -> dict[str, tuple[float, tuple[str, ...]]]:
     """The weight of every name in these requests (ids and their values), and the names that share its column."""
     sharing: dict[int, dict[str, None]] = {}
@@ -72,7 +72,7 @@ def named_weights(
                 sharing.setdefault(column.column, {})[column.name] = None
     for name, slot in dense_names(encoder):
         sharing[encoder.schema.n_hashed + slot] = {name: None}
-    weights = cells.at(np.array(list(sharing), dtype=np.int64))[:, 0].tolist()
+    weights = table.at(np.array(list(sharing), dtype=np.int64))[:, 0].tolist()
     found = {
         name: (weight, _others(list(names), name)) for names, weight in zip(sharing.values(), weights) for name in names
     }

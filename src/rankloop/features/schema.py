@@ -12,15 +12,14 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Problem
-from rankloop.features.hashes import SEPARATOR
+from rankloop.features.hashed_columns import MAX_CROSS_FIELDS, NAME_SEPARATOR
 from rankloop.features.kinds import HALF_CHARACTER, told
 
 BITS = 20
 MIN_BITS, MAX_BITS = 4, 26
 MAX_FIELDS, MAX_CROSSES, MAX_NAME = 10_000, 1_000, 128
 MAX_DENSE = 100_000  # numbers of an item, in vectors and on declared scales
-FIELDS_IN_CROSS = 3
-STRANGE = re.compile(rf"[*{SEPARATOR}]|{HALF_CHARACTER.pattern}")  # in a name
+STRANGE = re.compile(rf"[*{NAME_SEPARATOR}]|{HALF_CHARACTER.pattern}")  # in a name
 PARTS = ("features", "context", "crosses", "bits")
 
 Fields = Mapping[str, Any]
@@ -219,7 +218,7 @@ class Schema:
         seen, crossed = set(), set()
         for cross in self.crosses:
             names = cross.split("*")
-            if not 2 <= len(names) <= FIELDS_IN_CROSS or len(set(names)) != len(names):
+            if not 2 <= len(names) <= MAX_CROSS_FIELDS or len(set(names)) != len(names):
                 raise InvalidSchema(
                     "crosses", f'the cross {cross!r} must join two or three different fields, as in "segment*brand"'
                 )

@@ -327,13 +327,13 @@ class NewtonPairs(SparseLearner):
             rounds=0,
         )
 
-    def with_cells(self, state: State, cells: Floats) -> State:
+    def with_table_entries(self, state: State, entries: Floats) -> State:
         """The precisions are the ridge and the evidence of each column; an alarm leaves the weights where they are."""
-        precision = self.ridge + cells[:, 1]
-        weights = np.ascontiguousarray(cells[:, 0])
+        precision = self.ridge + entries[:, 1]
+        weights = np.ascontiguousarray(entries[:, 0])
         return state._replace(weights=weights, precision=precision, covariance=1.0 / precision, origin=weights)
 
-    def cells_of(self, state: State) -> Floats:
+    def table_entries_of(self, state: State) -> Floats:
         return np.column_stack([state.weights, state.precision - self.ridge])
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:

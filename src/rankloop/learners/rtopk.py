@@ -15,9 +15,9 @@ from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL, kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
-from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.registry import Spec, register
+from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.fixed_set import (
     GainForm,

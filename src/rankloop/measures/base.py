@@ -15,7 +15,7 @@ from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
-from rankloop.measures.lists import checked_grades, checked_offsets, rankings_of
+from rankloop.measures.sorted_lists import checked_grades, checked_offsets, rankings_of
 
 EVERYWHERE = 2**62  # a cutoff below every list
 EMPTY_SUMS: Final = {"zero": 0.0, "one": 0.0, "skip": math.nan}  # for sums 0 is the worst and the best at once

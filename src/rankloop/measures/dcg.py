@@ -12,7 +12,7 @@ from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 from rankloop.measures.base import EMPTY_SUMS, Kernels, RankedMeasure
-from rankloop.measures.lists import descending, in_shown_order
+from rankloop.measures.sorted_lists import descending, in_shown_order
 
 MAX_EXPONENT = 1000.0  # 2 to a higher power, summed, may overflow
 LOGARITHMIC = math.inf  # as a half-life: the discount is 1 / log₂(position + 2)

@@ -10,7 +10,7 @@ from rankloop.core.kernels import exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 from rankloop.measures.base import Kernels, RankedMeasure
-from rankloop.measures.lists import in_shown_order
+from rankloop.measures.sorted_lists import in_shown_order
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.core.plain import from_plain
+from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions

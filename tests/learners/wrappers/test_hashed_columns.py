@@ -106,7 +106,7 @@ def test_it_is_adagrad_around_the_inner_learner(inner, seed, grouped):
         feedback = feedback_for(learner, decision, rng)
         state = learner.learn(state, query, decision, feedback)
         plain.learn(query, expected, feedback)
-        found = state.cells.at(np.arange(PROBLEM.n_features))
+        found = state.table.at(np.arange(PROBLEM.n_features))
         np.testing.assert_allclose(found[:, 0], plain.weights, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found[:, 1], plain.squares, rtol=1e-9, atol=1e-12)
 
@@ -156,12 +156,12 @@ def test_only_columns_in_sight_change(inner):
     changed = 0
     for _ in range(10):
         query = random_query(rng)
-        before = session.state.cells
+        before = session.state.table
         decision = session.rank(query)
         session.learn(query, decision, feedback_for(learner, decision, rng))
         hidden = np.setdiff1d(np.arange(PROBLEM.n_features), in_sight(query))
-        assert session.state.cells.at(hidden).tolist() == before.at(hidden).tolist()
-        changed += session.state.cells != before
+        assert session.state.table.at(hidden).tolist() == before.at(hidden).tolist()
+        changed += session.state.table != before
     assert changed > 3
 
 
@@ -193,10 +193,10 @@ def test_a_step_by_hand():
     state = learned(learner, learner.init(problem), rows_of({1: 1.0}, {1: 2.0, 6: 1.0}), 1)
     general = 2.0 * (1 - EXPECTED) - EXPECTED  # the second item was clicked, the first was not
     memory = 1 - EXPECTED
-    cells = state.cells.at(np.array([1, 6, 8]))
-    assert cells[0] == pytest.approx([0.3 * general / np.sqrt(2.0 + general**2), general**2])
-    assert cells[1] == pytest.approx([0.7 * memory / np.sqrt(4.0 + memory**2), memory**2])
-    assert cells[2].tolist() == [0.0, 0.0]
+    table = state.table.at(np.array([1, 6, 8]))
+    assert table[0] == pytest.approx([0.3 * general / np.sqrt(2.0 + general**2), general**2])
+    assert table[1] == pytest.approx([0.7 * memory / np.sqrt(4.0 + memory**2), memory**2])
+    assert table[2].tolist() == [0.0, 0.0]
 
 
 def test_lessons_of_one_query_count_less_and_less():
@@ -212,15 +212,15 @@ def test_lessons_of_one_query_count_less_and_less():
         squares += steps**2
         weights += 0.3 * steps / np.sqrt(1 + squares)
         state = learned(learner, state, query, 0)
-        assert state.cells.at(np.array([general, memory]))[:, 0] == pytest.approx(weights)
-        assert state.cells.at(learner._counter(state, query)).tolist() == [[0.0, float(n)]]
+        assert state.table.at(np.array([general, memory]))[:, 0] == pytest.approx(weights)
+        assert state.table.at(learner._counter(state, query)).tolist() == [[0.0, float(n)]]
     other = learned(learner, state, query._replace(id="another"), 0)
     step = 1 - 1 / (1 + np.exp(-weights[0]))
-    assert other.cells.at(np.array([general]))[0, 0] == pytest.approx(
+    assert other.table.at(np.array([general]))[0, 0] == pytest.approx(
         weights[0] + 0.3 * step / np.sqrt(1 + squares[0] + step**2)
     )
-    assert learned(learner, state, query._replace(id=""), 0).cells.at(np.array([general]))[0, 0] == pytest.approx(
-        other.cells.at(np.array([general]))[0, 0]
+    assert learned(learner, state, query._replace(id=""), 0).table.at(np.array([general]))[0, 0] == pytest.approx(
+        other.table.at(np.array([general]))[0, 0]
     )
 
 
@@ -231,9 +231,9 @@ def test_a_column_that_counts_keeps_its_weight():
     query = rows_of({0: 1.0}, {1: 1.0}, n_dense=0)
     state = learner.init(problem)
     counter = learner._counter(state, query)
-    state = state._replace(cells=state.cells.patched(counter, np.array([[0.25, 3.0]])))
+    state = state._replace(table=state.table.patched(counter, np.array([[0.25, 3.0]])))
     after = learned(learner, state, query, 0)
-    assert after.cells.at(counter).tolist() == [[0.25, 4.0]]
+    assert after.table.at(counter).tolist() == [[0.25, 4.0]]
 
 
 def test_learning_from_an_older_state_forks():
@@ -246,10 +246,10 @@ def test_learning_from_an_older_state_forks():
     again = first
     for query, expected in zip(queries, states[1:]):
         again = learned(learner, again, query, 1)
-        assert again.cells == expected.cells
+        assert again.table == expected.table
     fork = learned(learner, states[2], queries[2], 1)
-    assert fork.cells == states[3].cells
-    assert states[-1].cells == again.cells
+    assert fork.table == states[3].table
+    assert states[-1].table == again.table
 
 
 def test_an_empty_lesson_copies_nothing():
@@ -258,7 +258,7 @@ def test_an_empty_lesson_copies_nothing():
         query = random_query(default_rng(0), id="q")
         state = learner.init(PROBLEM)
         decision = learner.rank(state, query, default_rng(0))
-        assert learner.learn(state, query, decision, clicks([])).cells is state.cells
+        assert learner.learn(state, query, decision, clicks([])).table is state.table
 
 
 def test_a_narrower_block_is_that_of_an_older_schema():
@@ -266,16 +266,16 @@ def test_a_narrower_block_is_that_of_an_older_schema():
     session = Session(learner, PROBLEM, 0)
     query = random_query(rng, n_dense=1)
     session.learn(query, session.rank(query), clicks([0]))
-    assert session.state.cells.at(np.array([N_HASHED + 1])).tolist() == [[0.0, 0.0]]
-    assert session.state.cells.at(np.array([N_HASHED]))[0, 1] > 0
+    assert session.state.table.at(np.array([N_HASHED + 1])).tolist() == [[0.0, 0.0]]
+    assert session.state.table.at(np.array([N_HASHED]))[0, 1] > 0
     with pytest.raises(InvalidInput, match="the query has 3 numbers per item, the problem 2"):
         session.rank(random_query(rng, n_dense=3))
 
 
 def test_the_start_is_that_of_the_block():
     state = Hashed(inner="pdgd", start=(0.5, -1.0)).init(PROBLEM)
-    assert state.cells.used()[0].tolist() == [N_HASHED, N_HASHED + 1]
-    assert state.cells.at(np.array([N_HASHED, N_HASHED + 1])).tolist() == [[0.5, 0.0], [-1.0, 0.0]]
+    assert state.table.used()[0].tolist() == [N_HASHED, N_HASHED + 1]
+    assert state.table.at(np.array([N_HASHED, N_HASHED + 1])).tolist() == [[0.5, 0.0], [-1.0, 0.0]]
     with pytest.raises(InvalidInput, match="start"):
         Hashed(inner="pdgd", start=(0.5, 1.0, 2.0)).init(PROBLEM)
 
@@ -288,7 +288,7 @@ def test_steps_that_overflow_are_refused():
     with pytest.raises(ArithmeticError):
         session.learn(query, decision, clicks(decision.ranking[1:]))
     assert session.refused == 1
-    assert session.state.cells.used()[0].tolist() == []
+    assert session.state.table.used()[0].tolist() == []
 
 
 @pytest.mark.parametrize("kind", ["dbgd", "mgd", "kernel_perceptron", "linear_thompson", "standardised(inner='pdgd')"])

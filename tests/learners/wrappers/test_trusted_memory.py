@@ -31,7 +31,7 @@ def learned(learner, state, query, ranking, clicked):
 
 
 def weights_of(state):
-    return state.cells.at(np.arange(N_HASHED))[:, 0]
+    return state.table.at(np.arange(N_HASHED))[:, 0]
 
 
 def test_two_lessons_by_hand():
@@ -74,8 +74,8 @@ def test_only_the_score_of_memory_is_multiplied():
     """Trust ½ turns a lead of memory into a lead of the other weights; what is remembered stays as it is."""
     learner = TrustedMemory(inner=RESIDUALS)
     state = learner.init(PROBLEM)
-    cells = state.cells.patched(np.array([8, 0]), np.array([[3.0, 0.0], [2.0, 0.0]]))
-    sure, doubtful = state._replace(cells=cells), state._replace(cells=cells, told=-20.0)
+    table = state.table.patched(np.array([8, 0]), np.array([[3.0, 0.0], [2.0, 0.0]]))
+    sure, doubtful = state._replace(table=table), state._replace(table=table, told=-20.0)
     query = query_of([8, 0])
     assert learner.trust(doubtful) == 0.5
     assert learner.predict(sure, query).tolist() == [0, 1]

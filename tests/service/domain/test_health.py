@@ -64,9 +64,9 @@ def test_contributions_add_up_to_the_score(client: httpx.Client) -> None:
     ranked = logged.event
     found = client.get("/rankers/shop/explain", params={"impression": shown["impression"], "id": "7"}).json()
     query: Query = logged_decision(ranked, runtime.config).query
-    cells = runtime.serving.state.cells
+    table = runtime.serving.state.table
     columns = [*query.features.columns, runtime.config.schema.n_hashed]
-    weights = cells.at(np.array(columns))[:, 0].copy()
+    weights = table.at(np.array(columns))[:, 0].copy()
     assert found["score"] == pytest.approx(scores_of(query.features, weights)[0])
     assert found["score"] == pytest.approx(sum(part["contribution"] for part in found["contributions"]))
     assert {part["name"] for part in found["contributions"]} >= {"brand missing", "sku = 7", "score", "new missing"}

@@ -89,10 +89,10 @@ def test_plain_numbers_become_what_the_dense_ranking_svm_makes_of_them() -> None
     pairs, costs = clicked_pairs(np.arange(41) * 4, weights)
     dense = RankBundle("preferences", 0.01, tolerance=1e-9).fit_pairs(features, pairs, costs)
     assert trained.solution.objective == pytest.approx(dense.solution_.objective, abs=1e-9)
-    columns, cells = trained.session.state.cells.used()
+    columns, entries = trained.session.state.table.used()
     n_hashed = trained.schema.n_hashed
-    np.testing.assert_allclose(cells[columns >= n_hashed][:, 0], dense.coef_, atol=1e-4)
-    assert (cells[columns >= n_hashed][:, 1] > 0).all()
+    np.testing.assert_allclose(entries[columns >= n_hashed][:, 0], dense.coef_, atol=1e-4)
+    assert (entries[columns >= n_hashed][:, 1] > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_the_sum_is_the_same_wherever_it_is_computed(monkeypatch: pytest.MonkeyP
     found = [
         train_batch_with_schema(logged(100), SCHEMA, path=[0.1], settings=SolverSettings(engine=e)) for e in engines
     ]
-    for mine, other in zip(*(one.session.state.cells.used() for one in found)):
+    for mine, other in zip(*(one.session.state.table.used() for one in found)):
         np.testing.assert_array_equal(mine, other)
 
 
@@ -175,7 +175,7 @@ def test_positions_below_those_that_are_seen_do_not_count() -> None:
         train_batch_with_schema(given, SCHEMA, path=[0.1], position_bias=EXAMINED, shown=2) for given in (lists, other)
     ]
     assert both[0].session.problem.shown == 2
-    for mine, theirs in zip(*(one.session.state.cells.used() for one in both)):
+    for mine, theirs in zip(*(one.session.state.table.used() for one in both)):
         np.testing.assert_array_equal(mine, theirs)
 
 

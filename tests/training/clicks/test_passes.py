@@ -116,5 +116,5 @@ def test_positions_below_those_that_are_seen_do_not_count() -> None:
         train_with_schema(given, SCHEMA, passes=1, position_bias=EXAMINED, shown=2) for given in (lists, other)
     )
     assert first.session.problem.shown == 2
-    for before, after in zip(first.session.state.cells.used(), second.session.state.cells.used()):
+    for before, after in zip(first.session.state.table.used(), second.session.state.table.used()):
         np.testing.assert_array_equal(before, after)

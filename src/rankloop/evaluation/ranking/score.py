@@ -12,7 +12,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, finite_floats, rows_in
 from rankloop.data.dataset import Dataset
 from rankloop.measures.base import EVERYWHERE, RankedMeasure, mean_of, parse_measure
-from rankloop.measures.lists import checked_offsets, rankings_of
+from rankloop.measures.sorted_lists import checked_offsets, rankings_of
 
 Measures = Sequence[str | RankedMeasure]
 

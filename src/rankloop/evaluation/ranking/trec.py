@@ -13,7 +13,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.data.compression import BROKEN, opened
 from rankloop.evaluation.ranking.score import Measures, Scores, score_rankings
 from rankloop.measures.base import EVERYWHERE
-from rankloop.measures.lists import rankings_of
+from rankloop.measures.sorted_lists import rankings_of
 
 Lists = dict[str, dict[str, float]]
 QRELS = "query iteration document grade"

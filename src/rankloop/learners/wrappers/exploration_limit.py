@@ -49,11 +49,11 @@ class ExploreAtMost(Wrapper):
     def with_weights(self, state: Any, weights: Floats) -> Any:
         return self._sequential.with_weights(state, weights)
 
-    def with_cells(self, state: Any, cells: Floats) -> Any:
-        return self._sequential.with_cells(state, cells)
+    def with_table_entries(self, state: Any, entries: Floats) -> Any:
+        return self._sequential.with_table_entries(state, entries)
 
-    def cells_of(self, state: Any) -> Floats | None:
-        return self._sequential.cells_of(state)  # type: ignore[no-any-return]
+    def table_entries_of(self, state: Any) -> Floats | None:
+        return self._sequential.table_entries_of(state)  # type: ignore[no-any-return]
 
     @property
     def _limit(self) -> Limit:

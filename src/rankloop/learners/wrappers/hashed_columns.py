@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.cells import Cells
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
@@ -15,11 +14,12 @@ from rankloop.core.learner import from_layers, layers_of, require_finite, start_
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
-from rankloop.features.hashes import SEPARATOR, hash_of
+from rankloop.core.weight_table import WeightTable
+from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
 from rankloop.learners.wrappers.base import Wrapper
 from rankloop.learners.wrappers.base_score import BaseScore
 
-LESSONS = SEPARATOR + "lessons"  # no field has such a name
+LESSONS = NAME_SEPARATOR + "lessons"  # no field has such a name
 ONE_LESSON = np.array([0.0, 1.0])
 NO_COLUMNS = np.empty(0, np.int64)
 
@@ -27,7 +27,7 @@ NO_COLUMNS = np.empty(0, np.int64)
 class State(NamedTuple):
     """Weight and Σ gradient² of every column, what else the wrapped learner knows, and how many columns are hashed."""
 
-    cells: Cells
+    table: WeightTable
     inner: Any
     n_hashed: int
 
@@ -53,27 +53,27 @@ def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
 
 @kernel
 def _stepped(
-    columns: Ints, cells: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
+    columns: Ints, entries: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
 ) -> tuple[Ints, Floats]:
     """The columns that changed and their new numbers: w + rate · g / √(prior + Σ g²), g being the inner step."""
     count, memory_from = 0, n_hashed // 2
     for i in range(len(columns)):
-        count += after[i] != cells[i, 0]
+        count += after[i] != entries[i, 0]
     changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
     for i in range(len(columns)):
-        step = after[i] - cells[i, 0]
-        if after[i] == cells[i, 0]:
+        step = after[i] - entries[i, 0]
+        if after[i] == entries[i, 0]:
             continue
         in_memory = memory_from <= columns[i] < n_hashed
         if not in_memory:
             step *= share
-        squares = cells[i, 1] + step * step
+        squares = entries[i, 1] + step * step
         if in_memory:
             scale = steps.memory_rate / np.sqrt(steps.memory_prior + squares)
         else:
             scale = steps.rate / np.sqrt(steps.prior + squares)
         changed[count] = columns[i]
-        values[count, 0] = cells[i, 0] + scale * step
+        values[count, 0] = entries[i, 0] + scale * step
         values[count, 1] = squares
         count += 1
     return changed, values
@@ -124,13 +124,13 @@ class Hashed(Wrapper):
 
     def init(self, problem: Problem) -> State:
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
-        cells = Cells(problem.n_features)
+        table = WeightTable(problem.n_features)
         if self.start:
             later = (0.0,) * (problem.n_dense - len(self.start))  # of fields that a live schema has got since
             weights = start_weights(self.start + later, problem.n_dense)
             columns = problem.n_hashed + np.arange(problem.n_dense)
-            cells = cells.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
-        return State(cells, self._inner.init(small), problem.n_hashed)
+            table = table.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
+        return State(table, self._inner.init(small), problem.n_hashed)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
         return self._inner.rank(self._in_sight(state, query)[0], query, rng)  # type: ignore[no-any-return]
@@ -142,16 +142,16 @@ class Hashed(Wrapper):
         return float(self._inner.log_prob(self._in_sight(state, query)[0], query, ranking))
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
-        small, columns, cells = self._in_sight(state, query)
+        small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
-        own = self._inner.cells_of(after)
+        own = self._inner.table_entries_of(after)
         if own is not None:
-            differs = (own[:, 0] != cells[:, 0]) | (own[:, 1] != cells[:, 1])
+            differs = (own[:, 0] != entries[:, 0]) | (own[:, 1] != entries[:, 1])
             changed, values = columns[differs], own[differs]
         else:
-            changed, values = self._written(state, query, columns, cells, getattr(after, "newest", after.weights))
-        nothing = self._inner.with_cells(after, np.empty((0, 2)))
-        return State(state.cells.patched(changed, require_finite(values)), nothing, state.n_hashed)
+            changed, values = self._written(state, query, columns, entries, getattr(after, "newest", after.weights))
+        nothing = self._inner.with_table_entries(after, np.empty((0, 2)))
+        return State(state.table.patched(changed, require_finite(values)), nothing, state.n_hashed)
 
     @cached_property
     def _step_sizes(self) -> StepSizes:
@@ -164,23 +164,23 @@ class Hashed(Wrapper):
         return with_in_layers(inner, "learning_rate", 1.0) if from_layers(inner, "learning_rate") is not None else inner
 
     def _in_sight(self, state: State, query: Query) -> tuple[Any, Ints, Floats]:
-        """What the inner learner knows of this query's columns, which they are, and their cells."""
+        """What the inner learner knows of this query's columns, which they are, and their entries."""
         features = query.features
         if type(features) is Rows:
             columns = _all_columns(features.columns, state.n_hashed, features.dense.shape[1])
         else:
             columns = np.arange(features.shape[1])
-        cells = state.cells.at(columns)
-        return self._inner.with_cells(state.inner, cells), columns, cells
+        entries = state.table.at(columns)
+        return self._inner.with_table_entries(state.inner, entries), columns, entries
 
-    def _written(self, state: State, query: Query, columns: Ints, cells: Floats, step: Floats) -> tuple[Ints, Floats]:
+    def _written(self, state: State, query: Query, columns: Ints, entries: Floats, step: Floats) -> tuple[Ints, Floats]:
         """The columns that change and their new numbers; where lessons are counted by query, that of the count too."""
         counter = self._counter(state, query)
         if not len(counter):
-            return _stepped(columns, cells, step, state.n_hashed, self._step_sizes, 1.0)
-        counted = state.cells.at(counter)
+            return _stepped(columns, entries, step, state.n_hashed, self._step_sizes, 1.0)
+        counted = state.table.at(counter)
         share = 1.0 / (1.0 + counted[0, 1])
-        changed, values = _stepped(columns, cells, step, state.n_hashed, self._step_sizes, share)
+        changed, values = _stepped(columns, entries, step, state.n_hashed, self._step_sizes, share)
         if not len(changed) or counter[0] in changed:
             return changed, values
         return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_LESSON])

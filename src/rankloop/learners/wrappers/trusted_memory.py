@@ -4,7 +4,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.cells import Cells
 from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
@@ -12,6 +11,7 @@ from rankloop.core.learner import finite, layers_of, require_finite
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
+from rankloop.core.weight_table import WeightTable
 from rankloop.learners.wrappers.hashed_columns import Hashed
 
 PRIOR = 100.0  # Σ z² that the first trust counts for
@@ -20,7 +20,7 @@ PRIOR = 100.0  # Σ z² that the first trust counts for
 class State(NamedTuple):
     """As that of `hashed`; and what memory has told in advance: Σ z and Σ z²."""
 
-    cells: Cells
+    table: WeightTable
     inner: Any
     n_hashed: int
     told: float
@@ -31,9 +31,9 @@ class State(NamedTuple):
 
 
 @kernel
-def _scaled(columns: Ints, cells: Floats, memory_from: int, n_hashed: int, trust: float) -> Floats:
-    """The cells with the weights of memory multiplied by trust."""
-    found = cells.copy()
+def _scaled(columns: Ints, entries: Floats, memory_from: int, n_hashed: int, trust: float) -> Floats:
+    """The entries with the weights of memory multiplied by trust."""
+    found = entries.copy()
     for i in range(len(columns)):
         if memory_from <= columns[i] < n_hashed:
             found[i, 0] *= trust
@@ -41,12 +41,12 @@ def _scaled(columns: Ints, cells: Floats, memory_from: int, n_hashed: int, trust
 
 
 @kernel
-def _foresight(columns: Ints, cells: Floats, steps: Floats, memory_from: int, n_hashed: int) -> float:
+def _foresight(columns: Ints, entries: Floats, steps: Floats, memory_from: int, n_hashed: int) -> float:
     """step · weights over the columns of memory: above 0 where memory had said what the clicks say now."""
     total = 0.0
     for i in range(len(columns)):
         if memory_from <= columns[i] < n_hashed:
-            total += steps[i] * cells[i, 0]
+            total += steps[i] * entries[i, 0]
     return total
 
 
@@ -82,13 +82,13 @@ class TrustedMemory(Hashed):
         super().__post_init__()
         check_positive("sure", self.sure)
         check_at_least(0, span=self.span)
-        if self._inner.cells_of(self._inner.init(Problem(0))) is not None:
+        if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
             raise InvalidInput(f"{kind} sets its steps by evidence of its own, which trust would distort: use hashed")
 
     def init(self, problem: Problem) -> Any:
         first = super().init(problem)
-        return State(first.cells, first.inner, first.n_hashed, 0.0, 0.0)
+        return State(first.table, first.inner, first.n_hashed, 0.0, 0.0)
 
     def trust(self, state: State) -> float:
         """What the score of memory is multiplied by."""
@@ -96,18 +96,18 @@ class TrustedMemory(Hashed):
         return float(min(1.0, max(0.0, statistic / self.sure)))
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        small, columns, cells = self._in_sight(state, query)
+        small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
         half, n_hashed, kept = state.n_hashed // 2, state.n_hashed, 1.0 - 1.0 / self.span
         steps = getattr(after, "newest", after.weights) - small.weights
-        foresight = _foresight(columns, cells, steps, half, n_hashed)
+        foresight = _foresight(columns, entries, steps, half, n_hashed)
         told, squares = finite(kept * state.told + foresight), finite(kept * state.squares + foresight**2)
-        changed, values = self._written(state, query, columns, cells, cells[:, 0] + steps)
-        nothing = self._inner.with_cells(after, np.empty((0, 2)))
-        return State(state.cells.patched(changed, require_finite(values)), nothing, n_hashed, told, squares)
+        changed, values = self._written(state, query, columns, entries, entries[:, 0] + steps)
+        nothing = self._inner.with_table_entries(after, np.empty((0, 2)))
+        return State(state.table.patched(changed, require_finite(values)), nothing, n_hashed, told, squares)
 
     def _in_sight(self, state: Any, query: Query) -> tuple[Any, Ints, Floats]:
-        """As `hashed` has it, with memory counting by its trust for `inner`; the cells are those of the table."""
-        _, columns, cells = super()._in_sight(state, query)
-        trusted = _scaled(columns, cells, state.n_hashed // 2, state.n_hashed, self.trust(state))
-        return self._inner.with_cells(state.inner, trusted), columns, cells
+        """As `hashed` has it, with memory counting by its trust for `inner`; the entries are those of the table."""
+        _, columns, entries = super()._in_sight(state, query)
+        trusted = _scaled(columns, entries, state.n_hashed // 2, state.n_hashed, self.trust(state))
+        return self._inner.with_table_entries(state.inner, trusted), columns, entries

@@ -14,7 +14,7 @@ from numpy.random import PCG64, Generator
 from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.core.kernels import discounts, ranking_of
-from rankloop.core.plain import decision_to_plain, to_plain
+from rankloop.core.serialisation import decision_to_plain, to_plain
 from rankloop.core.types import Floats, Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve

@@ -10,9 +10,9 @@ from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import check_uses_context, from_layers
-from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
+from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session
 from rankloop.core.types import Bools, Clicks, Floats, Problem
 from rankloop.evaluation.ranking.saved_model import NORMALISED

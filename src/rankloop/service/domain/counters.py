@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rankloop.core.plain import from_plain
+from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure

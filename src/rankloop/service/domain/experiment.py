@@ -8,8 +8,8 @@ import numpy as np
 from rankloop.adapter import NO_CONTEXT, QueryRequest
 from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.learner import best_ranking
-from rankloop.core.plain import to_plain
 from rankloop.core.registry import build, spec_of
+from rankloop.core.serialisation import to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Query, Rows
 from rankloop.features.encoder import Encoder, check_context_names, check_item_names

@@ -103,7 +103,7 @@ def recent_weights(
         return {"weights": [{"name": name, "weight": weight} for name, weight in weights.items()]}
     version = config.schema.version
     known = [_seen(ranked, config, catalogue) for ranked in recent if ranked.schema == version]
-    named = named_weights(Encoder(config.schema), from_layers(state, "cells"), known)
+    named = named_weights(Encoder(config.schema), from_layers(state, "table"), known)
     largest = list(named.items())[:most]
     return {
         "weights": [
@@ -127,8 +127,8 @@ def _explained(
     if ranked.schema:
         values = logged_values(ranked, config, catalogue)
         encoder = Encoder(config.encoders[ranked.schema].schema)
-        cells, trust = from_layers(state, "cells"), memory_trust(config.learner, state)
-        return explained(encoder, cells, id, values.rows[item], values.context, values.at, trust)
+        table, trust = from_layers(state, "table"), memory_trust(config.learner, state)
+        return explained(encoder, table, id, values.rows[item], values.context, values.at, trust)
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:
         raise InvalidInput("this learner has no weight per feature, so its scores are no sums of contributions")

@@ -8,11 +8,11 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from rankloop.core.cells import Cells
 from rankloop.core.errors import Rejected
 from rankloop.core.registry import build
 from rankloop.core.saved_session import HEADER, UNREADABLE
 from rankloop.core.types import Problem
+from rankloop.core.weight_table import WeightTable
 from rankloop.service.errors import TooLarge
 
 CELL = 16  # bytes of a hashed column
@@ -55,7 +55,7 @@ def size_of(state: Any) -> float:
     """The bytes of the arrays in a state."""
     if isinstance(state, np.ndarray):
         return float(state.nbytes)
-    if isinstance(state, Cells):
+    if isinstance(state, WeightTable):
         return float(CELL * state.n_columns)
     return sum(map(size_of, state)) if isinstance(state, tuple) else 0.0
 

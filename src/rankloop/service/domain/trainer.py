@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from rankloop.adapter import NO_CONTEXT
-from rankloop.core.cells import with_columns
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.plain import decision_from_plain, to_plain
 from rankloop.core.saved_session import dumps, loads
+from rankloop.core.serialisation import decision_from_plain, to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
+from rankloop.core.weight_table import with_columns
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_rules import learner_feedback

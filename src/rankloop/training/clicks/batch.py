@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers, with_in_layers
@@ -16,6 +15,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Problem, Rows
+from rankloop.core.weight_table import WeightTable
 from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, take_rows, with_column
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import DAY
@@ -276,8 +276,8 @@ class BatchTask:
         session = Session(with_hashed(recipe), problem, seed)
         state, generator, _, _ = session.snapshot()
         has_evidence = from_layers(state, "evidence") is not None  # of its own kind, which begins at 0
-        cells = np.column_stack([weights, np.zeros(len(weights)) if has_evidence else squares])[columns >= 0]
-        state = with_in_layers(state, "cells", Cells.of(problem.n_features, columns[columns >= 0], cells))
+        entries = np.column_stack([weights, np.zeros(len(weights)) if has_evidence else squares])[columns >= 0]
+        state = with_in_layers(state, "table", WeightTable.of(problem.n_features, columns[columns >= 0], entries))
         if self.by_item and from_layers(state, "offsets") is not None:
             offsets, evidence = self._offsets(weights, squares)
             state = with_in_layers(with_in_layers(state, "offsets", offsets), "squares", evidence)

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers, with_in_layers
-from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of, spec_of
+from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Problem, Relevances
 from rankloop.features.encoder import Encoder

@@ -81,10 +81,10 @@ class _Table:
         self.newest = _Version()
         self.written = 0  # columns changed since it was last looked for versions that are left behind
         self.count = 0
-        self.handles: WeakValueDictionary[int, Cells] = WeakValueDictionary()
+        self.handles: WeakValueDictionary[int, WeightTable] = WeakValueDictionary()
 
 
-class Cells:
+class WeightTable:
     """A persistent table of shape `(n_columns, 2)`: `patched` gives the next version and leaves this one as it is.
 
     The newest version owns the array; an older one holds what was there before, column by column, and finds the rest in
@@ -99,11 +99,11 @@ class Cells:
         self._own(np.zeros((n_columns, 2)))
 
     @classmethod
-    def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
+    def of(cls, n_columns: int, columns: Ints, values: Floats) -> "WeightTable":
         """A table that holds these, and 0 everywhere else."""
-        cells = cls(n_columns)
-        _write(cells._held[0].array, columns, values)
-        return cells
+        table = cls(n_columns)
+        _write(table._held[0].array, columns, values)
+        return table
 
     def at(self, columns: Ints) -> Floats:
         """The two numbers of each of these columns."""
@@ -123,7 +123,7 @@ class Cells:
             self._own(own)
             return found
 
-    def patched(self, columns: Ints, values: Floats) -> "Cells":
+    def patched(self, columns: Ints, values: Floats) -> "WeightTable":
         """The version in which these columns, each named once, hold these numbers; `columns` is kept, not copied."""
         if not len(columns):
             return self
@@ -133,7 +133,7 @@ class Cells:
                 return self._next(table, version, columns, values)
         return self._copy(self.n_columns).patched(columns, values)
 
-    def grown(self, n_columns: int) -> "Cells":
+    def grown(self, n_columns: int) -> "WeightTable":
         """The same with at least so many columns; new ones hold 0."""
         return self if n_columns <= self.n_columns else self._copy(n_columns)
 
@@ -154,15 +154,15 @@ class Cells:
         return content.hexdigest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cells) and self.n_columns == other.n_columns and self.digest() == other.digest()
+        return isinstance(other, WeightTable) and self.n_columns == other.n_columns and self.digest() == other.digest()
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Cells.of, (self.n_columns, *self.used())
+        return WeightTable.of, (self.n_columns, *self.used())
 
     def __repr__(self) -> str:
-        return f"<Cells: {len(self.used()[0])} of {self.n_columns} columns>"
+        return f"<WeightTable: {len(self.used()[0])} of {self.n_columns} columns>"
 
     def _own(self, array: Floats) -> None:
         table = _Table(array)
@@ -170,8 +170,8 @@ class Cells:
         self.n_columns = len(array)
         self._held = table, table.newest
 
-    def _copy(self, n_columns: int) -> "Cells":
-        copy = Cells.__new__(Cells)
+    def _copy(self, n_columns: int) -> "WeightTable":
+        copy = WeightTable.__new__(WeightTable)
         array = np.zeros((n_columns, 2))
         table, version = self._held
         with table.lock:
@@ -181,8 +181,8 @@ class Cells:
         copy._own(array)
         return copy
 
-    def _next(self, table: _Table, version: _Version, columns: Ints, values: Floats) -> "Cells":
-        newer = Cells.__new__(Cells)
+    def _next(self, table: _Table, version: _Version, columns: Ints, values: Floats) -> "WeightTable":
+        newer = WeightTable.__new__(WeightTable)
         version.before = columns, _exchange(table.array, columns, values)
         version.newer = _Version()
         table.newest = version.newer
@@ -234,14 +234,14 @@ def _release(table: _Table) -> None:
 
 def with_columns(state: Any, n_columns: int) -> Any:
     """A state whose tables have at least so many columns."""
-    if isinstance(state, Cells):
+    if isinstance(state, WeightTable):
         return state.grown(n_columns)
     if hasattr(state, "_fields"):
         return type(state)._make(with_columns(part, n_columns) for part in state)
     return state
 
 
-def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cells:
+def restored_table(n_columns: int, columns: Any, values: Any, where: str) -> WeightTable:
     """The table that `used` wrote, or `InvalidInput`."""
     fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
     if not fits or values.shape != (len(columns), 2):
@@ -251,4 +251,4 @@ def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cel
         raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
     if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
         raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")
-    return Cells.of(n_columns, columns, values)
+    return WeightTable.of(n_columns, columns, values)

@@ -11,7 +11,7 @@ from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 from rankloop.measures.base import EMPTY_SUMS, BinaryMeasure, Kernels, RankedMeasure
-from rankloop.measures.lists import all_in_shown_order
+from rankloop.measures.sorted_lists import all_in_shown_order
 
 AUC_GAIN, AUC_LOSS, WRONG_PAIRS, POSITION_SUM = range(4)  # formulas
 

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from rankloop.core import cells as module
-from rankloop.core.cells import Cells, restored_cells, with_columns
+from rankloop.core import weight_table as module
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import HEADER, dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Query, clicks
+from rankloop.core.weight_table import WeightTable, restored_table, with_columns
 from rankloop.features import Encoder, Schema
 from rankloop.learners.wrappers.hashed_columns import Hashed
 
@@ -45,14 +45,14 @@ def patched_copy(dense, columns, values):
 @given(st.integers(0, 10**6), st.sampled_from([0, 3, 256]))
 def test_versions_stay_intact(seed, steps_back):
     """Any version may be patched, grown or read, in any order; dense copies say what each of them holds."""
-    rng, versions = default_rng(seed), [(Cells(WIDTH), np.zeros((WIDTH, 2)))]
+    rng, versions = default_rng(seed), [(WeightTable(WIDTH), np.zeros((WIDTH, 2)))]
     before, module.MAX_STEPS_BACK = module.MAX_STEPS_BACK, steps_back
     try:
         for _ in range(30):
             recent = max(0, len(versions) - 1 - int(rng.integers(0, 3))) if rng.random() < 0.7 else 0
-            cells, dense = versions[recent if rng.random() < 0.8 else int(rng.integers(0, len(versions)))]
+            table, dense = versions[recent if rng.random() < 0.8 else int(rng.integers(0, len(versions)))]
             columns, values = patch(rng)
-            versions.append((cells.patched(columns, values), patched_copy(dense, columns, values)))
+            versions.append((table.patched(columns, values), patched_copy(dense, columns, values)))
             if rng.random() < 0.2:
                 del versions[int(rng.integers(0, len(versions)))]
             for known, expected in versions:
@@ -63,13 +63,13 @@ def test_versions_stay_intact(seed, steps_back):
             assert columns.tolist() == np.flatnonzero(expected.any(axis=1)).tolist()
             assert values.tolist() == expected[columns].tolist()
             assert known.at(EVERYTHING).tolist() == expected.tolist()
-            assert known.digest() == Cells.of(WIDTH, columns, values).digest()
+            assert known.digest() == WeightTable.of(WIDTH, columns, values).digest()
     finally:
         module.MAX_STEPS_BACK = before
 
 
 def test_the_newest_is_written_in_place_and_an_older_one_forks():
-    first = Cells(100)
+    first = WeightTable(100)
     second = first.patched(np.array([3]), np.array([[1.0, 2.0]]))
     third = second.patched(np.array([3, 4]), np.array([[5.0, 6.0], [7.0, 8.0]]))
     assert first._held[0] is second._held[0] is third._held[0]
@@ -83,25 +83,25 @@ def test_the_newest_is_written_in_place_and_an_older_one_forks():
 
 
 def test_an_empty_patch_is_the_same_version():
-    cells = Cells(WIDTH).patched(np.array([1]), np.ones((1, 2)))
-    assert cells.patched(np.empty(0, np.int64), np.empty((0, 2))) is cells
+    table = WeightTable(WIDTH).patched(np.array([1]), np.ones((1, 2)))
+    assert table.patched(np.empty(0, np.int64), np.empty((0, 2))) is table
 
 
 def test_what_is_read_is_nobodys_to_change():
-    cells = Cells(WIDTH).patched(np.array([1]), np.ones((1, 2)))
-    cells.at(np.array([1]))[:] = 5.0
-    cells.used()[1][:] = 5.0
-    assert cells.at(np.array([1])).tolist() == [[1.0, 1.0]]
+    table = WeightTable(WIDTH).patched(np.array([1]), np.ones((1, 2)))
+    table.at(np.array([1]))[:] = 5.0
+    table.used()[1][:] = 5.0
+    assert table.at(np.array([1])).tolist() == [[1.0, 1.0]]
 
 
 def test_grown():
-    old = Cells(4).patched(np.array([3]), np.array([[1.0, 2.0]]))
+    old = WeightTable(4).patched(np.array([3]), np.array([[1.0, 2.0]]))
     newer = old.patched(np.array([3, 0]), np.array([[3.0, 4.0], [5.0, 6.0]]))
     assert old.grown(4) is old
-    for cells in (old, newer):
-        large = cells.grown(6)
+    for table in (old, newer):
+        large = table.grown(6)
         assert large.n_columns == 6
-        assert large.at(np.arange(6)).tolist() == [*cells.at(np.arange(4)).tolist(), [0.0, 0.0], [0.0, 0.0]]
+        assert large.at(np.arange(6)).tolist() == [*table.at(np.arange(4)).tolist(), [0.0, 0.0], [0.0, 0.0]]
         large.patched(np.array([5, 3]), np.ones((2, 2)))
     assert old.at(np.array([3])).tolist() == [[1.0, 2.0]]
 
@@ -109,14 +109,14 @@ def test_grown():
 def test_states_grow_by_their_tables():
     state = Hashed(inner="fair_pairs").init(Schema({"a": "category"}, bits=4).problem())
     grown = with_columns(state, 20)
-    assert grown.cells.n_columns == 20
+    assert grown.table.n_columns == 20
     assert grown.inner is not None
     assert grown.n_hashed == state.n_hashed == 16
 
 
 def test_digest_and_equality():
-    one = Cells(WIDTH).patched(np.array([5, 2]), np.array([[1.0, 0.0], [0.0, 3.0]]))
-    way_round = Cells(WIDTH).patched(np.array([2, 7]), np.array([[0.0, 3.0], [1.0, 1.0]]))
+    one = WeightTable(WIDTH).patched(np.array([5, 2]), np.array([[1.0, 0.0], [0.0, 3.0]]))
+    way_round = WeightTable(WIDTH).patched(np.array([2, 7]), np.array([[0.0, 3.0], [1.0, 1.0]]))
     other = way_round.patched(np.array([7, 5]), np.array([[0.0, 0.0], [1.0, 0.0]]))
     assert one.digest() == other.digest()
     assert one == other
@@ -137,7 +137,7 @@ def test_readers_of_older_versions_while_a_writer_patches(monkeypatch):
     expected = [np.zeros((n_columns, 2))]
     for columns, values in patches:
         expected.append(patched_copy(expected[-1], columns, values))
-    versions, done, wrong = [Cells(n_columns)], threading.Event(), []
+    versions, done, wrong = [WeightTable(n_columns)], threading.Event(), []
 
     def read(seed):
         own = default_rng(seed)
@@ -161,16 +161,16 @@ def test_readers_of_older_versions_while_a_writer_patches(monkeypatch):
     for reader in readers:
         reader.join()
     assert wrong == []
-    for cells, dense in zip(versions, expected):
-        assert cells.at(np.arange(n_columns)).tolist() == dense.tolist()
+    for table, dense in zip(versions, expected):
+        assert table.at(np.arange(n_columns)).tolist() == dense.tolist()
 
 
 def test_what_nobody_keeps_is_freed():
-    cells, seen = Cells(1000), []
+    table, seen = WeightTable(1000), []
     for t in range(50):
         columns = np.arange(t, t + 5)
         seen.append(weakref.ref(columns))
-        cells = cells.patched(columns, np.full((5, 2), float(t)))
+        table = table.patched(columns, np.full((5, 2), float(t)))
     del columns
     gc.collect()
     assert [t for t, ref in enumerate(seen) if ref() is not None] == []
@@ -178,7 +178,7 @@ def test_what_nobody_keeps_is_freed():
 
 def test_an_old_version_that_is_kept_gets_a_table_of_its_own():
     n_columns = 100
-    kept = Cells(n_columns).patched(np.array([7]), np.array([[1.0, 2.0]]))
+    kept = WeightTable(n_columns).patched(np.array([7]), np.array([[1.0, 2.0]]))
     later, newest, first_change = None, kept, None
     for t in range(60):
         columns = np.arange(t, t + 10)
@@ -198,7 +198,7 @@ def test_an_old_version_that_is_kept_gets_a_table_of_its_own():
 def test_one_that_left_by_itself_does_not_hide_others(monkeypatch):
     """A version that got its own table by being read is not the oldest of the old one any more."""
     monkeypatch.setattr(module, "MAX_STEPS_BACK", 2)
-    read = Cells(400)
+    read = WeightTable(400)
     kept = read.patched(np.array([7]), np.ones((1, 2)))
     newest = kept
     for t in range(5):
@@ -212,14 +212,14 @@ def test_one_that_left_by_itself_does_not_hide_others(monkeypatch):
 
 def test_many_small_versions_are_not_free():
     """A version of one column takes more memory than the column: an old one is let go before so many are behind it."""
-    kept = newest = Cells(1000)
+    kept = newest = WeightTable(1000)
     for t in range(3 * 1000 // module.OVERHEAD):
         newest = newest.patched(np.array([t]), np.ones((1, 2)))
     assert kept._held[0] is not newest._held[0]
 
 
 def test_a_long_chain_is_freed_without_recursion():
-    kept = newest = Cells(2**20)
+    kept = newest = WeightTable(2**20)
     for _ in range(50_000):
         newest = newest.patched(np.array([1]), np.ones((1, 2)))
     del kept
@@ -256,15 +256,15 @@ def columns_of(*numbers):
 )
 def test_a_hostile_table_is_refused(columns, values, message):
     with pytest.raises(InvalidInput, match=message):
-        restored_cells(WIDTH, columns, values, "state.cells")
+        restored_table(WIDTH, columns, values, "state.table")
 
 
 @given(st.integers(0, 10**6))
 def test_used_and_restored_are_inverse(seed):
     columns, values = patch(default_rng(seed))
-    cells = Cells(WIDTH).patched(columns, np.abs(values))
-    assert restored_cells(WIDTH, *cells.used(), "x") == cells
-    assert restored_cells(WIDTH, *(np.asfortranarray(part) for part in cells.used()), "x") == cells
+    table = WeightTable(WIDTH).patched(columns, np.abs(values))
+    assert restored_table(WIDTH, *table.used(), "x") == table
+    assert restored_table(WIDTH, *(np.asfortranarray(part) for part in table.used()), "x") == table
 
 
 SCHEMA = Schema({"brand": "category", "price": {"kind": "number", "scale": "log"}}, bits=6)
@@ -285,11 +285,11 @@ def test_a_saved_session_goes_on():
     older = session.state
     session.learn(query, session.rank(query), clicks([0]))
     loaded = loads(dumps(session))
-    assert loaded.state.cells == session.state.cells
-    assert loaded.state.cells != older.cells
+    assert loaded.state.table == session.state.table
+    assert loaded.state.table != older.table
     for one in (session, loaded):
         one.learn(query, one.rank(query), clicks([2]))
-    assert loaded.state.cells == session.state.cells
+    assert loaded.state.table == session.state.table
     assert loaded.rank(query).ranking.tolist() == session.rank(query).ranking.tolist()
 
 
@@ -315,20 +315,20 @@ def rewritten(content, header=None, arrays=None):
 def test_hostile_files_are_refused():
     session, _ = learned_session()
     content = dumps(session)
-    columns, values = session.state.cells.used()
-    assert loads(rewritten(content)).state.cells == session.state.cells
+    columns, values = session.state.table.used()
+    assert loads(rewritten(content)).state.table == session.state.table
 
     def outside(header):
-        header["state"]["cells"]["columns"] = 2**20
+        header["state"]["table"]["columns"] = 2**20
 
     def fewer(header):
-        header["state"]["cells"]["used"].pop()
+        header["state"]["table"]["used"].pop()
 
     def no_table(header):
-        header["state"]["cells"] = 3
+        header["state"]["table"] = 3
 
     def another(header):
-        header["state"]["cells"]["used"][0]["array"] = 99
+        header["state"]["table"]["used"][0]["array"] = 99
 
     def other_problem(header):
         header["state"]["n_hashed"] = 2

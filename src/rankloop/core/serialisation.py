@@ -8,9 +8,9 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision
+from rankloop.core.weight_table import WeightTable
 
 INTEGER = np.dtype(np.int64)
 NOT_FINITE = "{} holds a number that is not finite"
@@ -35,7 +35,7 @@ def to_plain(value: Any) -> Any:
         return value.tolist() if value.ndim == 1 else {"shape": list(value.shape), "values": value.ravel().tolist()}
     if isinstance(value, tuple):
         return [to_plain(part) for part in value]
-    if isinstance(value, Cells):
+    if isinstance(value, WeightTable):
         return value.digest()  # too much for a table of numbers: files have the columns, this tells two apart
     return to_plain(value.item()) if isinstance(value, np.generic) else value
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rankloop.core.kernels import COUNTED as MANY
 from rankloop.measures.base import EVERYWHERE
-from rankloop.measures.lists import FEW, descending, rankings_of
+from rankloop.measures.sorted_lists import FEW, descending, rankings_of
 from tests.measures.plain_measures import GRADES
 
 

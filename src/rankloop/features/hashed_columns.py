@@ -1,0 +1,189 @@
+"""Hashed columns: field values become 64-bit hashes, crosses combine hashes, and hashes become columns of `Rows`.
+
+The hashes are the same in every process, on every machine and in every version.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Bools, Floats, Ints
+
+MAX_CROSS_FIELDS = 3
+NO_FIELD = -1  # fills the last place of a cross of two fields
+NAME_SEPARATOR = "\x1f"  # between the name of a field and its value
+MISSING_VALUE = NAME_SEPARATOR + "missing"  # is hashed in place of a value that is missing
+GOLDEN_RATIO_BITS = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / golden ratio spreads neighbouring numbers over all bits
+# The multipliers and shifts of splitmix64's last step.
+MIX_FACTOR_1, MIX_FACTOR_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFT_30, SHIFT_27, SHIFT_31 = np.uint64(30), np.uint64(27), np.uint64(31)
+Hashes = Any  # np.ndarray of uint64
+
+
+class ColumnPlan(NamedTuple):
+    """The parts of a schema that the kernels need."""
+
+    in_memory: Bools  # by item field: its columns are in the half of the table that is for memory
+    crosses: Ints  # (n_crosses, 3): item fields count from 0, context fields go on from there; or NO_FIELD
+    cross_in_memory: Bools
+    half: int  # the number of columns in each half of the table
+
+
+class Tokens(NamedTuple):
+    """Hashes and values; those of field f of item i stand from bounds[i, f] to bounds[i, f + 1]."""
+
+    hashes: Hashes
+    values: Floats
+    bounds: Ints
+    main: Bools  # (n_items, n_fields): the tokens have columns outside of crosses, too
+
+
+def hash_of(name: str, value: str) -> int:
+    """Return the 64-bit xxHash of a field's name and one of its values.
+
+    Args:
+      name: The name of the field.
+      value: The value as text.
+
+    Raises:
+      InvalidInput: If the value is not valid Unicode.
+    """
+    try:
+        return xxhash.xxh3_64_intdigest(f"{name}{NAME_SEPARATOR}{value}".encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name}: {value!r:.60} holds an unpaired surrogate; give valid Unicode text") from None
+
+
+@kernel
+def crossed(first: Any, second: Any) -> Any:
+    """Return one hash of two, by the last step of splitmix64 over their sum; the order matters.
+
+    Args:
+      first: A hash, uint64.
+      second: Another hash, uint64.
+    """
+    mixed = first * GOLDEN_RATIO_BITS + second
+    mixed = (mixed ^ (mixed >> SHIFT_30)) * MIX_FACTOR_1
+    mixed = (mixed ^ (mixed >> SHIFT_27)) * MIX_FACTOR_2
+    return mixed ^ (mixed >> SHIFT_31)
+
+
+def hash_of_cross(hashes: Iterable[int]) -> int:
+    """Return the hash of a cross from the hashes of its values."""
+    parts = [np.uint64(part) for part in hashes]
+    combined = parts[0]
+    for part in parts[1:]:
+        combined = np.uint64(crossed(combined, part))
+    return int(combined)
+
+
+@kernel
+def count_entries(items: Tokens, chosen: Ints, context: Tokens, plan: ColumnPlan) -> Ints:
+    """Count the entries that each of the chosen items will have.
+
+    Args:
+      items: The tokens of many items.
+      chosen: The numbers of the items to encode.
+      context: The tokens of the context, as one item.
+      plan: The fields and crosses.
+    """
+    counts = np.zeros(len(chosen), np.int64)
+    bounds, context_bounds, n_fields = items.bounds, context.bounds, items.bounds.shape[1] - 1
+    for i in range(len(chosen)):
+        item = chosen[i]
+        for field in range(n_fields):
+            if items.main[item, field]:
+                counts[i] += bounds[item, field + 1] - bounds[item, field]
+        for c in range(len(plan.crosses)):
+            product = 1
+            for field in plan.crosses[c]:
+                if field >= n_fields:
+                    product *= context_bounds[0, field - n_fields + 1] - context_bounds[0, field - n_fields]
+                elif field != NO_FIELD:
+                    product *= bounds[item, field + 1] - bounds[item, field]
+            counts[i] += product
+    return counts
+
+
+@kernel
+def encode(
+    items: Tokens, chosen: Ints, context: Tokens, plan: ColumnPlan, counts: Ints
+) -> tuple[Ints, Ints, Floats, Ints]:
+    """Return the starts, positions, values and columns of `Rows`.
+
+    Args:
+      items: The tokens of many items.
+      chosen: The numbers of the items to encode.
+      context: The tokens of the context, as one item.
+      plan: The fields and crosses.
+      counts: The result of `count_entries`.
+    """
+    starts = np.zeros(len(chosen) + 1, np.int64)
+    starts[1:] = np.cumsum(counts)
+    all_columns, values = np.empty(starts[-1], np.int64), np.empty(starts[-1])
+    # The tokens of the context and of one item stand in one array, so that a cross treats both alike.
+    n_item_tokens, n_fields, half = 0, items.bounds.shape[1] - 1, plan.half
+    for item in chosen:
+        n_item_tokens = max(n_item_tokens, items.bounds[item, n_fields] - items.bounds[item, 0])
+    n_context_tokens = len(context.hashes)
+    hashes = np.empty(n_context_tokens + n_item_tokens, np.uint64)
+    weights = np.empty(n_context_tokens + n_item_tokens)
+    hashes[:n_context_tokens], weights[:n_context_tokens] = context.hashes, context.values
+    bounds = np.zeros((n_fields + context.bounds.shape[1], 2), np.int64)  # the last row is that of NO_FIELD
+    for field in range(context.bounds.shape[1] - 1):
+        bounds[n_fields + field, 0] = context.bounds[0, field]
+        bounds[n_fields + field, 1] = context.bounds[0, field + 1]
+    mask, e = np.uint64(half - 1), 0
+    for item in chosen:
+        shift = n_context_tokens - items.bounds[item, 0]
+        for at in range(items.bounds[item, 0], items.bounds[item, n_fields]):
+            hashes[at + shift], weights[at + shift] = items.hashes[at], items.values[at]
+        for field in range(n_fields):
+            start, end = items.bounds[item, field] + shift, items.bounds[item, field + 1] + shift
+            bounds[field, 0], bounds[field, 1] = start, end
+            if items.main[item, field]:
+                offset = half if plan.in_memory[field] else 0
+                for at in range(start, end):
+                    all_columns[e], values[e] = np.int64(hashes[at] & mask) + offset, weights[at]
+                    e += 1
+        for c in range(len(plan.crosses)):
+            first, second, third = plan.crosses[c, 0], plan.crosses[c, 1], plan.crosses[c, 2]
+            offset = half if plan.cross_in_memory[c] else 0
+            for a in range(bounds[first, 0], bounds[first, 1]):
+                for b in range(bounds[second, 0], bounds[second, 1]):
+                    pair, value = crossed(hashes[a], hashes[b]), weights[a] * weights[b]
+                    if third == NO_FIELD:
+                        all_columns[e], values[e] = np.int64(pair & mask) + offset, value
+                        e += 1
+                        continue
+                    for t in range(bounds[third, 0], bounds[third, 1]):
+                        all_columns[e] = np.int64(crossed(pair, hashes[t]) & mask) + offset
+                        values[e] = value * weights[t]
+                        e += 1
+    positions, columns = _distinct(all_columns)
+    return starts, positions, values, columns
+
+
+@kernel
+def _distinct(all_columns: Ints) -> tuple[Ints, Ints]:
+    """Return the position of each column among the distinct ones, and these in order of first occurrence."""
+    size = 16
+    while size < 2 * len(all_columns):
+        size *= 2
+    numbers = np.full(size, -1, np.int32)  # an open-addressing hash table
+    positions, columns, count = np.empty(len(all_columns), np.int64), np.empty(len(all_columns), np.int64), 0
+    for e in range(len(all_columns)):
+        column = all_columns[e]
+        slot = (column * 0x9E3779B1) >> 7 & (size - 1)
+        while numbers[slot] >= 0 and columns[numbers[slot]] != column:
+            slot = (slot + 1) & (size - 1)
+        if numbers[slot] < 0:
+            numbers[slot] = count
+            columns[count] = column
+            count += 1
+        positions[e] = numbers[slot]
+    return positions, columns[:count].copy()
