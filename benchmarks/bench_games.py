@@ -9,7 +9,7 @@ from rankloop.core.registry import entries
 from rankloop.games import Game, analyse_depths
 from rankloop.games.analysis import thresholds
 from rankloop.games.game import measure_for
-from rankloop.games.matrices import neighbours_of
+from research.games.matrices import neighbours_of
 
 LIMITS = {4: 5.0, 5: 15.0, 6: 60.0}  # seconds for the slowest measure
 

@@ -17,7 +17,7 @@ from math import comb
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.numbers import DIGITS, log_discounts
+from rankloop.games.numbers import DECIMAL_DIGITS, log_discounts
 
 ERROR = Decimal(10) ** -150  # far above what 200 digits lose in these sums
 MAX_DENOMINATOR = 10**40
@@ -55,7 +55,7 @@ def normalised_gains(world: World) -> list[Decimal]:
     """E[G/Z] of every item, to 200 digits."""
     n_items = len(next(iter(world)))
     ideal = _ideal(n_items)
-    with decimal.localcontext(prec=DIGITS):
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
         found = [Decimal(0)] * n_items
         for relevance, probability in world.items():
             count = sum(relevance)
@@ -95,14 +95,14 @@ def reversed_items(pair: CalibrationPair) -> list[tuple[int, int]]:
 
 def worth_difference(depth: int) -> Decimal:
     """Δ/2^k > 0: how much more an item of S is worth in a world of odd sets than in one of even sets."""
-    with decimal.localcontext(prec=DIGITS):
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
         return _worth(depth, 1) - _worth(depth, 0)
 
 
 def _worth(depth: int, parity: int) -> Decimal:
     """E[G/Z] of an item of S when subsets of this parity are drawn: 2^−k·Σ binomial(k, j)/Z_{j+1}, j + 1 of parity."""
     ideal = _ideal(depth + 1)
-    with decimal.localcontext(prec=DIGITS):
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
         parts = [Decimal(comb(depth, j)) / ideal[j + 1] for j in range(depth + 1) if (j + 1) % 2 == parity]
         return sum(parts, Decimal(0)) / Decimal(2**depth)
 
@@ -115,7 +115,7 @@ def _members(n_items: int, depth: int, parity: int) -> list[tuple[int, ...]]:
 
 def _ideal(n_items: int) -> list[Decimal]:
     """Z_0, Z_1, …: the ideal DCG with so many relevant items."""
-    with decimal.localcontext(prec=DIGITS):
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
         return list(itertools.accumulate(log_discounts(n_items), initial=Decimal(0)))
 
 

@@ -10,7 +10,8 @@ from scipy.optimize import linprog
 
 from rankloop.games import Game
 from rankloop.games.enumeration import scaled
-from rankloop.games.numbers import SAME, whole_numbers
+from rankloop.games.numbers import EQUALITY_TOLERANCE, common_integers
+from research.games.matrices import signal_matrix
 
 NOTHING = 1e-7
 
@@ -26,10 +27,10 @@ def verdicts(game: Game, pairs_of: tuple[int, ...] | None = None) -> list[str]:
         return ["trivial"] * game.n_items
     pairs = [(i, j) for i in (actions if pairs_of is None else pairs_of) for j in actions]
     neighbours = cache(lambda i, j: are_neighbours(losses, i, j))
-    whole = whole_numbers(game.in_shown_order)
+    whole = common_integers(game.in_shown_order)
 
     def verdict(depth: int) -> str:
-        signals = [game.signals(i, depth) for i in actions]
+        signals = [signal_matrix(game, i, depth) for i in actions]
         if not in_span(game, whole, np.vstack(signals), pairs):
             return "hopeless"
         for i, j in pairs:
@@ -86,4 +87,4 @@ def rank(rows: np.ndarray) -> int:
 def best_under(game: Game, probabilities: np.ndarray) -> list[int]:
     """The rows of the rankings with the least expected loss: those whose cells hold this distribution."""
     expected = scaled(game.loss) @ probabilities
-    return [int(row) for row in np.flatnonzero(expected <= expected.min() + SAME)]
+    return [int(row) for row in np.flatnonzero(expected <= expected.min() + EQUALITY_TOLERANCE)]

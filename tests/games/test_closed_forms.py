@@ -15,7 +15,7 @@ from rankloop.games import analyse_depths
 from rankloop.games.closed_forms import Weighted, hidden_term
 from rankloop.games.game import measure_for
 from rankloop.games.numbers import (
-    Known,
+    NamedNumber,
     difference_terms,
     fraction,
     is_nonzero,
@@ -69,11 +69,11 @@ def test_high_precision_agrees_with_the_measure() -> None:
 
 
 def test_equal_numbers_cancel_and_unknown_ones_are_not_called_zero() -> None:
-    same = Known("a", Known("a", fraction(1, 3).value).value)
+    same = NamedNumber("a", NamedNumber("a", fraction(1, 3).value).value)
     assert is_nonzero([(1, same), (-1, same)]) is False
     assert is_nonzero([(3, fraction(1, 3)), (-1, fraction(1, 1))]) is False
-    assert is_nonzero([(1, fraction(1, 3)), (-1, Known("third", fraction(1, 3).value))]) is None
-    assert is_nonzero([(1, fraction(1, 3)), (-1, Known("half", fraction(1, 2).value))]) is True
+    assert is_nonzero([(1, fraction(1, 3)), (-1, NamedNumber("third", fraction(1, 3).value))]) is None
+    assert is_nonzero([(1, fraction(1, 3)), (-1, NamedNumber("half", fraction(1, 2).value))]) is True
 
 
 @pytest.mark.parametrize("name", ["RR", "ERR(max_grade=2)", "ERR(max_grade=2)@2", "RR@3"])

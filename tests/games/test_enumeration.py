@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games.enumeration import coefficients, depth_to_see, item_sets, needed_sets, nonzero
-from rankloop.games.numbers import is_zero, level_numbers, whole_numbers
+from rankloop.games.numbers import common_integers, is_zero, level_numbers
 
 
 def relevances(n_items: int, max_grade: int) -> np.ndarray:
@@ -64,9 +64,9 @@ def test_depth_to_see_is_the_position_of_the_last_item() -> None:
 
 
 def test_fractions_are_found_and_irrational_numbers_are_not() -> None:
-    assert_array_equal(whole_numbers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
-    assert whole_numbers(np.array([1.0, 1 / np.log2(3)])) is None
-    assert whole_numbers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
+    assert_array_equal(common_integers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
+    assert common_integers(np.array([1.0, 1 / np.log2(3)])) is None
+    assert common_integers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
 
 
 def test_equal_values_get_equal_numbers() -> None:
@@ -75,12 +75,12 @@ def test_equal_values_get_equal_numbers() -> None:
 
 def test_what_is_too_close_to_zero_is_not_decided() -> None:
     assert_array_equal(is_zero(np.array([0.0, 1e-15, 1e-3])), [True, True, False])
-    with pytest.raises(InvalidInput, match="too close to 0"):
+    with pytest.raises(InvalidInput, match="too small to tell from 0"):
         is_zero(np.array([1e-10]))
 
 
 def test_whole_numbers_keep_the_terms_exact() -> None:
-    third = whole_numbers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
+    third = common_integers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
     assert third is not None
     assert_array_equal(coefficients(third[None], 2, 1)[0], [0, 1, 1, 0])
     assert_allclose(coefficients(np.array([[0.0, 1 / 3, 1 / 3, 2 / 3]]), 2, 1)[0, 3], 0.0, atol=1e-15)

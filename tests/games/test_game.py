@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
 from rankloop.games.game import measure_for
-from rankloop.games.matrices import feedback_grid, loss_grid, signal_grid
+from research.games.matrices import feedback_grid, loss_grid, signal_grid, signal_matrix
 
 RANKS = ["123", "132", "213", "231", "312", "321"]
 TABLE_1 = """
@@ -76,7 +76,7 @@ def test_the_signal_matrices_of_the_proofs(name: str) -> None:
     found = game(name)
     printed = {"123": FIRST_ON_TOP, "132": FIRST_ON_TOP, "213": SECOND_ON_TOP, "312": SECOND_ON_TOP}
     for ranks, signals in (printed | {"231": THIRD_ON_TOP, "321": THIRD_ON_TOP}).items():
-        assert_array_equal(found.signals(row_of(found, ranks), 1), signals)
+        assert_array_equal(signal_matrix(found, row_of(found, ranks), 1), signals)
     assert [list(map(int, row[1:])) for row in signal_grid(found, 0, 1).rows] == FIRST_ON_TOP
 
 
@@ -124,7 +124,7 @@ def test_the_rows_and_signals_of_auc_with_four_items() -> None:
         on_top = np.flatnonzero(found.rankings[:, 0] == item)
         assert len(on_top) == 6
         for row in on_top:
-            assert_array_equal(found.signals(int(row), 1)[1][OUTCOMES], signals)
+            assert_array_equal(signal_matrix(found, int(row), 1)[1][OUTCOMES], signals)
 
 
 def test_deeper_feedback_reads_the_first_grades_as_one_number() -> None:
@@ -135,7 +135,7 @@ def test_deeper_feedback_reads_the_first_grades_as_one_number() -> None:
     assert found.feedback(2)[row, outcome] == 1 * 3 + 2
     assert found.feedback(3)[row, outcome] == 1 * 9 + 2 * 3 + 0
     assert_array_equal(found.feedback(7), found.feedback(3))
-    assert found.signals(row, 2).sum() == len(found.relevances)
+    assert signal_matrix(found, row, 2).sum() == len(found.relevances)
 
 
 def test_rankings_with_equal_rows_are_duplicates() -> None:
@@ -147,7 +147,7 @@ def test_rankings_with_equal_rows_are_duplicates() -> None:
 
 
 def test_what_is_no_game_is_refused(invented: type) -> None:
-    with pytest.raises(InvalidInput, match="under other names"):
+    with pytest.raises(InvalidInput, match="depends on item numbers"):
         _ = Game(measure=invented(shuffled_names=True), n_items=3).values
     with pytest.raises(InvalidInput, match="n_items must be a whole number from 1"):
         game("DCG", n_items=0)

@@ -73,7 +73,7 @@ def test_learns_within_its_bound() -> None:
 
 def test_small_games_only() -> None:
     learner = GenericForecaster()
-    with pytest.raises(InvalidInput, match=r"all rankings of 6 items.*stops at 5 items.*rtopk"):
+    with pytest.raises(InvalidInput, match=r"at most 5 items.*got 6 items.*rtopk"):
         learner.init(Problem(0, 6, depth=1))
     with pytest.raises(InvalidInput, match="200000 items"):
         learner.init(Problem(0, 200_000, depth=1))

@@ -15,6 +15,7 @@ from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
 from rankloop.games.hopeless import Hopeless, seen_probabilities
 from rankloop.simulate.play import play
+from research.games.matrices import signal_matrix
 from tests.games.brute_force import best_under
 
 HOPELESS = [
@@ -62,7 +63,7 @@ def test_twins_look_the_same_and_have_no_common_best_ranking(
     pair = twins(measure, n_items, depth, max_grade)
     game = Game(measure=measure_for(measure, max_grade), n_items=n_items, max_grade=max_grade)
     for row in range(len(game.rankings)):
-        signals = game.signals(row, depth)
+        signals = signal_matrix(game, row, depth)
         assert_allclose(signals @ pair.first, signals @ pair.second, atol=1e-9)
     for p in (pair.first, pair.second):
         assert_allclose(p.sum(), 1.0)
@@ -76,7 +77,7 @@ def test_twins_look_the_same_and_have_no_common_best_ranking(
 def test_what_is_compared_is_all_that_feedback_reveals() -> None:
     game = Game(measure=measure_for("nDCG", 2), n_items=3, max_grade=2)
     for depth in (1, 2, 3):
-        everything = np.vstack([game.signals(row, depth) for row in range(len(game.rankings))])
+        everything = np.vstack([signal_matrix(game, row, depth) for row in range(len(game.rankings))])
         seen = seen_probabilities(game.relevances, depth, 2)
         both = np.vstack((everything, seen))
         ranks = {np.linalg.matrix_rank(rows) for rows in (everything, seen, both)}

@@ -9,8 +9,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
 from rankloop.games.enumeration import classes_of
 from rankloop.games.game import measure_for
-from rankloop.games.matrices import neighbourhood_of, neighbours_of
 from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
+from research.games.matrices import neighbourhood_of, neighbours_of
 from tests.games import brute_force
 from tests.games.cases import registered_measures
 
@@ -75,16 +75,18 @@ def test_cells_hold_the_distributions_under_which_a_ranking_is_best(measure: str
 @pytest.mark.parametrize("measure", ["SumLoss", "AP", "ERR", "RR@1", "P@2", "AUCLoss"])
 def test_every_answer_is_proved_in_whole_numbers(measure: str) -> None:
     classes = classes_of(game(measure, 4))
-    assert classes.whole is not None
+    assert classes.integer_differences is not None
     for c in range(1, len(classes.rows)):
         found = border(classes.differences, c, classes.first)
         if isinstance(found, Witness):
-            assert proved_witness(classes.whole, c, found)
-            assert not proved_combination(classes.whole, c, any_combination(classes.whole, c))
+            assert proved_witness(classes.integer_differences, c, found)
+            assert not proved_combination(
+                classes.integer_differences, c, any_combination(classes.integer_differences, c)
+            )
         else:
-            assert proved_combination(classes.whole, c, found)
-            uniform = Witness(np.full(classes.whole.shape[1], 1.0 / classes.whole.shape[1]))
-            assert not proved_witness(classes.whole, c, uniform)
+            assert proved_combination(classes.integer_differences, c, found)
+            uniform = Witness(np.full(classes.integer_differences.shape[1], 1.0 / classes.integer_differences.shape[1]))
+            assert not proved_witness(classes.integer_differences, c, uniform)
 
 
 def any_combination(whole: np.ndarray, c: int) -> Combination:
@@ -95,13 +97,13 @@ def any_combination(whole: np.ndarray, c: int) -> Combination:
 
 def test_a_witness_for_one_border_is_none_for_another() -> None:
     classes = classes_of(game("SumLoss", 4))
-    assert classes.whole is not None
+    assert classes.integer_differences is not None
     found = {int(c): border(classes.differences, int(c), classes.first) for c in classes.first}
     for c, other in itertools.permutations(found, 2):
         witness = found[c]
         assert isinstance(witness, Witness)
-        assert proved_witness(classes.whole, c, witness)
-        assert not proved_witness(classes.whole, other, witness)
+        assert proved_witness(classes.integer_differences, c, witness)
+        assert not proved_witness(classes.integer_differences, other, witness)
 
 
 def test_combinations_follow_from_the_other_inequalities() -> None:

@@ -7,8 +7,8 @@ from rankloop.core.types import Floats
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.games import Game, analyse_depths
-from rankloop.games.matrices import Grid, feedback_grid, loss_grid
 from rankloop.measures import parse_measure
+from research.games.matrices import Grid, feedback_grid, loss_grid
 from research.games.theorem_32 import theorem_32
 from research.registry import Setting, reproduction
 

@@ -1,4 +1,4 @@
-"""What can be learned at all: the verdict on a measure when only the first grades of a ranking come back."""
+"""Classify a measure by the least regret that any learner can guarantee from the grades of the first items."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ RATES: dict[Verdict, str] = {"trivial": "0", "sqrt": "√T", "two_thirds": "T^(2
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """The verdict on a measure, a number of items and a depth, with a certificate that `objection` checks.
+    """Verdict on a measure, a number of items and a depth, with a certificate that proves it.
 
     `verdict` is the growth of the least regret that a learner can guarantee over T rounds: `trivial` 0 (the order does
     not matter), `sqrt` √T, `two_thirds` T^(2/3), `hopeless` T (no learner gets better with time). `source` says what
     decided: a closed form (proved in docs/theory/games.md), exact arithmetic over all rankings, or floating point, in
-    which numbers below `margin` count as 0.
+    which numbers below `margin` count as 0. `research.games.certificate_check` checks certificates independently.
     """
 
     measure: Measure  # as the game uses it: a query without a relevant item counts as perfect
@@ -40,16 +40,16 @@ class Analysis:
 
     @property
     def rate(self) -> str:
-        """How regret grows with the number of rounds T."""
+        """Return the growth of regret with the number of rounds T, as text."""
         return RATES[self.verdict]
 
     @property
     def reason(self) -> str:
-        """The certificate in one or two sentences."""
+        """Return the certificate in one or two sentences."""
         return explain(self.certificate, self.depth)
 
     def as_table(self) -> dict[str, Any]:
-        """The whole analysis in plain tables, lists and numbers, as JSON writes it."""
+        """Return the analysis as a dictionary of plain values, for JSON."""
         certificate: dict[str, Any] = msgspec.to_builtins(self.certificate)
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return plain | {
@@ -66,47 +66,72 @@ def analyse(
     *,
     closed_forms: bool = True,
 ) -> Analysis:
-    """What a learner can guarantee that sees the grades of the first `depth` items of its ranking (None: of all).
+    """Decide how fast a measure can be learned from the grades of the first items of each ranking.
 
-    With `closed_forms=False` the game is enumerated even where a formula is known: up to 7 items.
+    Args:
+      measure: A measure or its name.
+      n_items: The number of items in the fixed set.
+      depth: The number of top items whose grades come back; None for all.
+      max_grade: Grades are 0, 1, … up to this.
+      closed_forms: Use a formula where there is one; otherwise all rankings are enumerated (up to 7 items).
+
+    Returns:
+      The verdict with its certificate.
+
+    Raises:
+      InvalidInput: If the game is too large to enumerate, or floating point cannot decide it.
     """
     require_items(n_items, max_grade)
-    seen = n_items if depth is None else depth
-    require_depth(seen)
+    n_graded = n_items if depth is None else depth
+    require_depth(n_graded)
     built = measure_for(measure, max_grade)
-    found = thresholds(built, n_items, max_grade, closed_forms=closed_forms)  # type: ignore[arg-type]  # hashable
+    limits = thresholds(built, n_items, max_grade, closed_forms=closed_forms)  # type: ignore[arg-type]  # hashable
     return Analysis(
         measure=built,
         n_items=n_items,
-        depth=seen,
+        depth=n_graded,
         max_grade=max_grade,
-        verdict=_verdict(found, min(seen, n_items)),
-        source=found.source,
-        margin=found.margin,
-        learnable_from=found.learnable,
-        fast_from=found.fast,
-        certificate=found.certificate(min(seen, n_items)),
+        verdict=_verdict(limits, min(n_graded, n_items)),
+        source=limits.source,
+        margin=limits.margin,
+        learnable_from=limits.learnable,
+        fast_from=limits.fast,
+        certificate=limits.certificate(min(n_graded, n_items)),
     )
 
 
 def analyse_depths(
     measure: Measure | str = "nDCG", n_items: int = 4, max_grade: int = 1, *, closed_forms: bool = True
 ) -> list[Analysis]:
-    """The analysis for every depth from 1 to n_items; the geometry is done once."""
+    """Return the analysis for every depth from 1 to `n_items`.
+
+    Args:
+      measure: A measure or its name.
+      n_items: The number of items in the fixed set.
+      max_grade: Grades are 0, 1, … up to this.
+      closed_forms: Use a formula where there is one.
+    """
     require_items(n_items, max_grade)
     return [analyse(measure, n_items, depth, max_grade, closed_forms=closed_forms) for depth in range(1, n_items + 1)]
 
 
 @lru_cache(maxsize=256)
 def thresholds(measure: Measure, n_items: int, max_grade: int, *, closed_forms: bool = True) -> Thresholds:
-    """From which depth on the measure can be learned, and from which fast."""
-    known = closed_form(measure, n_items, max_grade) if closed_forms else None
-    return known or thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
+    """Return the depth from which a measure can be learned, and the depth from which it can be learned fast.
+
+    Args:
+      measure: The measure as `measure_for` returns it.
+      n_items: The number of items in the fixed set.
+      max_grade: Grades are 0, 1, … up to this.
+      closed_forms: Use a formula where there is one.
+    """
+    formula = closed_form(measure, n_items, max_grade) if closed_forms else None
+    return formula or thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
 
 
-def _verdict(found: Thresholds, depth: int) -> Verdict:
-    if found.unseen is None:
+def _verdict(limits: Thresholds, depth: int) -> Verdict:
+    if limits.unseen is None:
         return "trivial"
-    if depth < found.learnable:
+    if depth < limits.learnable:
         return "hopeless"
-    return "two_thirds" if depth < found.fast else "sqrt"
+    return "two_thirds" if depth < limits.fast else "sqrt"

@@ -1,4 +1,4 @@
-"""Certificates: why a measure can be learned from a depth on, and from which depth on fast; as data and in words."""
+"""Certificates that prove a verdict, as data and in sentences."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,15 +10,15 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class AllEqual:
-    """Every ranking is as good as every other, whatever the relevance."""
+    """Proof of `trivial`: every ranking is as good as every other, for every relevance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unseen:
-    """The rankings `first` and `second` differ by a term of these `items` at these `grades`: fewer do not show it.
+    """Proof of `hopeless`: two rankings differ by a term of more items than feedback reveals together.
 
-    The alternating sum of the difference over the sub-sets of the items (at their grades, all else 0) is not 0, whereas
-    it is 0 for every function of fewer grades than that.
+    The alternating sum of the difference over the subsets of `items` (at their `grades`, all others 0) is not 0,
+    whereas it is 0 for every function of fewer grades than that.
     """
 
     first: Order
@@ -29,9 +29,9 @@ class Unseen:
 
 @dataclass(frozen=True, kw_only=True)
 class Border:
-    """`first` and `second` are the only best rankings (with their duplicates) under the distribution `witness`.
+    """Proof of `two_thirds`: two rankings that are the only best ones (with their duplicates) under a distribution.
 
-    Their difference has a term of these `items` at these `grades`, which the top of none of them holds.
+    Their difference has a term of these `items` at these `grades`, which the top of neither of them holds.
     """
 
     first: Order
@@ -43,7 +43,7 @@ class Border:
 
 @dataclass(frozen=True, kw_only=True)
 class Refuted:
-    """`ranking` shares no border with 0, 1, 2, …, as its inequality follows from others.
+    """Proof that `ranking` shares no border with 0, 1, 2, …: its inequality follows from others.
 
     With D(r) the loss of a ranking r less that of 0, 1, 2, …: Σ weights[i]·D(combined[i]) ≤ factor·D(ranking) for every
     relevance.
@@ -57,9 +57,9 @@ class Refuted:
 
 @dataclass(frozen=True, kw_only=True)
 class AllSeen:
-    """Whatever shares a border with the ranking 0, 1, 2, … can be compared with it by showing only the two.
+    """Proof of `sqrt`: every ranking that shares a border with 0, 1, 2, … is compared with it by showing only the two.
 
-    `refuted` are the rankings that cannot, with the reason why they share no border.
+    `refuted` are the rankings that cannot be compared so, each with the proof that they share no border.
     """
 
     refuted: tuple[Refuted, ...]
@@ -70,7 +70,7 @@ Certificate = AllEqual | Unseen | Border | AllSeen
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Below `learnable` regret grows as T, below `fast` as T^(2/3), from there on as √T; both are 0 when trivial."""
+    """Depths that separate the verdicts: T below `learnable`, T^(2/3) below `fast`, then √T; both 0 when trivial."""
 
     learnable: int
     fast: int
@@ -81,7 +81,7 @@ class Thresholds:
     margin: float | None = None  # of floating-point decisions: what is below counts as 0
 
     def certificate(self, depth: int) -> Certificate:
-        """Why the verdict at this depth is what it is."""
+        """Return the proof of the verdict at this depth."""
         if self.unseen is None:
             return AllEqual()
         if depth < self.learnable:
@@ -92,7 +92,12 @@ class Thresholds:
 
 
 def explain(proof: Certificate, depth: int) -> str:
-    """Return why the verdict at this depth is what it is, in one or two sentences."""
+    """Return the proof of a verdict in one or two sentences.
+
+    Args:
+      proof: The certificate.
+      depth: The number of top items whose grades come back.
+    """
     if isinstance(proof, AllEqual):
         return "Every ranking is worth the same, whatever the grades."
     if isinstance(proof, Unseen):
@@ -102,11 +107,11 @@ def explain(proof: Certificate, depth: int) -> str:
         )
     if isinstance(proof, Border):
         return (
-            f"There are people for whom {_order(proof.first)} and {_order(proof.second)} tie for the best; to "
-            f"decide between them takes {_grades(proof.items)}, which neither of the two reveals. Rounds must be spent "
-            f"on rankings that are known to be worse."
+            f"For some users {_order(proof.first)} and {_order(proof.second)} tie for the best; to decide between them "
+            f"takes {_grades(proof.items)}, which neither of the two reveals. So some rounds must show rankings that "
+            f"are worse than both."
         )
-    return "Whichever rankings compete for the best place, showing those already reveals which of them is better."
+    return "Showing the rankings that may be the best already reveals which of them is better."
 
 
 def _order(order: tuple[int, ...]) -> str:
@@ -124,6 +129,12 @@ def _grades(items: tuple[int, ...]) -> str:
 
 
 def swapped(n_items: int, item: int, other: int) -> Order:
-    """0, 1, 2, … with two items exchanged."""
+    """Return the ranking 0, 1, 2, … with two items exchanged.
+
+    Args:
+      n_items: The number of items.
+      item: The first of the two.
+      other: The second of the two.
+    """
     exchange = {item: other, other: item}
     return tuple(exchange.get(i, i) for i in range(n_items))

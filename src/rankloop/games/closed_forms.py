@@ -1,4 +1,4 @@
-"""Thresholds that are proved for every number of items; the proofs are in docs/theory/games.md.
+"""Thresholds by formula, for every number of items; the proofs are in docs/theory/games.md.
 
 Most measures weigh positions: (something without the ranking) + scale(relevance) · Σ_p weight[p] · gain(grade at p).
 
@@ -19,7 +19,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
 from rankloop.games.certificate import Border, Order, Thresholds, Unseen, swapped
 from rankloop.games.numbers import (
-    Known,
+    NamedNumber,
     Terms,
     difference_terms,
     fraction,
@@ -33,14 +33,17 @@ MAX_ITEMS = 200  # beyond, 200 digits no longer outweigh the binomial coefficien
 
 
 class GameSize(NamedTuple):
-    """How large the game is."""
+    """Number of items and highest grade."""
 
     n_items: int
     max_grade: int
 
 
 class Weighted(NamedTuple):
-    """What decides: lengths of the runs of positions with equal weight from the top, and the sizes of the terms."""
+    """Measure that weighs positions, reduced to what decides its thresholds.
+
+    `groups` are the lengths of the runs of positions with equal weight, from the top.
+    """
 
     groups: tuple[int, ...]
     sizes: tuple[int, ...]  # other items in a term, besides one of the two
@@ -48,7 +51,7 @@ class Weighted(NamedTuple):
 
 
 class BorderPair(NamedTuple):
-    """Two items of adjacent groups, the better placed one first, and how many groups stand before them."""
+    """Two items of adjacent groups, the better placed one first, and the number of groups above them."""
 
     item: int
     other: int
@@ -63,29 +66,46 @@ class HiddenTerm(NamedTuple):
 
 
 def trivial() -> Thresholds:
-    """The order does not matter."""
+    """Return the thresholds of a game in which the order does not matter."""
     return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="closed form")
 
 
 def proved(learnable: int, fast: int, unseen: Unseen, border: Border | None = None) -> Thresholds:
-    """Thresholds with their proofs, by formula."""
+    """Return thresholds that a formula proves.
+
+    Args:
+      learnable: The least depth that is not hopeless.
+      fast: The least depth with √T.
+      unseen: The largest term.
+      border: A pair that needs depth `fast`; None when that is 1.
+    """
     return Thresholds(learnable=learnable, fast=fast, unseen=unseen, border=border, refuted=(), source="closed form")
 
 
 def runs(n_items: int, cutoff: int | None) -> tuple[int, ...]:
-    """Positions with strictly falling weights, and those from the cutoff on, which weigh nothing, as one group."""
+    """Return groups of one position each up to the cutoff, and one group of all positions behind it.
+
+    Args:
+      n_items: The number of items.
+      cutoff: The cutoff of the measure; None for none.
+    """
     positions = min(n_items, cutoff or n_items)
     return (1,) * positions + ((n_items - positions,) if positions < n_items else ())
 
 
 def top_or_not(n_items: int, cutoff: int | None) -> tuple[int, ...]:
-    """Two groups: before the cutoff and behind."""
+    """Return two groups of positions: up to the cutoff and behind it.
+
+    Args:
+      n_items: The number of items.
+      cutoff: The cutoff of the measure; None for none.
+    """
     positions = min(n_items, cutoff or n_items)
     return (positions, n_items - positions) if positions < n_items else (n_items,)
 
 
 def position_thresholds(form: Weighted) -> Thresholds:
-    """Both thresholds of a measure that weighs positions."""
+    """Return both thresholds of a measure that weighs positions."""
     n_items = sum(form.groups)
     if len(form.groups) == 1:
         return trivial()
@@ -104,10 +124,14 @@ def position_thresholds(form: Weighted) -> Thresholds:
 
 
 def hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
-    """Two neighbours and a term of their difference that none of their tops of this depth holds; None if there is none.
+    """Return two neighbours and a term of their difference that the top of neither holds; None if there is none.
 
-    Inside a group the order is free, so that the tops are: the whole groups that fit, and any `room` items of the
-    group that is cut.
+    Inside a group the order is free, so that the top consists of the groups that fit completely, and any `room` items
+    of the group that is cut.
+
+    Args:
+      form: The measure.
+      depth: The number of top items whose grades come back.
     """
     ends = list(itertools.accumulate(form.groups))
     group_of = [g for g, length in enumerate(form.groups) for _ in range(length)]
@@ -128,7 +152,13 @@ def hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
 
 
 def one_hot_border(groups: tuple[int, ...], pair: BorderPair, grade: int) -> tuple[tuple[Order, float], ...]:
-    """A distribution with one relevant item at a time, likelier in better groups, equally likely for the pair."""
+    """Return a distribution with one relevant item at a time, likelier in better groups, equally likely for the pair.
+
+    Args:
+      groups: The lengths of the groups of positions.
+      pair: The two items that tie.
+      grade: The grade of the relevant item.
+    """
     n_items, n_groups = sum(groups), len(groups)
     height = [float(n_groups - g) for g, length in enumerate(groups) for _ in range(length)]
     height[pair.item] = height[pair.other] = n_groups - pair.group - 0.5
@@ -137,7 +167,7 @@ def one_hot_border(groups: tuple[int, ...], pair: BorderPair, grade: int) -> tup
 
 
 def _pairs(groups: tuple[int, ...]) -> Iterator[BorderPair]:
-    """One pair per border between adjacent groups: all others are renamings of these."""
+    """Yield one pair per border between adjacent groups: all others are renamings of these."""
     for group, end in enumerate(itertools.accumulate(groups[:-1])):
         yield BorderPair(end - 1, end, group)
 
@@ -154,7 +184,13 @@ def _border(form: Weighted, hidden: HiddenTerm) -> Border:
 
 
 def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | None:
-    """The thresholds of a measure, by formula; None when there is none for it."""
+    """Return the thresholds of a measure by formula; None when there is no formula for it.
+
+    Args:
+      measure: The measure as `measure_for` returns it.
+      n_items: The number of items.
+      max_grade: Grades are 0, 1, … up to this.
+    """
     kind, size = entry_of(measure).kind, GameSize(n_items, max_grade)
     if kind not in _RULES | _BINARY_RULES or n_items > MAX_ITEMS:
         return None
@@ -172,7 +208,7 @@ def _sum_loss(measure: Any, size: GameSize) -> Thresholds | None:
 
 
 def _pairwise_loss(measure: Any, size: GameSize) -> Thresholds | None:
-    """Binary grades: SumLoss up to a constant. With more grades, whether r_i < r_j is a term of two items."""
+    """Binary grades give SumLoss up to a constant. With more grades, [r_i < r_j] is a term of two items."""
     if size.max_grade == 1:
         return _sum_loss(measure, size)
     m = size.n_items
@@ -196,7 +232,7 @@ def _plain_sum(measure: Any, size: GameSize) -> Thresholds | None:
 
 
 def _normalised_sum(measure: Any, size: GameSize) -> Thresholds | None:
-    """nDCG and NERU: with one gain the scale depends on how many items have it; with several, on all of them."""
+    """Handle nDCG and NERU: with one gain the scale depends on how many items have it; with several, on all of them."""
     gains = _gains_of(measure, size.max_grade)
     if not any(gains):
         return trivial()
@@ -215,7 +251,7 @@ def _normalised_sum(measure: Any, size: GameSize) -> Thresholds | None:
 
 
 def _gains_of(measure: Any, max_grade: int) -> list[Fraction]:
-    """What each grade is worth to a sum over positions, exactly."""
+    """Return the exact gain of each grade."""
     if entry_of(measure).kind in ("ERU", "NERU"):
         return [max(grade - Fraction(measure.neutral), Fraction(0)) for grade in range(max_grade + 1)]
     if measure.gain == "linear":
@@ -224,24 +260,24 @@ def _gains_of(measure: Any, max_grade: int) -> list[Fraction]:
 
 
 def _first_gain(gains: Sequence[Fraction]) -> int:
-    """The lowest grade that is worth something."""
+    """Return the lowest grade with a gain."""
     return next(grade for grade, gain in enumerate(gains) if gain)
 
 
-def _sizes_of_terms(n_items: int, scale: Callable[[int], Known]) -> tuple[int, ...] | None:
-    """How many other items the terms of scale(relevant items) · (r_a − r_b) hold, for grades 0 and 1."""
+def _sizes_of_terms(n_items: int, scale: Callable[[int], NamedNumber]) -> tuple[int, ...] | None:
+    """Return the numbers of other items in the terms of scale(relevant items) · (r_a − r_b), for grades 0 and 1."""
     scales = [scale(relevant) for relevant in range(1, n_items)]
-    found = [is_nonzero(difference_terms(scales[:count])) for count in range(1, n_items)]
-    if None in found:
+    is_present = [is_nonzero(difference_terms(scales[:count])) for count in range(1, n_items)]
+    if None in is_present:
         return None
-    return tuple(others for others, there in enumerate(found) if there)
+    return tuple(others for others, present in enumerate(is_present) if present)
 
 
 def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal], size: GameSize) -> Thresholds | None:
-    """Several gains under a scale of all of them: swapping positions 0 and 1 changes the term of all items."""
+    """Return the thresholds for several gains under a common scale: a swap of the first two changes every term."""
     low, high = sorted({gain for gain in gains if gain})[:2]
-    for rest in (low, high):
-        values = [low, high] + [rest] * (size.n_items - 2)
+    for other_gain in (low, high):
+        values = [low, high] + [other_gain] * (size.n_items - 2)
         if is_nonzero(_term_of_all(values, discounts)):
             grades = tuple(gains.index(value) for value in values)
             order = tuple(range(size.n_items))
@@ -251,14 +287,14 @@ def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal]
 
 
 def _term_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> Terms:
-    """The alternating sum of (gain of item 0 − gain of item 1) / best over all sets of items; all but two are alike."""
-    first, second, *rest = values
+    """Return the alternating sum of (gain of item 0 − gain of item 1) / best over all sets of items."""
+    first, second, *others_gains = values
     terms: Terms = []
-    for others, a, b in itertools.product(range(len(rest) + 1), (0, 1), (0, 1)):
+    for others, a, b in itertools.product(range(len(others_gains) + 1), (0, 1), (0, 1)):
         if a or b:
             sign = (-1) ** (len(values) - others - a - b)
-            factor = sign * comb(len(rest), others) * (a * first - b * second)
-            terms.append((factor, one_over_best([first] * a + [second] * b + rest[:others], discounts)))
+            factor = sign * comb(len(others_gains), others) * (a * first - b * second)
+            terms.append((factor, one_over_best([first] * a + [second] * b + others_gains[:others], discounts)))
     return terms
 
 

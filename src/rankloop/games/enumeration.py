@@ -1,12 +1,12 @@
-"""The thresholds of a small game by going through all of its rankings, for any measure.
+"""Thresholds of a small game for any measure, by enumerating all of its rankings.
 
 Renaming the items turns every ranking into every other, so that all are best somewhere and it is enough to compare the
-first one (0, 1, 2, …) with its neighbours. The geometry does not depend on the depth: it is done once.
+first one (0, 1, 2, …) with its neighbours. The geometry does not depend on the depth: it is computed once.
 
 A function of the grades is a sum of terms, one per set of items and levels of their grades: the product over the items
-of [grade of the item = level], levels from 1. What the first `depth` grades of a ranking reveal is the span of the
-terms whose items all stand among those `depth`. So a difference of two loss rows can be estimated from a family of
-rankings if and only if each of its terms lies inside the top of one of them; no rank computation is needed.
+of [grade of the item = level], levels from 1. The first `depth` grades of a ranking reveal the span of the terms whose
+items all stand among those `depth`. So a difference of two loss rows can be estimated from a family of rankings if and
+only if each of its terms lies inside the top of one of them; no rank computation is needed.
 """
 
 from typing import NamedTuple
@@ -18,73 +18,73 @@ from rankloop.core.types import Bools, Floats, Ints
 from rankloop.games.certificate import Border, Order, Refuted, Source, Thresholds, Unseen, swapped
 from rankloop.games.game import Game
 from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
-from rankloop.games.numbers import SAME, is_zero
+from rankloop.games.numbers import EQUALITY_TOLERANCE, is_zero
 
 
 class Classes(NamedTuple):
-    """Rankings with equal loss rows are one class; class 0 holds the ranking 0, 1, 2, …"""
+    """Classes of rankings with equal loss rows; class 0 holds the ranking 0, 1, 2, and so on."""
 
     rows: Ints  # of one ranking of each class
     differences: Floats  # its loss less that of class 0, of the size of 1
-    whole: Ints | None  # the same in whole numbers, when the measure is rational
+    integer_differences: Ints | None  # the differences as integers, when the measure is rational
     terms: Bools  # (n_classes, n_relevances): the terms of the differences
     depths: Ints  # (n_classes,): the depth from which class 0 and this class alone show their difference
     first: Ints  # the classes of the adjacent swaps
 
 
 def thresholds_of(game: Game) -> Thresholds:
-    """Both thresholds, with their proofs; in whole numbers where the measure is rational."""
+    """Return both thresholds of a game with their proofs, in exact arithmetic where the measure is rational."""
     classes = classes_of(game)
     if len(classes.rows) == 1:
         return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source=_source(True))
     unseen = _largest_term(game, classes)
-    exact, refuted, helpful = classes.whole is not None, [], classes.first
+    exact, refuted, helpful = classes.integer_differences is not None, [], classes.first
     for c in map(int, _hardest_first(classes)):
-        found = border(classes.differences, c, helpful)
-        exact = exact and _proved(classes, c, found)
-        if isinstance(found, Witness):
+        proof = border(classes.differences, c, helpful)
+        exact = exact and _proved(classes, c, proof)
+        if isinstance(proof, Witness):
             break
-        refuted.append(_refuted(game, classes, c, found))
-        helpful = np.union1d(helpful, found.classes)
+        refuted.append(_refuted(game, classes, c, proof))
+        helpful = np.union1d(helpful, proof.classes)
     return Thresholds(
         learnable=len(unseen.items),
         fast=int(classes.depths[c]),
         unseen=unseen,
-        border=_border(game, classes, c, found) if isinstance(found, Witness) and classes.depths[c] > 1 else None,
+        border=_border(game, classes, c, proof) if isinstance(proof, Witness) and classes.depths[c] > 1 else None,
         refuted=tuple(refuted),
         source=_source(exact),
-        margin=None if exact else SAME,
+        margin=None if exact else EQUALITY_TOLERANCE,
     )
 
 
 def classes_of(game: Game) -> Classes:
-    """The classes of a game, their differences and what it takes to see these."""
+    """Return the classes of a game, the differences of their losses, and the depths that reveal these differences."""
     rows = np.unique(game.duplicates, return_index=True)[1]
     differences = scaled(game.loss[rows] - game.loss[0])
-    whole = None if game.whole is None else game.whole[rows] - game.whole[0]
-    terms = nonzero(coefficients(differences if whole is None else whole, game.n_items, game.max_grade))
+    integers = None if game.integer_loss is None else game.integer_loss[rows] - game.integer_loss[0]
+    terms = nonzero(coefficients(differences if integers is None else integers, game.n_items, game.max_grade))
     needed = needed_sets(terms, item_sets(game.relevances), game.n_items)
-    seen = depth_to_see(game.ranks)
-    of_class = np.array([seen[game.duplicates == c].min(axis=0) for c in range(len(rows))])
+    depths_by_set = depth_to_see(game.ranks)
+    of_class = np.array([depths_by_set[game.duplicates == c].min(axis=0) for c in range(len(rows))])
     depths = np.where(needed, np.minimum(of_class, of_class[0]), 0).max(axis=1)
     swaps = [game.action(swapped(game.n_items, position, position + 1)) for position in range(game.n_items - 1)]
     first = np.unique(game.duplicates[swaps])
-    return Classes(rows, differences, whole, terms, depths, first[first > 0])
+    return Classes(rows, differences, integers, terms, depths, first[first > 0])
 
 
 def _hardest_first(classes: Classes) -> Ints:
-    """Classes by descending depth, adjacent swaps before others: the first neighbour among them decides."""
+    """Return classes by descending depth, adjacent swaps before others: the first neighbour among them decides."""
     numbers = np.arange(1, len(classes.rows))
     other = ~np.isin(numbers, classes.first)
     return numbers[np.lexsort((numbers, other, -classes.depths[1:]))]
 
 
-def _proved(classes: Classes, c: int, found: Witness | Combination) -> bool:
-    if classes.whole is None:
+def _proved(classes: Classes, c: int, proof: Witness | Combination) -> bool:
+    if classes.integer_differences is None:
         return False
-    if isinstance(found, Witness):
-        return proved_witness(classes.whole, c, found)
-    return proved_combination(classes.whole, c, found)
+    if isinstance(proof, Witness):
+        return proved_witness(classes.integer_differences, c, proof)
+    return proved_combination(classes.integer_differences, c, proof)
 
 
 def _largest_term(game: Game, classes: Classes) -> Unseen:
@@ -96,25 +96,25 @@ def _largest_term(game: Game, classes: Classes) -> Unseen:
     return Unseen(first=_order(game, 0), second=second, items=items, grades=grades)
 
 
-def _border(game: Game, classes: Classes, c: int, found: Witness) -> Border:
-    """The border with the term that needs the depth of this class."""
+def _border(game: Game, classes: Classes, c: int, support: Witness) -> Border:
+    """Return the border with the term that needs the depth of this class."""
     sets = item_sets(game.relevances)
-    own = np.isin(game.duplicates, [0, c])
-    needs = np.where(classes.terms[c], depth_to_see(game.ranks)[own].min(axis=0)[sets], -1)
+    in_pair = np.isin(game.duplicates, [0, c])
+    needs = np.where(classes.terms[c], depth_to_see(game.ranks)[in_pair].min(axis=0)[sets], -1)
     items, grades = _term(game, int(needs.argmax()))
     uniform = np.full(len(sets), 1.0 / len(sets))  # under it all rankings are equal: mixing changes no comparison
-    mixed = 0.999 * found.probabilities / found.probabilities.sum() + 0.001 * uniform
+    mixed = 0.999 * support.probabilities / support.probabilities.sum() + 0.001 * uniform
     witness = tuple((tuple(map(int, r)), float(p)) for r, p in zip(game.relevances, mixed))
     second = _order(game, int(classes.rows[c]))
     return Border(first=_order(game, 0), second=second, witness=witness, items=items, grades=grades)
 
 
-def _refuted(game: Game, classes: Classes, c: int, found: Combination) -> Refuted:
+def _refuted(game: Game, classes: Classes, c: int, combination: Combination) -> Refuted:
     return Refuted(
         ranking=_order(game, int(classes.rows[c])),
-        combined=tuple(_order(game, int(classes.rows[i])) for i in found.classes),
-        weights=tuple(map(float, found.weights)),
-        factor=found.factor,
+        combined=tuple(_order(game, int(classes.rows[i])) for i in combination.classes),
+        weights=tuple(map(float, combination.weights)),
+        factor=combination.factor,
     )
 
 
@@ -133,9 +133,15 @@ def _source(exact: bool) -> Source:
 
 
 def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:
-    """The terms of functions of the relevance: entry r of a row belongs to the items with grade ≥ 1 in relevance r.
+    """Return the terms of functions of the relevance.
 
-    The Möbius transform along every item: f(level) − f(0) for levels from 1, f(0) else. Whole numbers stay whole.
+    Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform along every item: f(level) − f(0) for levels
+    from 1, f(0) for level 0. Integers stay integers.
+
+    Args:
+      rows: The functions, one row each, with one value per relevance.
+      n_items: The number of items.
+      max_grade: Grades are 0, 1, … up to this.
     """
     terms = np.array(rows).reshape((len(rows),) + (max_grade + 1,) * n_items)
     for item in range(1, n_items + 1):
@@ -145,19 +151,25 @@ def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDA
 
 
 def nonzero(terms: NDArray[np.generic]) -> Bools:
-    """Which terms are there; doubles have to be of the size of 1."""
+    """Mark the terms that differ from 0; floats must be of magnitude about 1."""
     if terms.dtype.kind == "i":
         return np.asarray(terms != 0)
     return ~is_zero(np.asarray(terms, dtype=np.float64))
 
 
 def item_sets(relevances: Ints) -> Ints:
-    """The set of items with grade ≥ 1 of each relevance, as a binary number (item i is bit i)."""
+    """Return the set of items with grade ≥ 1 of each relevance, as a binary number (item i is bit i)."""
     return np.asarray((relevances > 0) @ (1 << np.arange(relevances.shape[1])), dtype=np.int64)
 
 
 def needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
-    """(n_rows, 2^n_items): the sets of items with at least one term."""
+    """Mark the sets of items that have at least one term, as (n_rows, 2^n_items).
+
+    Args:
+      present: The terms of each row that differ from 0.
+      sets: The set of items of each term, as `item_sets` returns it.
+      n_items: The number of items.
+    """
     needed = np.zeros((len(present), 1 << n_items), dtype=np.bool_)
     for number in range(1, 1 << n_items):
         needed[:, number] = present[:, sets == number].any(axis=1)
@@ -165,7 +177,7 @@ def needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
 
 
 def depth_to_see(ranks: Ints) -> Ints:
-    """(n_rankings, 2^n_items): how many top positions of each ranking hold all items of each set."""
+    """Return the number of top positions that hold all items of a set, as (n_rankings, 2^n_items)."""
     n_rankings, n_items = ranks.shape
     depths = np.zeros((n_rankings, 1 << n_items), dtype=np.int64)
     for item in range(n_items):
@@ -175,5 +187,5 @@ def depth_to_see(ranks: Ints) -> Ints:
 
 
 def scaled(rows: Floats) -> Floats:
-    """Rows of the size of 1, for comparisons with fixed tolerances."""
+    """Return rows divided by their largest magnitude, for comparisons with fixed tolerances."""
     return rows / (np.abs(rows).max() or 1.0)

@@ -1,4 +1,4 @@
-"""A measure seen as a game: every ranking against every relevance, and what feedback tells them apart."""
+"""A measure as a game: the loss of every ranking for every relevance, and the feedback of each."""
 
 import dataclasses
 import itertools
@@ -13,11 +13,11 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, whole_number
-from rankloop.games.numbers import SAME, level_numbers, whole_numbers
+from rankloop.games.numbers import EQUALITY_TOLERANCE, common_integers, level_numbers
 
 MAX_GRADES = 100
 MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
-RENAMINGS = 500  # pairs of ranking and relevance on which the measure is asked directly
+RENAMINGS_CHECKED = 500  # pairs of ranking and relevance on which the measure itself is evaluated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,101 +39,105 @@ class Game:
         digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
         if digits > math.log10(MAX_ENTRIES) + 1e-9:
             raise InvalidInput(
-                f"{self.n_items} items with grades 0..{self.max_grade} make a matrix of 10^{digits:.1f} entries, at "
-                f"most {MAX_ENTRIES:.0e} are possible: fewer items or grades, or a measure with a closed form"
+                f"{self.n_items} items with grades 0..{self.max_grade} need a loss matrix of 10^{digits:.1f} entries, but "
+                f"at most {MAX_ENTRIES:,} fit: take fewer items, fewer grades, or a measure with a closed form"
             )
 
     @cached_property
     def ranks(self) -> Ints:
-        """(n_rankings, n_items): the position of each item, counted from 0; row 0 shows the items in their order."""
+        """Position of each item, counted from 0, as (n_rankings, n_items); row 0 shows the items in their order."""
         return np.array(list(itertools.permutations(range(self.n_items))), dtype=np.int64)
 
     @cached_property
     def rankings(self) -> Ints:
-        """(n_rankings, n_items): the items of each ranking, best first."""
+        """Items of each ranking, best first, as (n_rankings, n_items)."""
         return np.argsort(self.ranks, axis=1)
 
     @cached_property
     def relevances(self) -> Ints:
-        """(n_relevances, n_items): the grades of the items."""
+        """Grades of the items, as (n_relevances, n_items)."""
         return np.array(list(itertools.product(range(self.max_grade + 1), repeat=self.n_items)), dtype=np.int64)
 
     @cached_property
     def in_shown_order(self) -> Floats:
-        """The measure of the items 0, 1, … for every relevance: all that the game needs, as items are only names."""
+        """Value of the ranking 0, 1, 2, … for every relevance; all other values follow by renumbering the items."""
         items = np.arange(self.n_items, dtype=np.int64)
         values = np.array([self.measure(items, row.astype(np.float64)) for row in self.relevances])
         if not np.isfinite(values).all():
-            raise InvalidInput("the measure is not finite for every relevance, so that it makes no game")
+            raise InvalidInput(
+                "the measure is not finite for every relevance: analyse a measure that always returns a finite number"
+            )
         return values
 
     @cached_property
     def shown_relevance(self) -> Ints:
-        """(n_rankings, n_relevances): which row of `relevances` the grades make, read in the order of the ranking."""
+        """Row of `relevances` that holds the grades in the order of the ranking, as (n_rankings, n_relevances)."""
         base = (self.max_grade + 1) ** np.arange(self.n_items - 1, -1, -1, dtype=np.int64)
         return np.asarray(np.einsum("rai,i->ar", self.relevances[:, self.rankings], base), dtype=np.int64)
 
     @cached_property
     def values(self) -> Floats:
-        """(n_rankings, n_relevances): the measure itself, a gain or a loss, as it is printed."""
+        """Value of every ranking for every relevance, as (n_rankings, n_relevances)."""
         values = self.in_shown_order[self.shown_relevance]
         self._require_renaming(values)
         return values
 
     @cached_property
     def loss(self) -> Floats:
-        """The matrix L: `values`, with a minus sign for gains."""
+        """Loss matrix L: `values`, negated for measures where higher is better."""
         return -self.values if self.measure.higher_is_better else self.values
 
     def feedback(self, depth: int) -> Ints:
-        """The matrix H: the grades of the first `depth` items, read as one number with max_grade + 1 digits."""
+        """Return the feedback matrix H: the first `depth` grades, read as a number in base max_grade + 1."""
         require_depth(depth)
         base = (self.max_grade + 1) ** np.arange(min(depth, self.n_items) - 1, -1, -1, dtype=np.int64)
-        seen = self.relevances[:, self.rankings[:, : min(depth, self.n_items)]]
-        return np.asarray(np.einsum("rai,i->ar", seen, base), dtype=np.int64)
-
-    def signals(self, action: int, depth: int) -> Ints:
-        """The signal matrix of a ranking: row s marks the relevances whose feedback is s."""
-        n_signals = (self.max_grade + 1) ** min(depth, self.n_items)
-        same = np.arange(n_signals)[:, None] == self.feedback(depth)[action]
-        return np.asarray(same, dtype=np.int64)
+        revealed_grades = self.relevances[:, self.rankings[:, : min(depth, self.n_items)]]
+        return np.asarray(np.einsum("rai,i->ar", revealed_grades, base), dtype=np.int64)
 
     @cached_property
-    def whole(self) -> Ints | None:
-        """`loss` times a common denominator, in whole numbers, where the measure is rational; else None."""
-        numbers = whole_numbers(self.in_shown_order)
+    def integer_loss(self) -> Ints | None:
+        """`loss` times a common denominator, as integers; None where the measure is not rational."""
+        numbers = common_integers(self.in_shown_order)
         if numbers is None:
             return None
         return (-numbers if self.measure.higher_is_better else numbers)[self.shown_relevance]
 
     @cached_property
     def duplicates(self) -> Ints:
-        """Rankings with equal loss rows get equal numbers, counted from 0 as they come."""
+        """Class number of each ranking: rankings with equal loss rows have the same number, counted from 0."""
         rows = level_numbers(self.in_shown_order)[self.shown_relevance]
         _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return np.asarray(np.argsort(np.argsort(first))[number.ravel()], dtype=np.int64)
 
     def action(self, ranking: Ints | list[int] | tuple[int, ...]) -> int:
-        """The row of a ranking."""
+        """Return the row of a ranking."""
         (row,) = np.flatnonzero((self.rankings == np.asarray(ranking)).all(axis=1))
         return int(row)
 
     def _require_renaming(self, values: Floats) -> None:
-        """Refuse a measure that looks at the names of items: everything here rests on it seeing grades only."""
-        pairs = np.linspace(0, values.size - 1, min(values.size, RENAMINGS)).astype(np.int64)
+        """Raise `InvalidInput` if the measure depends on item numbers and not only on the grades in shown order."""
+        pairs = np.linspace(0, values.size - 1, min(values.size, RENAMINGS_CHECKED)).astype(np.int64)
         actions, outcomes = np.unravel_index(pairs, values.shape)
         for action, outcome in zip(actions, outcomes):
             direct = self.measure(self.rankings[action].copy(), self.relevances[outcome].astype(np.float64))
-            if abs(direct - values[action, outcome]) > SAME * max(1.0, abs(direct)):
+            if abs(direct - values[action, outcome]) > EQUALITY_TOLERANCE * max(1.0, abs(direct)):
                 raise InvalidInput(
-                    f"the measure gives {direct} to the ranking {self.rankings[action].tolist()} of "
-                    f"{self.relevances[outcome].tolist()} and {values[action, outcome]} to the same grades under other "
-                    f"names of items; a game needs a measure that sees only the grades in shown order"
+                    f"the measure depends on item numbers: ranking {self.rankings[action].tolist()} of the grades "
+                    f"{self.relevances[outcome].tolist()} gets {direct}, but {values[action, outcome]} after "
+                    f"renumbering the items; analyse a measure that uses only the grades in shown order"
                 )
 
 
 def measure_for(measure: Any, max_grade: int = 1) -> Measure:
-    """The measure as games use it: queries without a relevant item count as perfect, the scale ends at `max_grade`."""
+    """Build a measure as games use it.
+
+    Args:
+      measure: A measure, its name or its spec.
+      max_grade: The end of the grade scale, for measures that have one.
+
+    Returns:
+      The measure with queries without relevant items counted as perfect.
+    """
     built = build(measure, category="measure")
     fields = {field.name: field for field in dataclasses.fields(built)}
     changes: dict[str, Any] = {"empty": "one"} if "empty" in fields else {}
@@ -144,14 +148,22 @@ def measure_for(measure: Any, max_grade: int = 1) -> Measure:
 
 
 def name_of(measure: Measure) -> str:
-    """The name of a measure, without the rule for empty queries, which makes no difference between rankings."""
+    """Return the name of a measure, without its rule for queries without relevant items."""
     defaults = {"empty": "zero"} if hasattr(measure, "empty") else {}
     named = dataclasses.replace(measure, **defaults)  # type: ignore[type-var]
     return entry_of(named).kind if type(named).__str__ is object.__str__ else str(named)
 
 
 def require_items(n_items: int, max_grade: int) -> None:
-    """Refuse what is no game: the number of items and the highest grade are at least 1."""
+    """Raise if the number of items or the highest grade is out of range.
+
+    Args:
+      n_items: At least 1.
+      max_grade: From 1 to 100.
+
+    Raises:
+      InvalidInput: If a number is out of range.
+    """
     whole_number(n_items, "n_items", 1)
     whole_number(max_grade, "max_grade", 1)
     if max_grade > MAX_GRADES:
@@ -159,5 +171,5 @@ def require_items(n_items: int, max_grade: int) -> None:
 
 
 def require_depth(depth: int) -> None:
-    """Refuse a feedback of nothing."""
+    """Raise `InvalidInput` if `depth` is no integer from 1 on."""
     whole_number(depth, "depth", 1)

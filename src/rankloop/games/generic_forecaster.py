@@ -1,4 +1,4 @@
-"""The generic forecaster of partial monitoring: exponential weights on all rankings. A reference for small sets."""
+"""The generic forecaster of partial monitoring: exponential weights on all rankings of a small set."""
 
 import functools
 import math
@@ -41,20 +41,30 @@ class EstimateTable(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> EstimateTable:
-    """Solve estimates · signals = losses with the smallest numbers; `InvalidInput` where there is no solution."""
+    """Solve estimates · signals = losses with the smallest numbers.
+
+    Args:
+      measure: The measure.
+      n_items: The number of items.
+      depth: The number of top items whose grades come back.
+      max_grade: Grades are 0, 1, … up to this.
+
+    Raises:
+      InvalidInput: If there is no solution: then no learner has sublinear regret.
+    """
     game = Game(measure=measure, n_items=n_items, max_grade=max_grade)
     members = np.array(list(combinations(range(n_items), depth)), dtype=np.int64)
     number = {group: i for i, group in enumerate(map(tuple, members.tolist()))}
     groups = np.array([number[tuple(sorted(row[:depth]))] for row in game.rankings.tolist()], dtype=np.int64)
     n_signals = (max_grade + 1) ** depth
-    seen = game.relevances[:, members] @ (max_grade + 1) ** np.arange(depth)  # (n_relevances, n_groups)
-    signals = (seen[:, :, None] == np.arange(n_signals)).reshape(len(seen), -1).astype(np.float64)
+    signal_numbers = game.relevances[:, members] @ (max_grade + 1) ** np.arange(depth)  # (n_relevances, n_groups)
+    signals = (signal_numbers[:, :, None] == np.arange(n_signals)).reshape(len(signal_numbers), -1).astype(np.float64)
     losses = game.loss - game.loss.mean(axis=0)
-    found = np.linalg.lstsq(signals, losses.T, rcond=None)[0]
-    if np.abs(signals @ found - losses.T).max() > 1e-9 * max(1.0, np.abs(losses).max()):
-        raise InvalidInput(f"the grades of the first {depth} of {n_items} items do not tell which ranking is best by "
-                           f"{measure}: no learner can have sublinear regret")  # fmt: skip
-    estimates = np.ascontiguousarray(found.T).reshape(len(losses), len(members), n_signals)
+    solution = np.linalg.lstsq(signals, losses.T, rcond=None)[0]
+    if np.abs(signals @ solution - losses.T).max() > 1e-9 * max(1.0, np.abs(losses).max()):
+        raise InvalidInput(f"{measure} of {n_items} items cannot be learned from the grades of the first {depth}; "
+                           "`rankloop advise` lists alternatives")  # fmt: skip
+    estimates = np.ascontiguousarray(solution.T).reshape(len(losses), len(members), n_signals)
     spread = float((game.loss.max(axis=0) - game.loss.min(axis=0)).max())
     return EstimateTable(game.rankings, groups, members, estimates, float(np.abs(estimates).max()), spread)
 
@@ -77,9 +87,9 @@ def _drawn(probabilities: Floats, uniform: float) -> int:
 
 
 def _log_sum(table: EstimateTable, probabilities: Floats, ranking: Ints, shown: int) -> float:
-    """The log-probability of all rankings that look like this one in the part that is seen."""
-    seen = seen_count(shown, len(ranking))
-    return math.log(float(probabilities[(table.rankings[:, :seen] == ranking[:seen]).all(axis=1)].sum()))
+    """Return the log-probability of all rankings that look like this one in the visible part."""
+    n_visible = seen_count(shown, len(ranking))
+    return math.log(float(probabilities[(table.rankings[:, :n_visible] == ranking[:n_visible]).all(axis=1)].sum()))
 
 
 class State(NamedTuple):
@@ -93,7 +103,7 @@ class State(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Which items were revealed, and how likely that was."""
+    """Group of items that was revealed, and the probability of revealing it."""
 
     group: int
     probability: float
@@ -122,11 +132,12 @@ class GenericForecaster:
         check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
+        """Return the state before the first round."""
         n_items = size_of_fixed_set(problem)
         if n_items > MAX_ITEMS or (problem.max_grade + 1) ** n_items > MAX_RELEVANCES:
             raise InvalidInput(
-                f"generic_forecaster weighs all rankings of {n_items} items against all relevances with grades "
-                f"0..{problem.max_grade}; it stops at {MAX_ITEMS} items and {MAX_RELEVANCES:,} relevances: use rtopk "
+                f"generic_forecaster enumerates all rankings and relevances, so it takes at most {MAX_ITEMS} items and "
+                f"{MAX_RELEVANCES:,} relevances; got {n_items} items with grades 0..{problem.max_grade}: use rtopk "
                 "(DCG, SumLoss, P@n) or precision_bandit (P@n)"
             )
         losses, shown = np.zeros(math.factorial(n_items)), shown_or_all(problem)
@@ -135,6 +146,7 @@ class GenericForecaster:
         return state
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Draw a ranking from the exponential weights."""
         table = self._table(state, len(query.features))
         probabilities = self._probabilities(state, table)
         action = _drawn(probabilities, rng.random())
@@ -143,6 +155,7 @@ class GenericForecaster:
         return Decision(ranking, _log_sum(table, probabilities, ranking, state.shown), Receipt(group, probability))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """Add the estimated losses of all rankings."""
         table = self._table(state, len(query.features))
         items, grades = expect(feedback, Relevances)
         group, probability = decision.receipt
@@ -153,10 +166,12 @@ class GenericForecaster:
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the ranking with the smallest estimated loss."""
         best: Ints = self._table(state, len(query.features)).rankings[int(np.argmin(state.losses))].copy()
         return best
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the exact log-probability of the visible part of a ranking."""
         table = self._table(state, len(ranking))
         return _log_sum(table, self._probabilities(state, table), ranking, state.shown)
 

@@ -1,4 +1,4 @@
-"""Two distributions over relevances that look the same to every learner, though no ranking is best for both."""
+"""Two distributions over relevances that no feedback tells apart, though no ranking is best for both."""
 
 import itertools
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ ROUNDS_DRAWN_AT_ONCE = 256
 
 
 class Twins(NamedTuple):
-    """Every ranking loses at least `gap` against the best ones, under `first` and `second` together, per round.
+    """Two distributions over relevances: every ranking loses at least `gap` per round, summed over both.
 
-    So any learner, which cannot tell them apart, loses at least gap / 2 per round under one of the two.
+    A learner cannot tell them apart, so it loses at least gap / 2 per round under one of the two.
     """
 
     relevances: Ints  # (n_relevances, n_items)
@@ -36,29 +36,47 @@ class Twins(NamedTuple):
 
 @lru_cache(maxsize=32)
 def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) -> Twins:
-    """The pair with the widest gap between the best rankings 0, 1, 2, … of `first` and a swap or the reverse of it.
+    """Find the pair of distributions with the widest gap.
 
     A linear program over both distributions: maximise gap subject to equal probabilities of all grades on every `depth`
     items, and (loss of ranking − loss of 0, 1, 2, …)·first + (loss of ranking − loss of the other)·second ≥ gap for
-    every ranking. `InvalidInput` when the game is not hopeless: then there is no such pair.
+    every ranking. The other ranking is a swap or the reverse of 0, 1, 2, …
+
+    Args:
+      measure: A measure or its name.
+      n_items: The number of items.
+      depth: The number of top items whose grades come back.
+      max_grade: Grades are 0, 1, … up to this.
+
+    Returns:
+      Both distributions and their gap.
+
+    Raises:
+      InvalidInput: If the game is not hopeless, so that no such pair exists.
     """
     built = measure_for(measure, max_grade)
     verdict = analyse(built, n_items, depth, max_grade).verdict
     if verdict != "hopeless":
         raise InvalidInput(
-            f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless: feedback tells all "
-            f"distributions with different best rankings apart"
+            f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless: choose a smaller "
+            f"depth or a measure that cannot be learned from it"
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
-    found = max((_widest(game, depth, row) for row in _candidates(game)), key=lambda pair: pair.gap)
-    if found.gap <= MIN_GAP:
+    best = max((_widest(game, depth, row) for row in _candidates(game)), key=lambda pair: pair.gap)
+    if best.gap <= MIN_GAP:
         rows = np.unique(game.duplicates, return_index=True)[1]
-        found = max((_widest(game, depth, int(row)) for row in rows[1:]), key=lambda pair: pair.gap)
-    return found
+        best = max((_widest(game, depth, int(row)) for row in rows[1:]), key=lambda pair: pair.gap)
+    return best
 
 
 def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
-    """(n_terms, n_relevances): times a distribution, all that feedback of this depth can ever reveal of it."""
+    """Return the functionals of a distribution that feedback of this depth reveals, as (n_terms, n_relevances).
+
+    Args:
+      relevances: The grades of the items, one row per relevance.
+      depth: The number of top items whose grades come back.
+      max_grade: Grades are 0, 1, … up to this.
+    """
     n_items = relevances.shape[1]
     rows = [np.ones(len(relevances))]
     for size in range(1, depth + 1):
@@ -69,13 +87,19 @@ def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
 
 
 def gap_between(game: Game, first: Floats, second: Floats) -> float:
-    """The least that a ranking loses under both distributions together, against the best of each."""
+    """Return the least loss of a ranking, summed over both distributions, against the best ranking of each.
+
+    Args:
+      game: The game.
+      first: Probabilities of the relevances.
+      second: Other probabilities of the relevances.
+    """
     losses = game.loss @ np.column_stack((first, second))
     return float((losses - losses.min(axis=0)).sum(axis=1).min())
 
 
 def _candidates(game: Game) -> list[int]:
-    """The adjacent swaps of the first ranking, and its reverse."""
+    """Return the adjacent swaps of the first ranking, and its reverse."""
     classes = classes_of(game)
     reverse = game.action(game.rankings[0][::-1])
     return [int(classes.rows[c]) for c in classes.first] + [reverse]
@@ -84,11 +108,11 @@ def _candidates(game: Game) -> list[int]:
 def _widest(game: Game, depth: int, row: int) -> Twins:
     from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
 
-    seen = seen_probabilities(game.relevances, depth, game.max_grade)
+    observable = seen_probabilities(game.relevances, depth, game.max_grade)
     n = len(game.relevances)
     at_least_gap = np.column_stack((game.loss[0] - game.loss, game.loss[row] - game.loss, np.ones(len(game.loss))))
-    same_feedback = np.zeros((len(seen) + 1, 2 * n + 1))
-    same_feedback[:-1, :n], same_feedback[:-1, n:-1] = seen, -seen
+    same_feedback = np.zeros((len(observable) + 1, 2 * n + 1))
+    same_feedback[:-1, :n], same_feedback[:-1, n:-1] = observable, -observable
     same_feedback[-1, :n] = 1.0
     right = np.zeros(len(same_feedback))
     right[-1] = 1.0
@@ -111,12 +135,12 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
 
 @register("hopeless")
 class Hopeless:
-    """A fixed set of items whose best ranking cannot be learned from the grades of the first `depth` items.
+    """Stream of a fixed set of items whose best ranking cannot be learned from the grades of the first `depth` items.
 
     There are two distributions of relevances with the same probabilities of all grades on every `depth` items, but no
     common best ranking by the measure; `which` of them is played. On at least one of the two, the regret of any learner
-    grows linearly, by half the `gap` of the pair per round. The pair is the widest one that a linear program finds.
-    Items get random names in every run. Refuses what can be learned.
+    grows linearly, by half the `gap` of the pair per round. The pair is the widest that a linear program finds. Items
+    get random numbers in every run. Raises `InvalidInput` for measures and depths that can be learned.
     """
 
     measure: Measure = NDCG()
@@ -130,13 +154,15 @@ class Hopeless:
 
     @property
     def problem(self) -> Problem:
+        """Return the problem that learners are initialised with."""
         return Problem(n_features=0, n_items=self.n_items, max_grade=self.max_grade)
 
     def twins(self) -> Twins:
-        """Both distributions, and how much any ranking loses under them together."""
+        """Return both distributions and their gap."""
         return twins(self.measure, self.n_items, self.depth, self.max_grade)  # type: ignore[arg-type]  # hashable
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield the query and its hidden relevances, round by round."""
         query, pair = Query("", np.empty((self.n_items, 0)), np.empty(0)), self.twins()
         names = random_ranking(self.n_items, rng)
         edges = np.cumsum(pair.first if self.which == "first" else pair.second)[:-1]

@@ -1,4 +1,4 @@
-"""Three plain lines: can this be learned from this feedback, how fast, and with which learner."""
+"""Answer in three sentences: can this be learned from this feedback, how fast, and with which learner."""
 
 from typing import Any, NamedTuple
 
@@ -10,82 +10,102 @@ from rankloop.games.game import name_of
 from rankloop.games.generic_forecaster import MAX_ITEMS, MAX_RELEVANCES
 
 NO_LOSS = "Nothing is lost from the first round on."
-NEVER = "Never: however long a learner runs, there are people for whom it loses the same amount every round."
+NEVER_LEARNED = "Never: for some users every learner loses the same amount in every round, however long it runs."
 
 
 class Advice(NamedTuple):
-    """What a person wants to know about a measure and a depth; `learner` is a spec, None when nothing fits."""
+    """Answer for a measure and a depth, in sentences.
 
-    can: str
+    Attributes:
+      answer: Yes or no, with the reason.
+      speed: The growth of the loss.
+      recommendation: The learner to use, or what would make the measure learnable.
+      learner: The spec of that learner; None when no learner fits.
+      analysis: The analysis behind the answer.
+    """
+
+    answer: str
     speed: str
-    how: str
+    recommendation: str
     learner: str | None
     analysis: Analysis
 
     @property
     def lines(self) -> tuple[str, str, str]:
-        return self.can, self.speed, self.how
+        """Return the three sentences."""
+        return self.answer, self.speed, self.recommendation
 
 
 class _Choice(NamedTuple):
     learner: str
-    guarantee: str  # how its regret grows
+    guarantee: str  # the growth of its regret
     remark: str = ""
 
 
 def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None = 1, max_grade: int = 1) -> Advice:
-    """Whether the best ranking by a measure can be found from the grades of the first `depth` items (None: all)."""
+    """Say if a measure can be learned from the grades of the first items, how fast, and with which learner.
+
+    Args:
+      measure: A measure or its name.
+      n_items: The number of items in the fixed set.
+      depth: The number of top items whose grades come back; None for all.
+      max_grade: Grades are 0, 1, … up to this.
+
+    Returns:
+      Three sentences, the learner's spec, and the analysis.
+
+    Raises:
+      InvalidInput: If the measure is unknown or the game is too large.
+    """
     analysis = analyse(measure, n_items, depth, max_grade)
     name, items = name_of(analysis.measure), f"{n_items} item{'s' if n_items > 1 else ''}"
     if analysis.verdict == "trivial":
         nothing = f"There is nothing to learn: {name} gives every ranking of {items} the same value."
         return Advice(nothing, NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
     if analysis.verdict == "hopeless":
-        no = f"No: {name} of {items} cannot be learned from {_seen(analysis)}."
-        return Advice(no, NEVER, _nearest(analysis), None, analysis)
-    yes, choice = f"Yes: {name} of {items} can be learned from {_seen(analysis)}.", _learner(analysis)
-    return Advice(yes, _speed(analysis), _how(analysis, choice), choice and choice.learner, analysis)
+        no = f"No: {name} of {items} cannot be learned from {_revealed(analysis)}."
+        return Advice(no, NEVER_LEARNED, _nearest(analysis), None, analysis)
+    yes, choice = f"Yes: {name} of {items} can be learned from {_revealed(analysis)}.", _learner(analysis)
+    return Advice(yes, _speed(analysis), _recommendation(analysis, choice), choice and choice.learner, analysis)
 
 
 def _speed(analysis: Analysis) -> str:
     if analysis.verdict == "sqrt":
-        return (
-            "Fast: what is lost per round against the best fixed ranking can fall as 1/√T, as if all grades were seen."
-        )
+        return "Fast: the loss per round against the best fixed ranking can fall as 1/√T, as if all grades came back."
     return (
-        "Slowly: what is lost per round against the best fixed ranking falls as 1/T^(1/3), since rounds must be spent "
-        f"on finding out; from depth {analysis.fast_from} on it can fall as 1/√T."
+        "Slowly: the loss per round against the best fixed ranking falls as 1/T^(1/3), since some rounds must explore; "
+        f"from depth {analysis.fast_from} on it can fall as 1/√T."
     )
 
 
-def _how(analysis: Analysis, choice: _Choice | None) -> str:
+def _recommendation(analysis: Analysis, choice: _Choice | None) -> str:
     if choice is None:
         return (
-            f"No learner here guarantees it for {name_of(analysis.measure)} at this size; generic_forecaster does up "
-            f"to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
+            f"No learner of rankloop guarantees this for {name_of(analysis.measure)} at this size; generic_forecaster "
+            f"does up to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
         )
     return f"Use {choice.learner}: its total loss against the best ranking grows as {choice.guarantee}{choice.remark}."
 
 
 def _nearest(analysis: Analysis) -> str:
     needed = analysis.learnable_from
-    seen = "all items" if needed == analysis.n_items else f"the first {needed} items"
-    more = f"the grades of {seen} would make it learnable"
+    graded_items = "all items" if needed == analysis.n_items else f"the first {needed} items"
+    more = f"the grades of {graded_items} would make it learnable"
     other = _alternatives(analysis)
-    return f"Nearest: {more}" + (f"; from {_seen(analysis)}, {other}." if other else ".")
+    return f"Closest: {more}" + (f"; from {_revealed(analysis)}, {other}." if other else ".")
 
 
 def _alternatives(analysis: Analysis) -> str:
-    """Measures close to this one that can be learned at this depth, by their own analysis."""
-    found = []
+    """Return the related measures that can be learned at this depth, as text."""
+    learnable = []
     for candidate in _relatives(analysis):
         try:
             verdict = analyse(candidate, analysis.n_items, analysis.depth, analysis.max_grade).verdict
         except InvalidInput:
             continue
         if verdict in ("sqrt", "two_thirds"):
-            found.append(candidate)
-    return f"{' or '.join(found)} can be learned instead" if found else ""
+            learnable.append(candidate)
+    return f"{' or '.join(learnable)} can be learned instead" if learnable else ""
 
 
 def _relatives(analysis: Analysis) -> list[str]:
@@ -113,7 +133,7 @@ def _learner(analysis: Analysis) -> _Choice | None:
         start = "" if measure.relevant_from <= 1.0 else f", relevant_from={measure.relevant_from}"
         return _Choice(f"precision_bandit(n={measure.cutoff}{start})", "√T", ", at every depth")
     linear = _linear(measure, analysis.max_grade)
-    remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
+    remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner of rankloop attains it"
     if linear is not None and analysis.depth >= m:
         return _Choice(f"ftpl(measure={linear!r})", "√T")
     if linear is not None:
@@ -124,7 +144,7 @@ def _learner(analysis: Analysis) -> _Choice | None:
 
 
 def _linear(measure: Any, max_grade: int) -> str | None:
-    """A measure that the learners of fixed sets know and that orders items by the same expected gains."""
+    """Return a measure that the learners of fixed sets accept and that orders items by the same expected gains."""
     kind = entry_of(measure).kind
     if kind in ("DCG", "SumLoss"):
         return name_of(measure)
@@ -135,7 +155,7 @@ def _linear(measure: Any, max_grade: int) -> str | None:
     return None
 
 
-def _seen(analysis: Analysis) -> str:
+def _revealed(analysis: Analysis) -> str:
     if analysis.depth >= analysis.n_items:
         return "the grades of all items"
     return "the grade of the first item" if analysis.depth == 1 else f"the grades of the first {analysis.depth} items"

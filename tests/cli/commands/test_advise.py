@@ -70,7 +70,7 @@ def test_a_measure_gets_a_verdict_and_a_program_that_runs(
     exec(found["start"], names)  # noqa: S102
     capsys.readouterr()
     _, text, _ = run(capsys, *arguments)
-    assert text.splitlines()[:3] == [found["can"], found["speed"], found["how"]]
+    assert text.splitlines()[:3] == [found["answer"], found["speed"], found["recommendation"]]
     assert f"    ranker = Ranker({json.dumps(learner)}" in text
 
 

@@ -34,18 +34,6 @@ def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["verdict"] for one in json.loads(out)] == ["hopeless", "two_thirds", "sqrt"]
 
 
-def test_matrices(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "analyse", "-m", "SumLoss", "--items", "3", "--matrices")
-    lines = [line.split() for line in out.splitlines()]
-    assert ["231", "0", "1", "3", "4", "2", "3", "5", "6"] in lines
-    assert ["213", "123", "213"] in lines
-    _, out, _ = run(capsys, "analyse", "-m", "SumLoss", "--items", "3", "--matrices", "--json")
-    found = json.loads(out)["matrices"]
-    assert found["values"][3] == [0, 1, 3, 4, 2, 3, 5, 6]
-    assert found["neighbours_of_first"] == [1, 2]
-    assert found["neighbourhood_sets"] == {"1": [0, 1], "2": [0, 2]}
-
-
 def test_advice_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "advise", "--measure", "nDCG", "--depth", "1", "--items", "10")
     assert code == 0

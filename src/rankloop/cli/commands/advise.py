@@ -85,8 +85,8 @@ def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_jso
     advice = advised(measure, n_items, depth, max_grade)
     program = start_of_advice(advice)
     if as_json:
-        answer = {"can": advice.can, "speed": advice.speed, "how": advice.how, "learner": advice.learner}
-        print_json(answer | {"start": program, "analysis": advice.analysis.as_table()})
+        fields = {name: getattr(advice, name) for name in ("answer", "speed", "recommendation", "learner")}
+        print_json(fields | {"start": program, "analysis": advice.analysis.as_table()})
         return
     for line in advice.lines:
         typer.echo(line)

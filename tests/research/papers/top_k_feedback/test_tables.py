@@ -1,7 +1,7 @@
 import numpy as np
 
 from rankloop.games import Game
-from rankloop.games.matrices import loss_grid
+from research.games.matrices import loss_grid
 from research.papers.top_k_feedback import tables
 
 

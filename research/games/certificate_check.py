@@ -1,7 +1,6 @@
-"""A second look at a verdict: the certificate is checked against the measure itself, by other means than it was found.
+"""Check certificates independently of the search: losses come straight from the measure.
 
-Nothing here is shared with the search: losses come straight from the measure, what is observable is decided by least
-squares over the feedback of the rankings, differences of functions by plain alternating sums.
+Observability is decided by least squares over the feedback of the rankings, terms by plain alternating sums.
 """
 
 import itertools
@@ -13,12 +12,12 @@ from rankloop.core.types import Floats
 from rankloop.games.analysis import Analysis
 from rankloop.games.certificate import AllEqual, AllSeen, Border, Order, Refuted, Unseen
 
-TOLERANCE = 1e-8
+LOSS_TOLERANCE = 1e-8
 MAX_ITEMS = 6
 
 
 def objection(analysis: Analysis) -> str | None:
-    """What is wrong with the certificate of an analysis; None when it proves the verdict. For up to 6 items."""
+    """Return what is wrong with the certificate of an analysis; None when it proves the verdict. For up to 6 items."""
     if analysis.n_items > MAX_ITEMS:
         return f"{analysis.n_items} items are too many to go through all rankings; at most {MAX_ITEMS} are checked"
     try:
@@ -28,7 +27,7 @@ def objection(analysis: Analysis) -> str | None:
 
 
 class _Checked:
-    """The matrices of one analysis, made anew."""
+    """Matrices of an analysis, computed from the measure."""
 
     def __init__(self, analysis: Analysis) -> None:
         measure = analysis.measure
@@ -39,10 +38,10 @@ class _Checked:
         grades = np.array(self.relevances, dtype=np.float64)
         values = np.array([[measure(np.array(order), row) for row in grades] for order in self.orders])
         losses = -values if measure.higher_is_better else values
-        self.losses: Floats = losses / max(np.abs(losses - losses[0]).max(), TOLERANCE)
+        self.losses: Floats = losses / max(np.abs(losses - losses[0]).max(), LOSS_TOLERANCE)
 
     def objection(self) -> str | None:
-        """The first complaint."""
+        """Return the first complaint."""
         certificate, verdict = self.analysis.certificate, self.analysis.verdict
         if verdict == "trivial":
             return self._all_equal() if isinstance(certificate, AllEqual) else "not a certificate of trivial"
@@ -57,7 +56,7 @@ class _Checked:
         return self._all_seen(certificate) if isinstance(certificate, AllSeen) else "not a certificate of sqrt"
 
     def _all_equal(self) -> str | None:
-        unequal = np.abs(self.losses - self.losses[0]).max(axis=1) > TOLERANCE
+        unequal = np.abs(self.losses - self.losses[0]).max(axis=1) > LOSS_TOLERANCE
         return f"the ranking {self.orders[int(unequal.argmax())]} differs from the first" if unequal.any() else None
 
     def _unseen(self, proof: Unseen) -> str | None:
@@ -66,15 +65,15 @@ class _Checked:
         return self._no_term(proof)
 
     def _no_term(self, proof: Unseen | Border) -> str | None:
-        """A complaint unless the alternating sum over the sets of items is different from 0."""
+        """Return a complaint unless the alternating sum over the sets of items differs from 0."""
         difference = self._row(proof.second) - self._row(proof.first)
         total = 0.0
         for chosen in itertools.product((0, 1), repeat=len(proof.items)):
             relevance = [0] * self.analysis.n_items
-            for item, grade, there in zip(proof.items, proof.grades, chosen):
-                relevance[item] = grade * there
+            for item, grade, present in zip(proof.items, proof.grades, chosen):
+                relevance[item] = grade * present
             total += (-1) ** (len(chosen) - sum(chosen)) * difference[self.relevances.index(tuple(relevance))]
-        if abs(total) > TOLERANCE and len(set(proof.items)) == len(proof.items) and min(proof.grades) > 0:
+        if abs(total) > LOSS_TOLERANCE and len(set(proof.items)) == len(proof.items) and min(proof.grades) > 0:
             return None
         return f"the difference has no term of the items {proof.items} at the grades {proof.grades}"
 
@@ -82,20 +81,20 @@ class _Checked:
         p = np.zeros(len(self.relevances))
         for relevance, probability in proof.witness:
             p[self.relevances.index(relevance)] += probability
-        if (p < 0).any() or abs(p.sum() - 1.0) > TOLERANCE:
+        if (p < 0).any() or abs(p.sum() - 1.0) > LOSS_TOLERANCE:
             return "the witness is no distribution"
         gaps = (self.losses - self._row(proof.first)) @ p
         between = self._between(proof.first, proof.second)
-        if np.abs(gaps[between]).max() > TOLERANCE:
+        if np.abs(gaps[between]).max() > LOSS_TOLERANCE:
             return "the witness prefers one of the two rankings"
-        if (np.delete(gaps, between) <= TOLERANCE).any():
+        if (np.delete(gaps, between) <= LOSS_TOLERANCE).any():
             return "under the witness another ranking is as good as the two"
         if any(set(proof.items) <= set(self.orders[row][: self.depth]) for row in between):
             return f"the items {proof.items} are seen together by showing one of the two rankings"
         return self._no_term(proof)
 
     def _everything_observable(self) -> str | None:
-        """A complaint when the difference to some ranking cannot be estimated from all rankings together."""
+        """Return a complaint when the difference to some ranking cannot be estimated from all rankings together."""
         space = self._signals(self.orders)
         complaints = (self._unseen_by(space, row) for row in range(len(self.orders)))
         return next(filter(None, complaints), None)
@@ -112,41 +111,41 @@ class _Checked:
     def _not_refuted(self, entry: Refuted) -> str | None:
         if min(entry.weights, default=0.0) < 0.0 or entry.factor <= 0.0:
             return f"the weights that refute {entry.ranking} are not positive"
-        own = self._row(entry.ranking) - self.losses[0]
+        inequality = self._row(entry.ranking) - self.losses[0]
         if any(self._same(self._row(order), self._row(entry.ranking)) for order in entry.combined):
             return f"{entry.ranking} is refuted by itself"
         shares = [weight / entry.factor for weight in entry.weights]
         rows = [share * (self._row(order) - self.losses[0]) for order, share in zip(entry.combined, shares)]
-        if (np.sum(rows, axis=0) > own + TOLERANCE).any():
+        if (np.sum(rows, axis=0) > inequality + LOSS_TOLERANCE).any():
             return f"the combination does not refute {entry.ranking}"
         return None
 
     def _unseen_by(self, space: Floats, row: int) -> str | None:
         difference = self.losses[row] - self.losses[0]
-        found = np.linalg.lstsq(space, difference, rcond=None)[0]
-        if np.abs(space @ found - difference).max() <= TOLERANCE:
+        solution = np.linalg.lstsq(space, difference, rcond=None)[0]
+        if np.abs(space @ solution - difference).max() <= LOSS_TOLERANCE:
             return None
         return f"the difference between {self.orders[0]} and {self.orders[row]} cannot be estimated"
 
     def _signals(self, orders: Iterable[Order]) -> Floats:
-        """One column per set of items that a top shows and per grades on it: 1 where they come back."""
+        """Return one column per set of top items and grades on it: 1 where these grades come back."""
         tops = sorted({tuple(sorted(order[: self.depth])) for order in orders})
         grades = np.array(self.relevances)
         columns = []
         for top in tops:
-            seen = [tuple(row) for row in grades[:, top].tolist()]
-            columns += [[float(value == grades_seen) for value in seen] for grades_seen in sorted(set(seen))]
+            revealed = [tuple(row) for row in grades[:, top].tolist()]
+            columns += [[float(value == grades_seen) for value in revealed] for grades_seen in sorted(set(revealed))]
         return np.array(columns).T
 
     def _between(self, first: Order, second: Order) -> list[int]:
-        """The rankings whose loss rows lie on the segment between two."""
+        """Return the rankings whose loss rows lie on the segment between two."""
         start, along = self._row(first), self._row(second) - self._row(first)
         length = float(along @ along)
-        if length < TOLERANCE:
+        if length < LOSS_TOLERANCE:
             return [row for row in range(len(self.orders)) if self._same(self.losses[row], start)]
         steps = np.clip((self.losses - start) @ along / length, 0.0, 1.0)
         off = np.abs(self.losses - start - steps[:, None] * along).max(axis=1)
-        return [int(row) for row in np.flatnonzero(off <= TOLERANCE)]
+        return [int(row) for row in np.flatnonzero(off <= LOSS_TOLERANCE)]
 
     def _row(self, order: Order) -> Floats:
         row: Floats = self.losses[self.orders.index(tuple(order))]
@@ -154,4 +153,4 @@ class _Checked:
 
     @staticmethod
     def _same(row: Floats, other: Floats) -> bool:
-        return bool(np.abs(row - other).max() <= TOLERANCE)
+        return bool(np.abs(row - other).max() <= LOSS_TOLERANCE)

@@ -1,0 +1,5 @@
+import pytest
+
+from tests.games.cases import registering
+
+invented = pytest.fixture(registering, name="invented")
