@@ -135,8 +135,8 @@ def _source(exact: bool) -> Source:
 def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:
     """Return the terms of functions of the relevance.
 
-    Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform along every item: f(level) − f(0) for levels
-    from 1, f(0) for level 0. Integers stay integers.
+    Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform
+    along every item: f(level) − f(0) for levels from 1, f(0) for level 0. Integers stay integers.
 
     Args:
       rows: The functions, one row each, with one value per relevance.

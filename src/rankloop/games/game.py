@@ -39,8 +39,8 @@ class Game:
         digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
         if digits > math.log10(MAX_ENTRIES) + 1e-9:
             raise InvalidInput(
-                f"{self.n_items} items with grades 0..{self.max_grade} need a loss matrix of 10^{digits:.1f} entries, but "
-                f"at most {MAX_ENTRIES:,} fit: take fewer items, fewer grades, or a measure with a closed form"
+                f"{self.n_items} items with grades 0..{self.max_grade} need a loss matrix of 10^{digits:.1f} entries, "
+                f"but at most {MAX_ENTRIES:,} fit: take fewer items, fewer grades, or a measure with a closed form"
             )
 
     @cached_property

@@ -46,9 +46,15 @@ def test_advice_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "words"),
     [
         (("analyse", "--depth", "0"), "depth must be a whole number from 1"),
-        (("analyse", "--items", "4", "--depth", "5"), "--depth 5: of 4 items at most 4"),
-        (("advise", "-m", "nDCG", "--items", "4", "--depth", "5"), "--depth 5: of 4 items at most 4"),
-        (("advise", "-f", "top_grades", "--items", "4", "--depth", "5"), "--depth 5: of 4 items at most 4"),
+        (("analyse", "--items", "4", "--depth", "5"), "--depth 5 is larger than the number of items: give at most 4"),
+        (
+            ("advise", "-m", "nDCG", "--items", "4", "--depth", "5"),
+            "--depth 5 is larger than the number of items: give at most 4",
+        ),
+        (
+            ("advise", "-f", "top_grades", "--items", "4", "--depth", "5"),
+            "--depth 5 is larger than the number of items: give at most 4",
+        ),
         (("analyse", "-m", "nDGC"), "did you mean 'nDCG'"),
         (("analyse", "--items", "9", "--enumerate"), "entries"),
         (("advise", "--items", "0"), "at least 1 item"),
