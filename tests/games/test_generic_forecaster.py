@@ -79,7 +79,7 @@ def test_small_games_only() -> None:
         learner.init(Problem(0, 200_000, depth=1))
     with pytest.raises(InvalidInput, match=r"1,024 relevances.*grades 0\.\.4"):
         learner.init(Problem(0, 5, depth=1, max_grade=4))
-    with pytest.raises(InvalidInput, match="sublinear"):
+    with pytest.raises(InvalidInput, match="cannot be learned"):
         GenericForecaster(measure="nDCG").init(Problem(0, 3, depth=1))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="first item"):
         learner.init(Problem(0, 3, depth=0))
