@@ -1,6 +1,5 @@
 """Compiled arithmetic: the decorator, scores and rankings, random draws, gains and discounts that measures share."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.random import Generator
 from rankloop.core.compilation import REASSOCIATED_SUMS
 from rankloop.core.compilation import kernel as kernel  # every file with kernels imports the decorator from here
 from rankloop.core.compilation import reassociated as reassociated
+from rankloop.core.distributions import normal_quantiles
 from rankloop.core.types import Features, Floats, Ints, Rows
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
@@ -213,15 +213,8 @@ def random_ranking(n_items: int, rng: Generator) -> Ints:
 
 def normals(rng: Generator, *shape: int) -> Floats:
     """Standard normal numbers by the inverse distribution function; 0, which the uniform can give, stays finite."""
-    values: Floats = _quantiles()(np.maximum(rng.random(shape), SMALLEST))
-    return values
-
-
-@cache
-def _quantiles() -> Any:
-    from scipy.special import ndtri  # takes a tenth of a second: not for who starts a service
-
-    return ndtri
+    uniforms = np.maximum(rng.random(shape), SMALLEST)
+    return normal_quantiles(uniforms.ravel()).reshape(shape)
 
 
 def unit_vector(rng: Generator, length: int) -> Floats:

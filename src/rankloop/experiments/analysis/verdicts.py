@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
+from rankloop.core.distributions import student_cdf, student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
@@ -37,8 +37,8 @@ def paired(left: Floats, right: Floats | float) -> Difference:
         mean = float(differences.mean()) if n else math.nan
         return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
-    reach = float(stdtrit(n - 1, (1.0 + CONFIDENCE) / 2.0)) * error
-    t_test = float(2.0 * stdtr(n - 1, -abs(mean) / error)) if error else float(mean == 0.0)
+    reach = student_quantile((1.0 + CONFIDENCE) / 2.0, n - 1) * error
+    t_test = 2.0 * student_cdf(-abs(mean) / error, n - 1) if error else float(mean == 0.0)
     return Difference(n, mean, mean - reach, mean + reach, t_test, _wilcoxon(differences))
 
 
