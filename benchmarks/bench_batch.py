@@ -98,8 +98,9 @@ def _liblinear(name: str, data: Dataset) -> Iterator[Row]:
     risk = risk_of("ordinal")
     if n_pairs(data) > MAX_PAIRS:
         return
-    optimum = fit(data, risk, REGULARISATION, settings=SolverSettings(tolerance=1e-6)).solution.objective
-    near = SolverSettings(tolerance=CLOSE * optimum)
+    exact = fit(data, risk, REGULARISATION, settings=SolverSettings(tolerance=1e-6))
+    optimum, at_zero = exact.solution.objective, exact.at_zero
+    near = SolverSettings(tolerance=CLOSE * optimum / (at_zero - optimum))
     rows, shares = pairs_with_weights(data)
     signs = np.resize([1.0, -1.0], len(rows))
     signed = rows * signs[:, None]

@@ -164,7 +164,7 @@ def test_rerm_stays_in_its_ball_and_uses_the_lambda_of_the_theory():
     [
         (lambda: RankBundle("ordinl").fit(*sample()), "did you mean 'ordinal'"),
         (lambda: RankBundle(regularisation=-1.0).fit(*sample()), "regularisation = -1.0 must be"),
-        (lambda: RankBundle(tight=True).fit(*sample()), "tight is for losses"),
+        (lambda: RankBundle(tight=True).fit(*sample()), "tight applies to losses"),
         (lambda: RankBundle().predict([[1.0]]), "call fit first"),
         (lambda: RankBundle().fit(*sample()).predict([[1.0]]), "X has 1 features"),
         (lambda: RankBundle().fit([[np.nan]], [1.0]), "row 0, column 0"),

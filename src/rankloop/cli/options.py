@@ -91,7 +91,9 @@ Tight = Annotated[bool, flag("--tight", "The tighter, non-convex bound on a meas
 Regularisation = Annotated[
     str, option("--regularisation", "NUMBERS", "A number, several with commas between, or `path` for the usual.")
 ]
-Tolerance = Annotated[float, option("--tolerance", "NUMBER", "How near to the optimum.")]
+Tolerance = Annotated[
+    float, option("--tolerance", "NUMBER", "The share of the possible improvement over w = 0 that may be missing.")
+]
 Trees = Annotated[str | None, option("--trees", "BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
 TrainOut = Annotated[Path, option("--out", "FOLDER", "The folder for model and picture.")]
 

@@ -69,7 +69,7 @@ class RankBundle(LinearRanker):
         self._keep(found.weights, dataset)
         self.solution_ = found.solution
         self.n_iter_ = found.solution.iterations
-        warn_about(found, self.loss, self.tight, self.tolerance)
+        warn_about(found, self.loss, self.tight)
         return self
 
     def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, costs: ArrayLike | None = None) -> "RankBundle":
@@ -88,7 +88,7 @@ class RankBundle(LinearRanker):
         self.solution_ = minimise(risk, zero, regularisation=self.regularisation, **options)
         self._keep(self.solution_.weights, Dataset.of(features, np.zeros(len(features)), [0, len(features)]))
         self.n_iter_ = self.solution_.iterations
-        warn_about(Fit(self.regularisation, self.solution_, risk(zero)[0]), self.loss, False, self.tolerance)
+        warn_about(Fit(self.regularisation, self.solution_, self.solution_.at_zero), self.loss, False)
         return self
 
     def _start(self, dataset: Dataset) -> Floats | None:
@@ -104,7 +104,7 @@ def _threads(n_jobs: int | None) -> Threads:
     return Threads(workers=int(n_jobs))
 
 
-def warn_about(found: Fit, loss: str, tight: bool, tolerance: float) -> None:
+def warn_about(found: Fit, loss: str, tight: bool) -> None:
     """Say when the optimum was not reached, or is no better than knowing nothing."""
     if not found.solution.converged:
         warnings.warn(
@@ -113,7 +113,7 @@ def warn_about(found: Fit, loss: str, tight: bool, tolerance: float) -> None:
             RuntimeWarning,
             stacklevel=3,
         )
-    if found.no_better_than_zero(tolerance):
+    if found.is_no_better_than_zero:
         instead = "a smaller regularisation"
         if loss != "ordinal":
             instead = 'loss="ordinal"' if tight else f'loss="ordinal", or tight=True where {loss} allows it,'
@@ -211,7 +211,7 @@ class RERM(LinearRanker):
         found = self._in_the_ball(dataset)
         self._keep(found.weights, dataset)
         self.solution_ = found.solution
-        warn_about(found, self.loss, False, self.tolerance)
+        warn_about(found, self.loss, False)
         return self
 
     def _in_the_ball(self, dataset: Dataset) -> Fit:

@@ -13,15 +13,16 @@ from rankloop.training.objective import Objective, Queries, objective_on
 from rankloop.training.risks.base import Risk, StructuredRisk
 from rankloop.training.risks.pairwise import Ordinal
 
-TIGHTENINGS = 20  # at most so many convex bounds, one after the other
-# Regularisations from strong to weak: each fit starts from the one before.
+MAX_TIGHTENINGS = 20  # convex bounds, one after the other
+NO_IMPROVEMENT_SHARE = 1e-6  # of the objective at w = 0
+# Regularisations from strong to weak: each fit starts from the last one.
 DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))
 
 
 class SolverSettings(NamedTuple):
-    """How closely the optimum is wanted, and where the sums are computed."""
+    """The precision of the solver, and the engine that computes its sums."""
 
-    tolerance: float = 1e-4
+    tolerance: float = 1e-4  # the share of the possible improvement over w = 0 that may be missing
     max_iterations: int = 1000
     engine: SummingEngine = Threads()
     callback: Callable[[Step], None] | None = None
@@ -31,10 +32,10 @@ DEFAULT_SOLVER = SolverSettings()
 
 
 class BatchSolver(NamedTuple):
-    """Minimises a loss over all queries or lists at once, for several regularisations of which one is chosen.
+    """The batch solver: one loss over all queries or lists, and the regularisations of which one is chosen.
 
     Losses are those of `RankBundle`. On logs of clicks, `ordinal` is the weighted ranking SVM; `clicked_items` is the
-    logistic loss of every position that was seen, with an offset for each unless the position bias is given; for other
+    logistic loss of every shown position, with an offset for each unless the position bias is given; for other
     losses (`list_net`, `nDCG@10`) all lists of a query are merged first.
     """
 
@@ -56,18 +57,21 @@ class BatchSolver(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What training gave; `at_zero` is the objective of w = 0, which ranks by item number."""
+    """A solution for one regularisation."""
 
     regularisation: float
     solution: Solution
-    at_zero: float
+    at_zero: float  # the objective of w = 0, which ranks by item number
 
     @property
     def weights(self) -> Floats:
+        """The weights of the solution."""
         return self.solution.weights
 
-    def no_better_than_zero(self, tolerance: float) -> bool:
-        return self.at_zero - self.solution.objective <= tolerance
+    @property
+    def is_no_better_than_zero(self) -> bool:
+        """True if the objective is that of w = 0, so that nothing was learned."""
+        return self.at_zero - self.solution.objective <= NO_IMPROVEMENT_SHARE * self.at_zero
 
 
 def fit(
@@ -80,7 +84,23 @@ def fit(
     settings: SolverSettings = DEFAULT_SOLVER,
     per: float | None = None,
 ) -> Fit:
-    """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w); Q is the number of queries, or `per`."""
+    """Minimise regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w).
+
+    Args:
+      dataset: The queries, in memory or on disk.
+      risk: The loss of a list.
+      regularisation: λ.
+      tight: Take the tighter, non-convex form of a structured loss, from the ordinal solution on.
+      start: The first weights; 0 unless given.
+      settings: The precision, and the engine that computes the sums.
+      per: Q; the number of queries unless given.
+
+    Returns:
+      The solution, and the objective of w = 0.
+
+    Raises:
+      InvalidInput: If there is no query or no feature, or if `tight` does not apply to the loss.
+    """
     return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
 
 
@@ -94,15 +114,32 @@ def fit_path(
     settings: SolverSettings = DEFAULT_SOLVER,
     per: float | None = None,
 ) -> Iterator[Fit]:
-    """One fit after the other, each started from the one before; with `tight`, from the ordinal solution."""
+    """Fit one regularisation after the other, each started from the last one; with `tight`, from the ordinal solution.
+
+    Args:
+      dataset: The queries, in memory or on disk.
+      risk: The loss of a list.
+      regularisations: The values of λ, best from strong to weak.
+      tight: Take the tighter, non-convex form of a structured loss.
+      start: The first weights; 0 unless given.
+      settings: The precision, and the engine that computes the sums.
+      per: What the sum of the losses is divided by; the number of queries unless given.
+
+    Yields:
+      A fit for each regularisation.
+    """
     if not tight:
+        weights = np.zeros(dataset.n_features) if start is None else start
         with objective_on(dataset, risk, settings.engine, per) as objective:
-            yield from _convex_path(objective, dataset.n_features, regularisations, start, settings)
+            for regularisation in regularisations:
+                solution = _solve(objective, weights, regularisation, settings)
+                weights = solution.weights
+                yield Fit(regularisation, solution, solution.at_zero)
         return
     if not isinstance(risk, StructuredRisk):
-        raise InvalidInput("tight is for losses that are a maximum over rankings: ndcg, precision, eru and neru")
+        raise InvalidInput("tight applies to losses that are a maximum over rankings: ndcg, precision, eru and neru")
     if start is None:
-        starts = [found.weights for found in fit_path(dataset, Ordinal(), regularisations, settings=settings)]
+        starts = [model.weights for model in fit_path(dataset, Ordinal(), regularisations, settings=settings)]
     else:
         starts = [start] * len(regularisations)
     with objective_on(dataset, risk, settings.engine) as objective:
@@ -110,39 +147,24 @@ def fit_path(
             yield _tightened(objective, regularisation, first, settings)
 
 
-def _convex_path(
-    objective: Objective,
-    n_features: int,
-    regularisations: Sequence[float],
-    start: Floats | None,
-    settings: SolverSettings,
-) -> Iterator[Fit]:
-    zero = np.zeros(n_features)
-    weights, at_zero = zero if start is None else start, objective(zero)[0]
-    for regularisation in regularisations:
-        solution = _solve(objective, weights, regularisation, settings)
-        weights = solution.weights
-        yield Fit(regularisation, solution, at_zero)
-
-
 def _tightened(objective: Objective, regularisation: float, start: Floats, settings: SolverSettings) -> Fit:
-    """The concave–convex procedure: the loss max_π[Δ + F(π)] − max_π F(π), bounded anew where the last bound led.
+    """Minimise max_π[Δ + F(π)] − max_π F(π) by the concave–convex procedure.
 
-    Every bound touches the loss where it is taken, so that the loss never rises. At w = 0 it is that of the ranking by
-    item number, which is the reference for whether anything was learned.
+    Each step minimises a convex bound that touches the loss at the last weights, so that the loss never rises. The
+    reference for whether anything was learned is the loss at w = 0, that of the ranking by item number.
     """
     zero = np.zeros(len(start))
     at_zero = objective.shifted(zero)(zero)[0]
     best: Solution | None = None
     weights = start
-    for _ in range(TIGHTENINGS):
+    for _ in range(MAX_TIGHTENINGS):
         bound = objective.shifted(weights)
-        before = bound(weights)[0] + 0.5 * regularisation * float(weights @ weights)
+        last_objective = bound(weights)[0] + 0.5 * regularisation * float(weights @ weights)
         solution = _solve(bound, weights, regularisation, settings)
         if best is not None and solution.objective > best.objective:
             break
         best, weights = solution, solution.weights
-        if before - solution.objective <= settings.tolerance:
+        if last_objective - solution.objective <= settings.tolerance * abs(at_zero - solution.objective):
             break
     return Fit(regularisation, best or solution, at_zero)
 

@@ -16,10 +16,11 @@ from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Prefer
 from rankloop.learners._shared.joint_features import correction, moved_to_top
 from rankloop.training.bundle import minimise
 
-FIRST_FIT = 10  # rounds before the first fit
-NEVER = 2.0**53  # rounds
-MAX_FEATURE = 1e150  # number in an example: its square is still one
-CHUNK = 256  # new examples are copied every round, old ones once per so many
+FIRST_FIT_ROUND = 10  # of a learner that does not fit in every round
+MAX_ROUNDS = 2.0**53  # whole numbers above are not exact
+MAX_FEATURE = 1e150  # in an example: its square is still finite
+CHUNK_EXAMPLES = 256  # old examples are copied once per so many new ones
+FIT_TOLERANCE = 1e-4  # of the improvement over w = 0
 
 
 class State(NamedTuple):
@@ -27,7 +28,7 @@ class State(NamedTuple):
 
     weights: Floats
     stored: Floats  # (n_examples, n_features)
-    recent: Floats  # the newest examples, less than CHUNK
+    recent: Floats  # the newest examples, fewer than CHUNK_EXAMPLES_EXAMPLES
     rounds: int
     next_fit: int
     shown: int
@@ -35,7 +36,15 @@ class State(NamedTuple):
 
 @kernel
 def hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]:
-    """(1/n) Σ max(0, 1 − example · weights) and a sub-gradient."""
+    """Return (1/n) Σ max(0, 1 − example · weights) and a sub-gradient.
+
+    Args:
+      examples: (n, n_features), one example per row.
+      weights: (n_features,).
+
+    Returns:
+      The value and its sub-gradient in the weights.
+    """
     n_examples, n_features = examples.shape
     value, grad = 0.0, np.zeros(n_features)
     for i in range(n_examples):
@@ -52,6 +61,8 @@ def hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]
 @register("refitted_svm")
 class RefittedSVM(GreedyLearner):
     """A ranking SVM that is fitted again whenever the number of rounds has grown by the factor `growth`.
+
+    With `growth` = 1 it is fitted after every round.
 
     Each piece of feedback is an example δ = φ(x, better) − φ(x, shown), clicked items moved to the top, as in
     `preference_perceptron`. A fit minimises `regularisation`/2 · ‖w‖² + (1/n) Σ max(0, 1 − w · δ) over the newest
@@ -79,10 +90,12 @@ class RefittedSVM(GreedyLearner):
             raise InvalidInput(f"memory = {self.memory} must be a number of examples from 1")
 
     def init(self, problem: Problem) -> State:
-        nothing = np.zeros((0, problem.n_features))
-        return State(self.first_weights(problem), nothing, nothing, 0, FIRST_FIT, shown_or_all(problem))
+        """Return a state without examples."""
+        empty, first_fit = np.zeros((0, problem.n_features)), 1 if self.growth == 1.0 else FIRST_FIT_ROUND
+        return State(self.first_weights(problem), empty, empty, 0, first_fit, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Store the example of the feedback, and fit when it is time."""
         example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))
         stored, recent = state.stored, state.recent
         largest = np.abs(example).max(initial=0.0)
@@ -92,11 +105,11 @@ class RefittedSVM(GreedyLearner):
             )
         if largest > 0.0:
             recent = np.vstack([recent, example])
-        if len(recent) >= CHUNK:
+        if len(recent) >= CHUNK_EXAMPLES:
             stored, recent = np.vstack([stored, recent])[-self.memory :], recent[:0]
         rounds, next_fit, weights = state.rounds + 1, state.next_fit, state.weights
         if rounds >= next_fit:
-            next_fit = max(rounds + 1, math.ceil(min(rounds * self.growth, NEVER)))
+            next_fit = max(rounds + 1, math.ceil(min(rounds * self.growth, MAX_ROUNDS)))
             weights = self._fitted(np.vstack([stored, recent])[-self.memory :], weights)
         return State(weights, stored, recent, rounds, next_fit, state.shown)
 
@@ -106,7 +119,10 @@ class RefittedSVM(GreedyLearner):
         for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
             with suppress(InvalidInput):
                 solution = minimise(
-                    partial(hinge_of_examples, examples), first, regularisation=self.regularisation, tolerance=1e-4
+                    partial(hinge_of_examples, examples),
+                    first,
+                    regularisation=self.regularisation,
+                    tolerance=FIT_TOLERANCE,
                 )
                 return require_finite(solution.weights)
         raise UnstableUpdate("the examples are too large to fit; the step is refused, the old state stands")

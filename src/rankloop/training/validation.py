@@ -69,7 +69,7 @@ class DatasetTraining(NamedTuple):
                 f"stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: raise "
                 "the regularisation, or scale the features (--normalise)"
             )
-        if self.model.no_better_than_zero(solver.settings.tolerance):
+        if self.model.is_no_better_than_zero:
             instead = "--loss ordinal" if solver.tight else "--loss ordinal or --tight"
             notes.append(f"the optimum of {solver.loss} is no better than w = 0: nothing was learned; try {instead}")
         return tuple(notes)
