@@ -84,7 +84,7 @@ def test_every_regularisation_is_solved(regularisation):
 
 def test_growth_1_fits_after_every_round():
     session, examples = taught(RefittedSVM(growth=1.0, regularisation=1.0), 3)
-    exact, bound = exact_optimum(examples, 1.0)
+    exact, _ = exact_optimum(examples, 1.0)
     assert session.state.next_fit == 4
     np.testing.assert_allclose(session.state.weights, exact, atol=0.02)
 

@@ -1,7 +1,7 @@
 """A bundle method that minimises λ/2 ‖w‖² + risk(w) for any convex risk that is never negative.
 
-Every evaluation of the risk gives a plane below it, a cut. The minimum of the highest cuts bounds the optimum from below
-and proposes the next point; it is a quadratic program over the simplex.
+Every evaluation of the risk gives a plane below it, a cut. The minimum of the cuts' maximum bounds the optimum from
+below and proposes the next point; it is a quadratic program over the simplex.
 """
 
 from collections.abc import Callable
@@ -169,7 +169,7 @@ class RidgeModel:
         return weights
 
     def _height(self, products: Floats, centre_square: float, proximity: float) -> float:
-        """Return the model at the weights of `near_alpha`, from the products of the cuts with each other and the centre."""
+        """Return the model at the weights of `near_alpha`, from products of the cuts with themselves and the centre."""
         total, steps = self.regularisation + proximity, self.gram @ self.near_alpha
         square = proximity * (proximity * centre_square - 2.0 * float(self.near_alpha @ products))
         square += float(self.near_alpha @ steps)
@@ -286,8 +286,8 @@ def minimise(
     """Minimise J(w) = regularisation/2 · ‖w‖² + risk(w).
 
     The method stops when gap ≤ tolerance · (J(0) − bound): the share of the possible improvement over w = 0 that may be
-    missing. An absolute tolerance would call w = 0 solved where the regularisation is so large that no weights gain more
-    than it. If w = 0 is the optimum, the gap falls to the rounding error of J(0).
+    missing. An absolute tolerance would call w = 0 solved where the regularisation is so large that no weights gain
+    more than it. If w = 0 is the optimum, the gap falls to the rounding error of J(0).
 
     Args:
       risk: Returns the value and a sub-gradient at some weights; convex, never negative.
