@@ -16,10 +16,10 @@ class Counting(Generator):
 
     def __init__(self, seed):
         super().__init__(PCG64(seed))
-        self.taken = 0
+        self.n_drawn = 0
 
     def random(self, size=None):
-        self.taken += 1 if size is None else int(np.prod(size))
+        self.n_drawn += 1 if size is None else int(np.prod(size))
         return super().random(size)
 
 
@@ -72,7 +72,7 @@ def test_the_number_of_draws_is_fixed_by_the_number_of_items(kind):
     for seed in range(20):
         draws = Counting(seed)
         users.observe(rng.permutation(12), rng.integers(0, 3, 12).astype(float), draws)
-        taken.add(draws.taken)
+        taken.add(draws.n_drawn)
     assert len(taken) == 1
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.contracts.hostile_states import tampered
-from rankloop.contracts.process import TrialFindings, try_apart
+from rankloop.contracts.process import TrialResult, run_isolated
+from rankloop.contracts.tampering import tampered
 from rankloop.core import saved_session as saving
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Entry, build, entries
@@ -17,9 +17,9 @@ NAME = "test_tampered_states_do_no_harm"
 
 
 @pytest.fixture(scope="module", params=["compiled", "interpreted"])
-def found(request: pytest.FixtureRequest) -> TrialFindings:
+def found(request: pytest.FixtureRequest) -> TrialResult:
     """What a process found: with the kernels as they are used, and as Python, which checks every access."""
-    return try_apart("hostile_states", _selected(request.session.items), interpreted=request.param == "interpreted")
+    return run_isolated("hostile_states", _selected(request.session.items), interpreted=request.param == "interpreted")
 
 
 def _selected(tests: list[pytest.Item]) -> list[str]:
@@ -29,8 +29,8 @@ def _selected(tests: list[pytest.Item]) -> list[str]:
 
 
 @pytest.mark.parametrize("entry", entries("learner"), ids=lambda entry: entry.kind)
-def test_tampered_states_do_no_harm(entry: Entry, found: TrialFindings):
-    assert found.fault_of(entry.kind) is None
+def test_tampered_states_do_no_harm(entry: Entry, found: TrialResult):
+    assert found.failure_of(entry.kind) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_only_the_state_itself_knows_is_asked(spec: str, changes: dict[str,
 
 
 def test_only_the_kinds_that_are_asked_for_are_tried():
-    assert list(try_apart("hostile_states", ["random_order", "ftpl"]).faults) == ["random_order", "ftpl"]
+    assert list(run_isolated("hostile_states", ["random_order", "ftpl"]).failures) == ["random_order", "ftpl"]
 
 
 def test_every_part_of_a_state_is_tampered_with():

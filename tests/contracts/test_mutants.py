@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.contracts import Broken, check_learner, outcomes
+from rankloop.contracts import ContractViolation, check_learner, outcomes
 from rankloop.contracts import learn_contracts as learning
 from rankloop.contracts import recipe_contracts as recipes
 from rankloop.contracts.cases import cases_of
 from rankloop.contracts.contract import Contract
-from rankloop.contracts.process import try_apart
+from rankloop.contracts.process import run_isolated
 from rankloop.contracts.suite import (
-    APART,
+    ISOLATED_CONTRACTS,
     LEARNER_CONTRACTS,
     RECIPE_CONTRACTS,
     WRAPPED_CONTRACTS,
@@ -46,8 +46,8 @@ def test_the_honest_learner_keeps(contract: Contract):
 @pytest.mark.parametrize(("mutant", "contract"), MUTANTS.items(), ids=lambda part: getattr(part, "__name__", part))
 def test_caught(mutant: type, contract: Contract):
     outcome = outcome_of(contract, entry_of(mutant))
-    assert outcome.fault, f"{contract.name} lets {mutant.__name__} pass"
-    assert outcome.mend
+    assert outcome.failure, f"{contract.name} lets {mutant.__name__} pass"
+    assert outcome.fix
 
 
 def test_every_contract_catches_someone():
@@ -56,29 +56,35 @@ def test_every_contract_catches_someone():
     assert set(WRAPPED_CONTRACTS) < set(MUTANTS.values())
 
 
-@pytest.mark.parametrize("apart", APART, ids=lambda apart: apart.name)
+@pytest.mark.parametrize("apart", ISOLATED_CONTRACTS, ids=lambda apart: apart.name)
 def test_caught_in_a_process_of_its_own(apart):
     kinds = ["careful", "trusting_receipts", "trusting_states", "crashing"]
-    found = try_apart(apart.trial, kinds, [UNSAFE], apart.interpreted)
+    found = run_isolated(apart.trial, kinds, [UNSAFE], apart.interpreted)
     trusting = "trusting_receipts" if apart.trial == "forged_receipts" else "trusting_states"
-    assert found.fault_of("careful") is None
-    assert "IndexError" in str(found.fault_of(trusting))
+    assert found.failure_of("careful") is None
+    assert "IndexError" in str(found.failure_of(trusting))
     if apart.trial == "hostile_states":
-        assert "the process ended with" in str(found.fault_of("crashing"))
+        assert "the process ended with" in str(found.failure_of("crashing"))
 
 
-def test_the_first_broken_contract_is_raised_with_how_to_mend_it():
+def test_the_first_broken_contract_is_raised_with_how_to_fix_it():
     check = check_cases.name
-    with pytest.raises(Broken, match=rf"^{check}: HasNoExample cannot be built .*; to mend it, name parameters"):
+    with pytest.raises(
+        ContractViolation, match=rf"^{check}: HasNoExample cannot be built .*; to fix it, declare parameters"
+    ):
         check_learner(HasNoExample)
 
 
 def test_a_class_of_a_program_is_told_to_move(monkeypatch: pytest.MonkeyPatch):
     cases_of("Honest", Honest)  # its annotations are read now: `__main__` could not explain them
     monkeypatch.setattr(Honest, "__module__", "__main__")
-    faults = [outcome.fault for outcome in outcomes(entry_of(Honest)) if outcome.name in {one.name for one in APART}]
-    assert len(faults) == len(APART)
-    assert all("put it into a file of its own" in str(fault) for fault in faults)
+    faults = [
+        outcome.failure
+        for outcome in outcomes(entry_of(Honest))
+        if outcome.name in {one.name for one in ISOLATED_CONTRACTS}
+    ]
+    assert len(faults) == len(ISOLATED_CONTRACTS)
+    assert all("put it into its own file" in str(fault) for fault in faults)
 
 
 def test_contracts_have_names_of_their_own():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from rankloop.contracts.leaves import same
-from rankloop.contracts.rank_contracts import OnlyRandom
+from rankloop.contracts.leaves import first_difference
+from rankloop.contracts.rank_contracts import CountingGenerator
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query
@@ -41,9 +41,9 @@ def test_the_number_of_draws_is_fixed(entry: Entry):
         for n_items in SIZES:
             taken = set()
             for seed, (ranking, relevance) in enumerate(rounds(n_items)):
-                draws = OnlyRandom(seed)
+                draws = CountingGenerator(seed)
                 model.observe(ranking, relevance, draws)
-                taken.add(draws.taken)
+                taken.add(draws.n_drawn)
             assert len(taken) == 1, f"{model} takes {sorted(taken)} doubles for {n_items} items"
 
 
@@ -53,9 +53,9 @@ def test_people_are_pure_and_seeded(entry: Entry):
         for ranking, relevance in rounds(6):
             before = copy.deepcopy((ranking, relevance))
             one, other = (model.observe(ranking, relevance, default_rng(3)) for _ in range(2))
-            assert not same((ranking, relevance), before)
+            assert not first_difference((ranking, relevance), before)
             assert type(one) is type(other)
-            assert not same(one, other)
+            assert not first_difference(one, other)
 
 
 @deliveries
@@ -63,7 +63,7 @@ def test_feedback_does_not_arrive_before_it_is_given(entry: Entry):
     for delivery in examples_of(entry.cls):
         taken = set()
         for seed in range(30):
-            draws = OnlyRandom(seed)
+            draws = CountingGenerator(seed)
             assert all(arrives >= 7 for arrives in delivery.route(7, draws))
-            taken.add(draws.taken)
+            taken.add(draws.n_drawn)
         assert len(taken) == 1

@@ -38,7 +38,7 @@ def test_it_keeps_every_contract(found, tmp_path):
     entry = entry_of(found(tmp_path))
     try:
         for contract in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
-            assert outcome_of(contract, entry).fault is None, contract.name
+            assert outcome_of(contract, entry).failure is None, contract.name
     finally:
         unregister(entry.kind, "learner")
 

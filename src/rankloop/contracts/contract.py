@@ -1,46 +1,61 @@
-"""What a contract is: a check with a name, the promise that it holds a learner to, and how to mend what breaks it."""
+"""A contract: a named check, the promise that it tests, and how to fix a learner that fails it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 
-class Broken(AssertionError):
-    """What a learner did instead of what it promises."""
+class ContractViolation(AssertionError):
+    """An error that says what a learner did instead of what its contract promises."""
 
 
-def require(kept: bool, fault: str) -> None:
-    """Say what is broken; `assert` would be silent under `python -O`."""
-    if not kept:
-        raise Broken(fault)
+def require(condition: bool, message: str) -> None:
+    """Raise `ContractViolation` unless the condition holds; `assert` would be silent under `python -O`.
+
+    Args:
+      condition: The condition that the contract demands.
+      message: What the learner did instead.
+
+    Raises:
+      ContractViolation: If the condition does not hold.
+    """
+    if not condition:
+        raise ContractViolation(message)
 
 
 @dataclass(frozen=True)
 class Contract:
-    """Called with what it is tried on, it raises where the contract is broken."""
+    """A check of one promise, which raises where its subject does not keep it.
+
+    Attributes:
+      check: The function `check_NAME`; its docstring begins with the promise.
+      fix: What the author of a failing learner can do.
+    """
 
     check: Callable[[Any], None]
-    mend: str
+    fix: str
 
     @property
     def name(self) -> str:
+        """The name of the check without `check_`."""
         return self.check.__name__.removeprefix("check_")
 
     @property
     def promise(self) -> str:
-        """The first line of its docstring."""
+        """The first line of the check's docstring."""
         return (self.check.__doc__ or "").strip().split("\n")[0]
 
     def __call__(self, subject: Any) -> None:
         self.check(subject)
 
 
-def contract(mend: str) -> Callable[[Callable[[Any], None]], Contract]:
-    """Make a function `check_something` the contract `something`."""
-    return lambda check: Contract(check, mend)
+def contract(fix: str) -> Callable[[Callable[[Any], None]], Contract]:
+    """Return a decorator that makes a function `check_something` the contract `something`."""
+    return lambda check: Contract(check, fix)
 
 
 def contracts_of(module: Any) -> tuple[Contract, ...]:
-    """The contracts that a module declares, by name."""
-    found = [value for value in vars(module).values() if isinstance(value, Contract)]
-    return tuple(sorted((one for one in found if one.check.__module__ == module.__name__), key=lambda one: one.name))
+    """Return the contracts that a module declares, by name."""
+    declared = [value for value in vars(module).values() if isinstance(value, Contract)]
+    declared = [entry for entry in declared if entry.check.__module__ == module.__name__]
+    return tuple(sorted(declared, key=lambda entry: entry.name))

@@ -1,4 +1,4 @@
-"""The contracts for how a learner learns."""
+"""The contracts for `learn`, its state and its feedback."""
 
 import copy
 import json
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.contracts.cases import Case, learn_from, play_past
-from rankloop.contracts.contract import Broken, contract, require
+from rankloop.contracts.cases import Case, learn_from, play_history
+from rankloop.contracts.contract import ContractViolation, contract, require
 from rankloop.contracts.leaves import leaves, require_finite_state, require_same
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
@@ -20,40 +20,40 @@ from rankloop.core.serialisation import decision_from_plain, decision_to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Preferred, Relevances, Reward
 
-KINDS = {Relevances, Clicks, Preferred, Reward}
+FEEDBACK_KINDS = {Relevances, Clicks, Preferred, Reward}
 
 
 @contract("copy before you write, `weights = state.weights.copy()`, and return a new state")
 def check_purity(case: Case) -> None:
     """Nothing that is handed in is changed, and no state is changed by what comes after it."""
-    past = play_past(case)
-    before = copy.deepcopy(past)
+    history = play_history(case)
+    original = copy.deepcopy(history)
     rng = default_rng(3)
-    for state, arrival in zip(past.states, past.arrivals, strict=False):
+    for state, arrival in zip(history.states, history.arrivals, strict=False):
         case.learner.rank(state, arrival.query, rng)
         learn_from(case.learner, state, arrival)
         case.learner.predict(state, arrival.query)
         case.learner.log_prob(state, arrival.query, arrival.decision.ranking)
-    for part, then, now in zip(past._fields, before, past, strict=True):
+    for part, then, now in zip(history._fields, original, history, strict=True):
         require_same(tuple(then), tuple(now), f"{part} changed in place at")
 
 
-@contract("keep nothing on `self` or in the module: what `learn` needs travels in the state or in the receipt")
+@contract("keep nothing on `self` or in the module: what `learn` needs is in the state or in the receipt")
 def check_replay(case: Case) -> None:
-    """The same decisions and feedback, learned again by a fresh copy of the recipe, give the same states."""
-    past, again = play_past(case), build(spec_of(case.learner))
+    """A fresh copy of the recipe learns the same states from the same decisions and feedback."""
+    history, again = play_history(case), build(spec_of(case.learner))
     state = again.init(case.problem)
-    for t, arrival in enumerate(past.arrivals):
-        require_same(state, past.states[t], f"replay differs after {t} arrivals at")
+    for t, arrival in enumerate(history.arrivals):
+        require_same(state, history.states[t], f"replay differs after {t} arrivals at")
         state = learn_from(again, state, copy.deepcopy(arrival))
-    require_same(state, past.states[-1], "replay differs at the end at")
+    require_same(state, history.states[-1], "replay differs at the end at")
 
 
-@contract("draw in `rank` alone; what `learn` needs of the draws travels in the receipt")
+@contract("draw in `rank` alone; what `learn` needs of the draws goes into the receipt")
 def check_no_draws_elsewhere(case: Case) -> None:
-    """`learn`, `predict` and `log_prob` are functions: asked twice they answer the same."""
-    past = play_past(case)
-    state, arrival = past.states[-2], past.arrivals[-1]
+    """`learn`, `predict` and `log_prob` are functions: a second call returns the same."""
+    history = play_history(case)
+    state, arrival = history.states[-2], history.arrivals[-1]
     answers = [
         (
             learn_from(case.learner, state, arrival),
@@ -63,28 +63,30 @@ def check_no_draws_elsewhere(case: Case) -> None:
         for _ in range(3)
     ]
     for answer in answers[1:]:
-        require_same(answers[0], answer, "asked again, the answer differs at")
+        require_same(answers[0], answer, "a second call differs at")
 
 
-@contract("judge by the decision and its receipt, not by the present state; annotate `rank(...) -> Decision[Receipt]`")
+@contract(
+    "learn from the decision and its receipt, not from the present state; annotate `rank(...) -> Decision[Receipt]`"
+)
 def check_late_feedback(case: Case) -> None:
-    """Feedback that comes late, out of order, twice, or through JSON is taken by any copy of the learner."""
-    past, order = play_past(case), default_rng(10)
+    """Feedback that comes late, out of order, twice, or through JSON is accepted by any copy of the learner."""
+    history, order = play_history(case), default_rng(10)
     again = build(spec_of(case.learner))
-    for state in (past.states[0], past.states[-1]):
-        for t in order.permutation(np.repeat(np.arange(len(past.arrivals)), 2)):
-            query, decision, feedback = past.arrivals[t]
+    for state in (history.states[0], history.states[-1]):
+        for t in order.permutation(np.repeat(np.arange(len(history.arrivals)), 2)):
+            query, decision, feedback = history.arrivals[t]
             posted = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), again)
             learned = again.learn(state, query, decision, feedback)
             again_learned = again.learn(state, query, posted, feedback)
-            require_same(learned, again_learned, "a decision that travelled as JSON leads to another state at")
+            require_same(learned, again_learned, "a decision that was sent as JSON leads to another state at")
             state = learned
     require_finite_state(state)
 
 
 @contract("name in `accepts` what `learn` can use, no more")
 def check_foreign_feedback(case: Case) -> None:
-    """A session refuses feedback of other kinds, or that does not fit; the state stands."""
+    """A session refuses feedback of other kinds, or that does not fit, and keeps its state."""
     session, rng = Session(case.learner, case.problem, seed=0), default_rng(11)
     query = case.query(3, rng)
     decision, state = session.rank(query), session.state
@@ -98,9 +100,9 @@ def check_foreign_feedback(case: Case) -> None:
         try:
             session.learn(query, decision, feedback)
         except IncompatibleFeedback:
-            require_same(session.state, state, "refused feedback left its mark on the state at")
+            require_same(session.state, state, "refused feedback changed the state at")
         else:
-            raise Broken(f"{feedback} was accepted, though accepts = {case.learner.accepts}")
+            raise ContractViolation(f"{feedback} was accepted, though accepts = {case.learner.accepts}")
 
 
 @contract(
@@ -108,7 +110,7 @@ def check_foreign_feedback(case: Case) -> None:
     '`with np.errstate(over="ignore")` where NumPy would warn'
 )
 def check_huge_numbers(case: Case) -> None:
-    """Features, grades and rewards that overflow are refused with the old state standing, or learned finitely."""
+    """Features, grades and rewards that overflow are refused and the state is kept, or the new state is finite."""
     rng = default_rng(12)
     for size, reward in ((1e200, 1.0), (1e8, 1.0), (1.0, 1e300)):
         session = Session(case.learner, case.problem, seed=0)
@@ -120,17 +122,17 @@ def check_huge_numbers(case: Case) -> None:
                 is_permutation(decision.ranking, len(query.features)), f"features of size {size}: {decision.ranking}"
             )
             for feedback in case.feedbacks(decision, rng):
-                before = copy.deepcopy(session.state)
+                old_state = copy.deepcopy(session.state)
                 try:
                     session.learn(query, decision, _scaled(feedback, reward))
                 except RankloopError:
-                    require_same(before, session.state, "a refused step left its mark on the state at")
+                    require_same(old_state, session.state, "a refused step changed the state at")
         require_finite_state(session.state)
 
 
 @contract("a state is a NamedTuple of arrays and numbers, nothing else")
 def check_state_form(case: Case) -> None:
-    """A state is a tree of arrays and numbers, finite, and comes back from a file with the generator where it was."""
+    """A state is a tree of arrays and numbers, finite, and is restored from a file together with the generator."""
     session, rng = Session(case.learner, case.problem, seed=3), default_rng(13)
     for t in range(8):
         query = case.query(2 + t % 4, rng)
@@ -142,18 +144,20 @@ def check_state_form(case: Case) -> None:
         path = Path(folder_name) / "saved"
         save(session, path)
         loaded = load(path)
-    require_same(session.state, loaded.state, "the file gives back")
+    require_same(session.state, loaded.state, "the loaded state differs at")
     query = case.query(5, rng)
-    require_same(session.rank(query), loaded.rank(query), "after loading, the next ranking is another at")
+    require_same(session.rank(query), loaded.rank(query), "after loading, the next ranking differs at")
 
 
 @contract(
     "`accepts` is a tuple of kinds of feedback, `reports` of names in the state; `init` makes new arrays each time"
 )
 def check_declarations(case: Case) -> None:
-    """`accepts` names kinds of feedback, `reports` finite numbers of the state, `init` only values of its own."""
+    """`accepts` names kinds of feedback, `reports` finite numbers of the state, `init` returns new arrays."""
     require(bool(case.learner.accepts), "accepts is empty: nothing to learn from")
-    require(set(case.learner.accepts) <= KINDS, f"accepts = {case.learner.accepts} is not among {KINDS}")
+    require(
+        set(case.learner.accepts) <= FEEDBACK_KINDS, f"accepts = {case.learner.accepts} is not among {FEEDBACK_KINDS}"
+    )
     for path in case.learner.reports:
         value: Any = case.learner.init(case.problem)
         for part in path.split("."):
@@ -162,9 +166,9 @@ def check_declarations(case: Case) -> None:
         require(
             isinstance(value, int | float), f"reports has {path!r}, which is not a number but {type(value).__name__}"
         )
-    one, other = case.learner.init(case.problem), case.learner.init(case.problem)
-    require_same(one, other, "init gives another state each time at")
-    for (path, a), (_, b) in zip(leaves(one), leaves(other), strict=True):
+    first, second = case.learner.init(case.problem), case.learner.init(case.problem)
+    require_same(first, second, "two calls of init differ at")
+    for (path, a), (_, b) in zip(leaves(first), leaves(second), strict=True):
         shared = isinstance(a, np.ndarray) and a.size and np.shares_memory(a, b)
         require(not shared, f"two initial states share the array {path}")
 

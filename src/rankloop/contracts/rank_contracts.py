@@ -1,4 +1,4 @@
-"""The contracts for what a learner shows."""
+"""The contracts for `rank`, `predict` and `log_prob`."""
 
 import inspect
 import math
@@ -8,81 +8,85 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, default_rng
 
-from rankloop.contracts.cases import Case, play_past
-from rankloop.contracts.contract import Broken, contract, require
+from rankloop.contracts.cases import Case, play_history
+from rankloop.contracts.contract import ContractViolation, contract, require
 from rankloop.contracts.leaves import require_finite_state, require_same
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build
 from rankloop.core.types import Ints, Limit, Query
 
-SURE = 5.0  # standard errors
-DRAWS = 3000
-FEW_DRAWS = 100  # where there is nothing to compare shares with
+MAX_STANDARD_ERRORS = 5.0
+N_RANKINGS = 3000
+N_RANKINGS_WITHOUT_LOG_PROB = 100
 
 
-class OnlyRandom(Generator):
+class CountingGenerator(Generator):
     """A generator that counts its doubles and offers nothing but `random`."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(PCG64(seed))
-        self.taken = 0
+        self.n_drawn = 0
 
     def random(self, size: Any = None, *args: Any, **options: Any) -> Any:
-        self.taken += 1 if size is None else int(np.prod(size))
+        self.n_drawn += 1 if size is None else int(np.prod(size))
         return super().random(size, *args, **options)
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_") and name not in {"random", "taken"}:
-            raise Broken(f"rank takes rng.{name}; it may only take rng.random, a fixed number of doubles")
+        if not name.startswith("_") and name not in {"random", "n_drawn"}:
+            raise ContractViolation(
+                f"rank calls rng.{name}; it may only call rng.random, for a fixed number of doubles"
+            )
         return super().__getattribute__(name)
 
 
 @contract("return what `ranking_of(scores)` gives: all items, int64")
 def check_rankings(case: Case) -> None:
     """`rank` and `predict` give permutations of the items, also for one item, ties and equal rows."""
-    state, rng = play_past(case).states[-1], default_rng(5)
+    state, rng = play_history(case).states[-1], default_rng(5)
     for n_items in (1, 2, 5, 60):
         for query in (case.query(n_items, rng), _equal_rows(case.query(n_items, rng))):
-            for seen in (case.learner.init(case.problem), state):
-                decision = case.learner.rank(seen, query, rng)
-                for name, ranking in (("rank", decision.ranking), ("predict", case.learner.predict(seen, query))):
+            for present in (case.learner.init(case.problem), state):
+                decision = case.learner.rank(present, query, rng)
+                for name, ranking in (("rank", decision.ranking), ("predict", case.learner.predict(present, query))):
                     require(ranking.dtype == np.int64, f"{name} returns {ranking.dtype}, not int64")
                     require(is_permutation(ranking, len(query.features)), f"{name} returns {ranking}, no permutation")
 
 
-@contract("see what divides by n − 1 or compares with a second item")
+@contract("look for a division by n − 1 or a comparison with a second item")
 def check_single_item(case: Case) -> None:
-    """One item: there is one ranking, it is certain, and learning from it is harmless."""
+    """A single item has one ranking with probability 1, and learning from it leaves a finite state."""
     case = case if case.featured else case._replace(problem=case.problem._replace(n_items=1))
-    past = play_past(case, rounds=2)
+    history = play_history(case, rounds=2)
     rng = default_rng(0)
     query = case.query(1, rng)
-    decision = case.learner.rank(past.states[-1], query, rng)
+    decision = case.learner.rank(history.states[-1], query, rng)
     require(decision.ranking.tolist() == [0], f"one item is ranked {decision.ranking.tolist()}")
-    log_prob = case.learner.log_prob(past.states[-1], query, decision.ranking)
+    log_prob = case.learner.log_prob(history.states[-1], query, decision.ranking)
     require(math.isnan(log_prob) or abs(log_prob) < 1e-9, f"the only ranking has log_prob {log_prob}, not 0")
     for feedback in case.feedbacks(decision, rng):
-        require_finite_state(case.learner.learn(past.states[-1], query, decision, feedback))
+        require_finite_state(case.learner.learn(history.states[-1], query, decision, feedback))
 
 
 @contract("draw from the `rng` that `rank` is given, never from np.random or a generator of your own")
 def check_seeding(case: Case) -> None:
-    """The same seed gives the same rankings, whatever numpy's global generator does."""
-    first = play_past(case)
-    np.random.seed(7)  # noqa: NPY002 - somebody else's side effect, which must not matter
-    require_same(tuple(first.arrivals), tuple(play_past(case).arrivals), "two runs with the same seed differ at")
+    """Equal seeds give equal rankings, whatever numpy's global generator does."""
+    first = play_history(case)
+    np.random.seed(7)  # noqa: NPY002 - a side effect of other code, which must not matter
+    require_same(tuple(first.arrivals), tuple(play_history(case).arrivals), "two runs with the same seed differ at")
 
 
 @contract("take `rng.random(n)` once, whichever branch it goes, with an n that follows from the number of items")
 def check_fixed_draws(case: Case) -> None:
     """`rank` takes a number of doubles that depends on the query's shape only, and nothing but doubles."""
-    past, rng, taken = play_past(case), default_rng(4), set()
-    for state in (*past.states[:3], past.states[-1]):
+    history, rng, counts = play_history(case), default_rng(4), set()
+    for state in (*history.states[:3], history.states[-1]):
         for seed in range(8):
-            draws = OnlyRandom(seed)
+            draws = CountingGenerator(seed)
             case.learner.rank(state, case.query(4, rng), draws)
-            taken.add(draws.taken)
-    require(len(taken) == 1, f"rank takes {sorted(taken)} doubles for queries of the same shape; it must be one number")
+            counts.add(draws.n_drawn)
+    require(
+        len(counts) == 1, f"rank takes {sorted(counts)} doubles for queries of the same shape; it must be one number"
+    )
 
 
 @contract(
@@ -90,46 +94,46 @@ def check_fixed_draws(case: Case) -> None:
 )
 def check_log_prob(case: Case) -> None:
     """exp(log_prob) is the probability of the seen part: it sums to 1 and matches how often `rank` shows it."""
-    past, rng = play_past(case), default_rng(6)
-    for state in (past.states[0], past.states[-1]):
+    history, rng = play_history(case), default_rng(6)
+    for state in (history.states[0], history.states[-1]):
         query = case.query(3 if case.problem.shown is None else 4, rng)
         log_probs = _log_probs(case, state, query)
         unknown = [log_prob for log_prob in log_probs.values() if math.isnan(log_prob)]
         require(len(unknown) in (0, len(log_probs)), f"log_prob is nan for some: {log_probs}")
         counts = dict.fromkeys(log_probs, 0)
-        for _ in range(FEW_DRAWS if unknown else DRAWS):
+        for _ in range(N_RANKINGS_WITHOUT_LOG_PROB if unknown else N_RANKINGS):
             decision = case.learner.rank(state, query, rng)
-            seen = _seen(case, decision.ranking)
-            _require_close(decision.log_propensity, log_probs[seen], "the decision's log_propensity and log_prob")
-            counts[seen] += 1
+            part = _seen_part(case, decision.ranking)
+            _require_close(decision.log_propensity, log_probs[part], "the decision's log_propensity and log_prob")
+            counts[part] += 1
         if unknown:
             continue
-        probabilities = {seen: math.exp(log_prob) for seen, log_prob in log_probs.items()}
+        probabilities = {part: math.exp(log_prob) for part, log_prob in log_probs.items()}
         require(
             abs(sum(probabilities.values()) - 1) < 1e-9,
             f"probabilities sum to {sum(probabilities.values())}: {probabilities}",
         )
-        for seen, probability in probabilities.items():
-            error = math.sqrt(probability * (1 - probability) / DRAWS) + 1e-9
-            share = counts[seen] / DRAWS
+        for part, probability in probabilities.items():
+            error = math.sqrt(probability * (1 - probability) / N_RANKINGS) + 1e-9
+            share = counts[part] / N_RANKINGS
             require(
-                abs(share - probability) <= SURE * error,
-                f"{seen} is shown {share:.4f} of the time, not {probability:.4f}",
+                abs(share - probability) <= MAX_STANDARD_ERRORS * error,
+                f"{part} is shown {share:.4f} of the time, not {probability:.4f}",
             )
 
 
 @contract("score by features alone (`scores_of`), not by an item's number")
 def check_renaming(case: Case) -> None:
-    """Other numbers for the same items rename `predict` and leave `log_prob` as it is (away from ties)."""
+    """Renumbered items are renumbered in `predict` and leave `log_prob` as it is, except for ties."""
     if not case.featured:
         return
-    state, rng = play_past(case, rounds=20).states[-1], default_rng(8)
+    state, rng = play_history(case, rounds=20).states[-1], default_rng(8)
     queries = [case.query(5, rng) for _ in range(4)]
     if all(np.array_equal(case.learner.predict(state, query), np.arange(5)) for query in queries):
-        return  # it ranks by nothing: all ties, which go by item number
+        return  # All items are tied, and ties are sorted by item number.
     for query in queries:
         for _ in range(5):
-            new_of = rng.permutation(5)  # item i is now called new_of[i]
+            new_of = rng.permutation(5)  # Item i gets the number new_of[i].
             renamed = query._replace(features=query.features[np.argsort(new_of)])
             best, renamed_best = case.learner.predict(state, query), case.learner.predict(state, renamed)
             require(
@@ -149,7 +153,7 @@ def check_equal_rows(case: Case) -> None:
     if not case.featured:
         return
     rng = default_rng(9)
-    for state in play_past(case).states[-3:]:
+    for state in play_history(case).states[-3:]:
         query = case.query(2, rng)
         rows = np.array([0, 1, 0, 1, 1, 0])
         ranking = case.learner.predict(state, query._replace(features=query.features[rows].copy()))
@@ -161,7 +165,7 @@ def check_equal_rows(case: Case) -> None:
     "draw position by position, one double each, among the items that `due_item` and the limit leave; so in `log_prob`"
 )
 def check_limit(case: Case) -> None:
-    """Where `rank` takes a `limit`, no item moves further than it says, and `log_prob` stays exact."""
+    """A `limit` of `rank` is kept: no item moves further, and `log_prob` stays exact."""
     if "limit" not in inspect.signature(case.learner.rank).parameters:
         return
     for limit in (Limit(1), Limit(2, keep_first=True)):
@@ -181,30 +185,30 @@ def _equal_rows(query: Query) -> Query:
     return query._replace(features=np.zeros_like(query.features))
 
 
-def _seen(case: Case, ranking: Ints) -> tuple[int, ...]:
+def _seen_part(case: Case, ranking: Ints) -> tuple[int, ...]:
     return tuple(ranking[: case.problem.shown].tolist())
 
 
 def _log_probs(case: Case, state: Any, query: Query) -> dict[tuple[int, ...], float]:
-    """`log_prob` of each seen part, which must not depend on what is not seen."""
+    """Return `log_prob` of each seen part, which must not depend on the items below."""
     log_probs: dict[tuple[int, ...], float] = {}
     for order in map(np.array, permutations(range(len(query.features)))):
         log_prob = case.learner.log_prob(state, query, order)
         require(isinstance(log_prob, float), f"log_prob is a {type(log_prob).__name__}, not a float")
-        seen = _seen(case, order)
+        part = _seen_part(case, order)
         _require_close(
-            math.exp(log_probs.setdefault(seen, log_prob)), math.exp(log_prob), f"two lists that begin {seen}"
+            math.exp(log_probs.setdefault(part, log_prob)), math.exp(log_prob), f"two lists that begin with {part}"
         )
     return log_probs
 
 
-def _require_close(one: float, other: float, what: str) -> None:
-    if not (one == other or abs(one - other) < 1e-9 or (math.isnan(one) and math.isnan(other))):
-        raise Broken(f"{what}: {one} and {other}")
+def _require_close(first: float, second: float, message: str) -> None:
+    if not (first == second or abs(first - second) < 1e-9 or (math.isnan(first) and math.isnan(second))):
+        raise ContractViolation(f"{message}: {first} and {second}")
 
 
 def _check_moves(limited: Case, limit: Limit) -> None:
-    state, rng = play_past(limited).states[-1], default_rng(14)
+    state, rng = play_history(limited).states[-1], default_rng(14)
     for _ in range(50):
         query = limited.query(5, rng)
         shown, best = limited.learner.rank(state, query, rng).ranking, limited.learner.predict(state, query)

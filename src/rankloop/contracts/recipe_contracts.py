@@ -1,15 +1,15 @@
-"""The contracts for everything registered, whatever its category: a recipe is a value that a spec describes."""
+"""The contracts for every registered class: a recipe is a value that a spec describes."""
 
 import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from rankloop.contracts.contract import Broken, contract, require
+from rankloop.contracts.contract import ContractViolation, contract, require
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entry_of, spec_of
 
-AROUND: dict[Any, list[Any]] = {
+TRIED_VALUES: dict[Any, list[Any]] = {
     bool: [True, False],
     int: [0, 1, 2, 7],
     float: [0.0, 0.5, 1.0, 3.25],
@@ -29,7 +29,7 @@ def check_spec(thing: Any) -> None:
 
 @contract("annotate parameters with int, float, str, bool, Literal, tuples of them, or a protocol such as Measure")
 def check_parameters(thing: Any) -> None:
-    """Whatever value of its type a parameter takes comes back from the spec."""
+    """Any accepted value of a parameter survives the way to a spec and back."""
     for changed in _neighbours(thing):
         again = _rebuilt(changed)
         require(again == changed, f"{spec_of(changed)} builds {again}")
@@ -37,17 +37,17 @@ def check_parameters(thing: Any) -> None:
 
 @contract("give a parameter that may be None the default None")
 def check_none(thing: Any) -> None:
-    """None is the default wherever it is allowed, because a spec cannot say it."""
+    """None is the default wherever it is allowed, because a spec cannot contain it."""
     hints = get_type_hints(type(thing))
     for field in dataclasses.fields(thing):
         if field.init and type(None) in get_args(hints[field.name]):
             kept = field.default is None
-            require(kept, f"a spec cannot say {field.name} = None, so it would become {field.default}")
+            require(kept, f"a spec cannot contain {field.name} = None, which would become {field.default}")
 
 
 @contract("begin the class with a docstring: one line that ends with a full stop, then an empty one")
 def check_docstring(thing: Any) -> None:
-    """The docstring begins with one plain line, which `rankloop list` shows."""
+    """The docstring begins with one line, which `rankloop list` shows."""
     summary, lines = entry_of(thing).summary, (type(thing).__doc__ or "").split("\n")
     require(len(summary) > 10 and summary.endswith("."), f"the first line of the docstring is {summary!r}")
     require(len(lines) == 1 or not lines[1].strip(), "the summary goes on in a second line")
@@ -72,12 +72,12 @@ def check_keywords(thing: Any) -> None:
     except InvalidInput as error:
         require("no parameter 'no_such_parameter'" in str(error), f"an unknown parameter is refused with: {error}")
     else:
-        raise Broken("a parameter that it does not have was taken")
+        raise ContractViolation("an unknown parameter was accepted")
     try:
         cls("positional")
     except TypeError:
         return
-    raise Broken("a parameter was taken by its position")
+    raise ContractViolation("a parameter was accepted by its position")
 
 
 @contract("let `@register` make the dataclass, or write `@dataclass(frozen=True, kw_only=True)`")
@@ -88,7 +88,7 @@ def check_frozen(thing: Any) -> None:
             setattr(thing, field.name, getattr(thing, field.name))
         except dataclasses.FrozenInstanceError:
             continue
-        raise Broken(f"{field.name} could be set")
+        raise ContractViolation(f"{field.name} could be set")
 
 
 def _rebuilt(thing: Any) -> Any:
@@ -96,7 +96,7 @@ def _rebuilt(thing: Any) -> Any:
 
 
 def _neighbours(thing: Any) -> Iterator[Any]:
-    """The thing with each of its parameters in turn at other values, those that it accepts."""
+    """Yield the thing with each of its parameters in turn at other values that it accepts."""
     hints = get_type_hints(type(thing))
     for field in dataclasses.fields(thing):
         for value in _others(getattr(thing, field.name), hints[field.name]) if field.init else ():
@@ -107,9 +107,9 @@ def _neighbours(thing: Any) -> Iterator[Any]:
 
 
 def _others(value: Any, annotation: Any) -> list[Any]:
-    """Values of the annotated type, and some around the present one."""
+    """Return values of the annotated type."""
     options = [annotation, *get_args(annotation)]
     listed = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
-    plain = [choice for option in options for choice in AROUND.get(option, [])]
+    plain = [choice for option in options for choice in TRIED_VALUES.get(option, [])]
     tuples = [(), (0.5, 1.5)] if isinstance(value, tuple) else []
     return [*listed, *plain, *tuples]

@@ -1,4 +1,4 @@
-"""Every contract of a learner, one after another: what `rankloop check-learner` runs."""
+"""All contracts of a learner, one after another, as `rankloop check-learner` runs them."""
 
 import sys
 import warnings
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts
 from rankloop.contracts.cases import Case, cases_of
-from rankloop.contracts.contract import Broken, Contract, contract, contracts_of
-from rankloop.contracts.process import Trial, try_apart
+from rankloop.contracts.contract import Contract, ContractViolation, contract, contracts_of
+from rankloop.contracts.process import Trial, run_isolated
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import Entry, build, entries, entry_of
 from rankloop.core.registry.specs import nearest
-from rankloop.experiments.spec.plugins import Module, import_modules, modules_of
+from rankloop.experiments.spec.plugins import import_modules, modules_of
 
 RECIPE_CONTRACTS = contracts_of(recipe_contracts)
 LEARNER_CONTRACTS = (*contracts_of(rank_contracts), *contracts_of(learn_contracts))
@@ -25,60 +25,71 @@ WRAPPED_CONTRACTS = (
 
 
 class ContractOutcome(NamedTuple):
-    """What became of one contract; `fault` is None where it was kept."""
+    """The outcome of one contract.
+
+    Attributes:
+      name: The contract's name.
+      promise: What it demands, in one sentence.
+      fix: What the author of a failing learner can do.
+      failure: What the learner did instead; None if it keeps the contract.
+      case: The parameters and the problem with which it failed.
+    """
 
     name: str
     promise: str
-    mend: str
-    fault: str | None = None
+    fix: str
+    failure: str | None = None
     case: str = ""
 
 
-class _Apart(NamedTuple):
-    """A contract that is tried in a process of its own."""
+class IsolatedContract(NamedTuple):
+    """A contract that is tried in another process, by interpreted or by compiled kernels."""
 
     name: str
     promise: str
-    mend: str
+    fix: str
     trial: Trial
     interpreted: bool
 
 
-APART = (
-    _Apart(
+ISOLATED_CONTRACTS = (
+    IsolatedContract(
         "forged_receipts",
         "A receipt that was tampered with is refused or harmless: no access past an array.",
         "check sizes and indices with `check_receipt` before a kernel reads them",
         "forged_receipts",
         True,
     ),
-    _Apart(
+    IsolatedContract(
         "hostile_states",
         "A saved state that was tampered with is refused or harmless: no crash, no endless loop.",
-        "give the state a method `reachable(initial)` that says no to what indices and divisors cannot bear",
+        "give the state a method `reachable(initial)` that refuses bad indices and divisors",
         "hostile_states",
         True,
     ),
-    _Apart(
+    IsolatedContract(
         "hostile_states_compiled",
-        "The same with compiled kernels, which do not check what they read.",
-        "give the state a method `reachable(initial)`, and end each loop after a number of steps that is known",
+        "Compiled kernels, which do not check the bounds of arrays, are safe with such states too.",
+        "give the state a method `reachable(initial)`, and end each loop after a known number of steps",
         "hostile_states",
         False,
     ),
 )
 
 
-@contract("name parameters to try it with (`examples: ClassVar`) or a problem that fits (`example_problem: ClassVar`)")
+@contract(
+    "declare parameters to try it with (`examples: ClassVar`) or a problem that fits (`example_problem: ClassVar`)"
+)
 def check_cases(entry: Entry) -> None:
-    """It can be built and tried, with its `examples` or without parameters, on some problem."""
+    """It can be built with its `examples` or without parameters, and accepts some problem."""
     cases_of(entry.kind, entry.cls)
 
 
 def names() -> tuple[str, ...]:
-    """The names of all contracts, in the order in which they are tried."""
-    found = [check_cases.name, *(one.name for one in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS))]
-    return (*found, *(_name_when_wrapped(one) for one in WRAPPED_CONTRACTS), *(one.name for one in APART))
+    """Return the names of all contracts, in the order in which they are tried."""
+    plain = [entry.name for entry in (check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS)]
+    wrapped = [_name_in_wrapper(entry) for entry in WRAPPED_CONTRACTS]
+    return (*plain, *wrapped, *(entry.name for entry in ISOLATED_CONTRACTS))
 
 
 def check_names(names_of_contracts: Iterable[str]) -> None:
@@ -117,70 +128,85 @@ def learners_of(target: str) -> list[Entry]:
 
 
 def check_learner(cls: type) -> None:
-    """Raise `Broken` for the first contract that a registered class breaks: a test of your learner in one line."""
+    """Raise an error for the first contract that a registered class fails: a test of a learner in one line.
+
+    Args:
+      cls: The class, with `@register` above it.
+
+    Raises:
+      ContractViolation: If a contract fails; the message says how to fix it.
+    """
     for outcome in outcomes(entry_of(cls)):
-        if outcome.fault is not None:
-            raise Broken(f"{outcome.name}: {outcome.fault}; to mend it, {outcome.mend}")
+        if outcome.failure is not None:
+            raise ContractViolation(f"{outcome.name}: {outcome.failure}; to fix it, {outcome.fix}")
 
 
 def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutcome]:
-    """Try every contract, or `only` those of some names; where it cannot be built, the first alone."""
+    """Try the contracts of a learner one after another; if it cannot be built, only the first.
+
+    Args:
+      entry: The registered learner.
+      only: The names of contracts to try; all if empty.
+
+    Yields:
+      The outcome of each contract, as soon as it was tried.
+    """
     chosen = set(only or names())
     first = outcome_of(check_cases, entry)
-    if first.fault is not None or first.name in chosen:
+    if first.failure is not None or first.name in chosen:
         yield first
-    if first.fault is not None:
+    if first.failure is not None:
         return
-    for one in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
-        if one.name in chosen:
-            yield outcome_of(one, entry)
-    for one in WRAPPED_CONTRACTS:
-        if _name_when_wrapped(one) in chosen:
-            yield _outcome(one, [_wrapped(cases_of(entry.kind, entry.cls)[0])], _name_when_wrapped(one))
-    for apart in APART:
-        if apart.name in chosen:
-            yield _outcome_apart(apart, entry)
+    for checked in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
+        if checked.name in chosen:
+            yield outcome_of(checked, entry)
+    for checked in WRAPPED_CONTRACTS:
+        name = _name_in_wrapper(checked)
+        if name in chosen:
+            yield _outcome(checked, [_wrapped(cases_of(entry.kind, entry.cls)[0])], name)
+    for isolated in ISOLATED_CONTRACTS:
+        if isolated.name in chosen:
+            yield _isolated_outcome(isolated, entry)
 
 
-def outcome_of(one: Contract, entry: Entry) -> ContractOutcome:
-    """Try a contract on every case of a learner, or on its recipes, until it is broken."""
-    if one is check_cases:
-        return _outcome(one, [("", entry)])
+def outcome_of(checked: Contract, entry: Entry) -> ContractOutcome:
+    """Try a contract on every case of a learner, or on its recipes, until it fails.
+
+    Args:
+      checked: The contract.
+      entry: The registered learner.
+    """
+    if checked is check_cases:
+        return _outcome(checked, [("", entry)])
     cases = cases_of(entry.kind, entry.cls)
-    if one in RECIPE_CONTRACTS:
-        return _outcome(one, [(str(learner), learner) for learner in dict.fromkeys(case.learner for case in cases)])
-    return _outcome(one, [(f"{case.learner} on {case.problem}", case) for case in cases])
+    if checked in RECIPE_CONTRACTS:
+        return _outcome(checked, [(str(learner), learner) for learner in dict.fromkeys(case.learner for case in cases)])
+    return _outcome(checked, [(f"{case.learner} on {case.problem}", case) for case in cases])
 
 
-def _outcome(one: Contract, subjects: Iterable[tuple[str, Any]], name: str | None = None) -> ContractOutcome:
-    outcome = ContractOutcome(name or one.name, one.promise, one.mend)
+def _outcome(checked: Contract, subjects: Iterable[tuple[str, Any]], name: str | None = None) -> ContractOutcome:
+    outcome = ContractOutcome(name or checked.name, checked.promise, checked.fix)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)  # NumPy's: an overflow that nobody meant
-        for told, subject in subjects:
+        warnings.simplefilter("error", RuntimeWarning)  # NumPy warns of an unintended overflow.
+        for description, subject in subjects:
             try:
-                one(subject)
+                checked(subject)
             except Exception as error:
-                return outcome._replace(fault=_words(error), case=told)
+                text = " ".join(str(error).split())
+                failure = text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
+                return outcome._replace(failure=failure, case=description)
     return outcome
 
 
-def _outcome_apart(apart: _Apart, entry: Entry) -> ContractOutcome:
-    outcome = ContractOutcome(apart.name, apart.promise, apart.mend)
-    try:
-        modules = _modules_of(entry.cls)
-    except InvalidInput as error:
-        return outcome._replace(fault=str(error))
-    found = try_apart(apart.trial, [entry.kind], modules, apart.interpreted)
-    return outcome._replace(fault=found.fault_of(entry.kind))
-
-
-def _modules_of(cls: type) -> tuple[Module, ...]:
-    """What another process has to import before it knows the class."""
-    if cls.__module__.partition(".")[0] == "rankloop":
-        return ()
-    if cls.__module__ == "__main__":
-        raise InvalidInput(f"another process cannot import {cls.__name__} of a program: put it into a file of its own")
-    return modules_of([cls.__module__])
+def _isolated_outcome(isolated: IsolatedContract, entry: Entry) -> ContractOutcome:
+    outcome = ContractOutcome(isolated.name, isolated.promise, isolated.fix)
+    module = entry.cls.__module__
+    if module == "__main__":
+        name = entry.cls.__name__
+        return outcome._replace(failure=f"another process cannot import {name} of a program: put it into its own file")
+    modules = () if module.partition(".")[0] == "rankloop" else modules_of([module])
+    result = run_isolated(isolated.trial, [entry.kind], modules, isolated.interpreted)
+    return outcome._replace(failure=result.failure_of(entry.kind))
 
 
 def _wrapped(case: Case) -> tuple[str, Case]:
@@ -188,10 +214,5 @@ def _wrapped(case: Case) -> tuple[str, Case]:
     return f"{wrapped} on {case.problem}", case._replace(learner=wrapped)
 
 
-def _name_when_wrapped(one: Contract) -> str:
-    return f"{one.name}_in_a_wrapper"
-
-
-def _words(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
+def _name_in_wrapper(checked: Contract) -> str:
+    return f"{checked.name}_in_a_wrapper"

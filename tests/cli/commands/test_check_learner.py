@@ -1,4 +1,4 @@
-"""`rankloop check-learner`: each contract in a line, faults with how to mend them, exit codes, JSON."""
+"""`rankloop check-learner`: each contract in a line, faults with how to fix them, exit codes, JSON."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def test_the_learner_of_the_guide_keeps_every_contract(folder: Path, capsys: pyt
     assert err == "hello\n"
 
 
-def test_what_is_broken_is_said_with_how_to_mend_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_failing_is_said_with_how_to_fix_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GUIDE.replace("state.counts.copy()", "state.counts")
     assert text != GUIDE
     (folder / "bad_grade.py").write_text(text.replace('"mean_grade"', '"bad_grade"'), encoding="utf-8")
     code, out, _ = _checked(capsys, "bad_grade:MeanGrade", "--contract", "purity", "--contract", "spec")
     assert code == 1
-    assert "BROKEN  purity" in out
+    assert "FAILED  purity" in out
     assert "changed in place at state" in out
-    assert "to mend it: copy before you write" in out
-    assert "breaks 1 of 2 contracts" in out.splitlines()[-1]
+    assert "to fix it: copy before you write" in out
+    assert "fails 1 of 2 contracts" in out.splitlines()[-1]
     code, out, _ = _checked(capsys, "bad_grade.py", "--json", "--contract", "purity", "--contract", "spec")
     (table,) = json.loads(out)
     found = {one["name"]: one for one in table["contracts"]}
     assert (code, table["kind"], table["kept"]) == (1, "bad_grade", False)
     assert sorted(found) == ["purity", "spec"]
     assert "MeanGrade(bonus=1.0) on Problem(" in found["purity"]["case"]
-    assert found["spec"]["fault"] is None
+    assert found["spec"]["failure"] is None
 
 
 def test_what_cannot_be_built_says_so_and_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,9 +65,9 @@ def test_what_cannot_be_built_says_so_and_stops(folder: Path, capsys: pytest.Cap
     (folder / "no_grade.py").write_text(text, encoding="utf-8")
     code, out, _ = _checked(capsys, "no_grade.py")
     assert code == 1
-    assert "BROKEN  cases" in out
+    assert "FAILED  cases" in out
     assert "examples: ClassVar" in out
-    assert out.splitlines()[-1].startswith("no_grade breaks 1 of 1 contracts")
+    assert out.splitlines()[-1].startswith("no_grade fails 1 of 1 contracts")
 
 
 @pytest.mark.parametrize(

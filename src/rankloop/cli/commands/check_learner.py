@@ -32,9 +32,9 @@ def check_learner(
     only: Annotated[list[str] | None, option("--contract", "NAME", "Try this contract alone. May be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try whether a learner keeps every contract, and say how to mend what does not.
+    """Try whether a learner keeps every contract, and say how to fix what does not.
 
-    The file stays where it is; it is imported, here and in other processes. Exit code 1 where a contract is broken.
+    The file stays where it is; it is imported, here and in other processes. The exit code is 1 if a contract fails.
     """
     from rankloop.contracts import outcomes
     from rankloop.contracts.suite import check_names, learners_of
@@ -59,20 +59,20 @@ def _checked(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: boo
     while outcome := _without_prints(partial(next, outcomes, None)):
         found.append(outcome)
         say(_told(outcome))
-    faults = sum(outcome.fault is not None for outcome in found)
-    verdict = f"breaks {faults} of {len(found)} contracts" if faults else f"keeps all {len(found)} contracts"
+    failures = sum(outcome.failure is not None for outcome in found)
+    verdict = f"fails {failures} of {len(found)} contracts" if failures else f"keeps all {len(found)} contracts"
     say(f"{entry.kind} {verdict} ({time.monotonic() - started:.0f} s)")
-    return {"kind": entry.kind, "kept": not faults, "contracts": [one._asdict() for one in found]}
+    return {"kind": entry.kind, "kept": not failures, "contracts": [one._asdict() for one in found]}
 
 
 def _told(outcome: "ContractOutcome") -> str:
-    """One line for what is kept; what is broken with the fault, where, and how to mend it."""
-    if outcome.fault is None:
+    """Return one line for a contract that is kept; a failure with its case and how to fix it."""
+    if outcome.failure is None:
         return f"  {typer.style('ok', fg='green')}      {outcome.name:<26}  {outcome.promise}"
     where = f" (with {outcome.case})" if outcome.case else ""
     return (
-        f"  {typer.style('BROKEN', fg='red')}  {outcome.name:<26}  {outcome.promise}\n"
-        f"          {outcome.fault}{where}\n          to mend it: {outcome.mend}"
+        f"  {typer.style('FAILED', fg='red')}  {outcome.name:<26}  {outcome.promise}\n"
+        f"          {outcome.failure}{where}\n          to fix it: {outcome.fix}"
     )
 
 
