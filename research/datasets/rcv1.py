@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.types import Floats, Ints
-from rankloop.data.corpora import rcv1_labels, rcv1_lines, rcv1_topics, required_rcv1_files, wrong_line
+from research.datasets.corpora import rcv1_labels, rcv1_lines, rcv1_topics, required_rcv1_files, wrong_line
 
 
 class TopicVectors(NamedTuple):

@@ -37,7 +37,7 @@ from rankloop.evaluation import (
 from rankloop.games import advise, analyse, analyse_depths, twins
 from rankloop.interleaving import compare, credit, interleave, multileave
 from rankloop.measures import mean_of
-from rankloop.training import RERM, RankBundle, TreeSettings, fit_trees, online_to_batch, risk_of
+from rankloop.training import RankBundle, TreeSettings, fit_trees, risk_of
 
 
 class Call(NamedTuple):
@@ -175,9 +175,7 @@ CALLS = {
     "twins": Call(twins, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
     "RankBundle": Call(fitted, {"X": ROWS, "y": GRADES, "qid": QID, "loss": "ordinal", "regularisation": 0.1,
                                 "max_iterations": 20}),
-    "RERM": Call(RERM(loss="list_net").fit, {"X": ROWS, "y": GRADES, "qid": QID}),
     "risk_of": Call(risk_of, {"loss": "ordinal"}),
-    "online_to_batch": Call(online_to_batch, {"learner": "online_gradient", "dataset": SETS, "passes": 1, "seed": 0}),
     "AUCRanker": Call(auc, {"X": ROWS, "y": CLICKED, "regularisation": 0.1, "n_pairs": 50}),
     "StreamingAUCRanker": Call(streamed, {"X": ROWS, "y": CLICKED}),
     "ad_log": Call(logged_ads, {"contexts": ROWS, "ads": QID - 1, "rewards": CLICKED, "propensities": np.full(8, 0.5),
@@ -188,6 +186,5 @@ CALLS = {
     "concatenate": Call(datasets.concatenate, {"datasets": [SETS, SETS]}),
     "normalise_queries": Call(datasets.normalise_queries, {"dataset": SETS}),
     "read_letor": Call(datasets.read_letor, {"path": "nowhere.txt", "sizes": None, "n_features": 3}),
-    "read_corpus": Call(datasets.read_corpus, {"path": "nowhere.jsonl"}),
     "load": Call(rankloop.load, {"path": "nowhere.rankloop"}),
 }  # fmt: skip

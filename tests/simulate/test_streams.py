@@ -249,7 +249,6 @@ def test_letor_stream_finds_files_in_the_data_folder():
         'drift(inner="separable", at=1, change="sideways")',
         'letor(path="x", min_items=0)',
         'letor(path="x", candidates=0)',
-        'topics(path="x", n_words=0)',
         "lower_bound(margin=1e-200)",
         "lower_bound(margin=5e-324)",
         "lower_bound(margin=2.0)",

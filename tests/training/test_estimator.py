@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils import estimator_checks  # noqa: E402
 
-from rankloop.training import RERM, RankBundle  # noqa: E402
+from rankloop.training import RankBundle  # noqa: E402
 
 
 def sample(seed: int = 0) -> tuple[Any, Any, Any]:
@@ -50,7 +50,7 @@ def test_pipelines_and_searches_hand_the_queries_on():
 OTHER_WORDS = {"check_dtype_object": "a dict among the features is an InvalidInput here, not a TypeError"}
 
 
-@pytest.mark.parametrize("estimator", [RankBundle(n_jobs=1), RERM()], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("estimator", [RankBundle(n_jobs=1)], ids=lambda model: type(model).__name__)
 def test_every_estimator_check_passes(estimator: Any):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -18,8 +18,8 @@ from rankloop.data.folder import absence_notice, data_folder
 from rankloop.data.letor.file import read_letor
 from rankloop.engine import Here
 from rankloop.evaluation.ranking.saved_model import load_with_schema
-from rankloop.training.estimator import NORMALISED
 from rankloop.training.folds import cut_folds, everything, read_folds
+from rankloop.training.rank_bundle import NORMALISED
 from rankloop.training.solution_path import BatchSolver
 from rankloop.training.validation import cross_validate, mean_measures
 

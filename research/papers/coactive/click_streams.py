@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import research.datasets.topics  # noqa: F401  (registers the stream of documents with topics)
 from rankloop.core.errors import NotFound
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
-from rankloop.data.corpora import rcv1_files
 from rankloop.data.folder import data_path, missing_notice
 from rankloop.experiments.analysis.curves import Curves, values_at
 from rankloop.experiments.analysis.summary import summarise
@@ -18,6 +18,7 @@ from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.tasks import measure_name, window_of
 from rankloop.experiments.spec.model import Experiment, Thing
 from research.comparison import experiment_of, finding_with, label_of, play_all, with_part
+from research.datasets.corpora import rcv1_files
 from research.options import ALL, Options, chosen_of
 from research.registry import Setting
 
@@ -202,6 +203,7 @@ def _experiment(plan: Plan, one: ClickStream, setting: Setting) -> Experiment:
         measure,
         streams=topics,
         claims=[claim | {"measure": measure} for claim in plan.claims],
+        imports=() if one.share is None else ("research.datasets.topics",),
         **plan.more(rounds),
     )
 

@@ -14,10 +14,10 @@ from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
-from rankloop.training.rank_bundle import rerm_regularisation
 from rankloop.training.risks.listwise import ListNetRisk
 from rankloop.training.solution_path import SolverSettings, fit
 from research.bounds.generalisation import chapelle_wu, constants_of, rerm, uniform
+from research.papers.thesis.guaranteed_rankers import rerm_regularisation
 from research.registry import Setting, reproduction
 from research.task_cache import cached_map
 

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.bandits.ad_log import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
-from rankloop.data.download import need
+from research.datasets.download import need
 from research.papers.thesis_ads.labelled_logs import undersampled
 
 MIN_SCORE = -1e12  # the score of an ad that nobody ever clicked

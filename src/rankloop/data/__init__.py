@@ -1,10 +1,7 @@
-"""Data sets, and streams of queries over them."""
+"""Data sets of queries with features and grades: readers of files and folders."""
 
-from rankloop.data.corpora import TopicCorpus, read_corpus, tf_idf
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
-from rankloop.data.download import fetch
 from rankloop.data.folder import data_folder
 from rankloop.data.letor.file import read_letor, stream_letor
 
-__all__ = ["Dataset", "TopicCorpus", "concatenate", "data_folder", "fetch", "normalise_queries"]
-__all__ += ["read_corpus", "read_letor", "stream_letor", "tf_idf"]
+__all__ = ["Dataset", "concatenate", "data_folder", "normalise_queries", "read_letor", "stream_letor"]

@@ -5,13 +5,13 @@ from rankloop.training.clicks.passes import OnlinePasses
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import train_clicks
 from rankloop.training.policy import PolicyTraining, train_policy
-from rankloop.training.rank_bundle import RERM, RankBundle, online_to_batch
+from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import Risk, risk_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
 from rankloop.training.train import train
 from rankloop.training.trees import TreeRanker, TreeSettings, fit_trees
 from rankloop.training.validation import DatasetTraining
 
-__all__ = ["RERM", "BatchSolver", "ClickTraining", "DatasetTraining", "OnlinePasses", "PolicyTraining", "RankBundle"]
+__all__ = ["BatchSolver", "ClickTraining", "DatasetTraining", "OnlinePasses", "PolicyTraining", "RankBundle"]
 __all__ += ["Risk", "Solution", "SolverSettings", "Step", "TreeRanker", "TreeSettings", "fit_trees", "minimise"]
-__all__ += ["online_to_batch", "risk_of", "train", "train_clicks", "train_policy"]
+__all__ += ["risk_of", "train", "train_clicks", "train_policy"]

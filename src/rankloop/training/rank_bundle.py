@@ -1,35 +1,50 @@
-"""Linear rankers trained on graded queries: by a regularised loss, with a proved guarantee, or by averaging."""
+"""The linear ranker of the bundle method, with scikit-learn's conventions but without needing scikit-learn."""
 
-import math
+import os
+import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator, SeedSequence
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
-from rankloop.core.registry import build
+from rankloop.core.registry.estimator import Estimator
+from rankloop.core.saved_session import save
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, Problem, Relevances, finite_floats, item_indices, whole_number
+from rankloop.core.types import Floats, Problem, finite_floats, item_indices, real_numbers
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Threads
+from rankloop.evaluation.ranking.saved_model import NORMALISED as NORMALISED
 from rankloop.learners.baseline import FixedWeights
+from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.bundle import Solution, minimise
-from rankloop.training.estimator import Groups, LinearRanker, as_dataset, matrix_of
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import hinge_of_pairs
 from rankloop.training.solution_path import Fit, SolverSettings, fit
 
+Groups = Sequence[object] | ArrayLike
 
-class RankBundle(LinearRanker):
+
+class RankBundle(Estimator):
     """A linear ranker, trained by the bundle method: min over w of λ/2 ‖w‖² + (1/Q) Σ_q loss(X_q · w, y_q).
 
-    `loss` is a risk (`ordinal`, `least_squares`, `preferences`, `list_net`, `slam`) or the measure that it bounds
-    (`nDCG@10`, `P@5`, `ERU`, `NERU`); `tight` takes the tighter, non-convex bound of the latter, from the ordinal
-    solution on. λ is `regularisation`. `n_jobs` threads compute the loss (None or −1: one per core). `measure` is what
-    `score` means. Features should be of about the same scale.
+    Features should be of about the same scale. `qid` names the query of each row; without it, all rows are one query.
+    In a pipeline or a search over parameters scikit-learn passes it on after
+    `sklearn.set_config(enable_metadata_routing=True)`.
+
+    Args:
+      loss: A risk (`ordinal`, `least_squares`, `preferences`, `list_net`, `slam`) or the measure that it bounds
+        (`nDCG@10`, `P@5`, `ERU`, `NERU`).
+      regularisation: λ.
+      tight: Take the tighter, non-convex bound on a measure, from the ordinal solution on.
+      tolerance: The share of the possible improvement over w = 0 that may be missing.
+      max_iterations: Of the bundle method.
+      warm_start: Begin with the weights of the last fit.
+      n_jobs: The number of threads; None or −1 is one per core.
+      measure: What `score` returns the mean of.
 
     >>> import numpy as np
     >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], [1, 1, 2, 2]
@@ -37,6 +52,10 @@ class RankBundle(LinearRanker):
     1.0
     """
 
+    coef_: Floats
+    n_features_in_: int
+    max_grade_: int
+    n_queries_: int
     solution_: Solution
 
     def __init__(
@@ -65,17 +84,29 @@ class RankBundle(LinearRanker):
         dataset = as_dataset(X, y, qid)
         settings = SolverSettings(self.tolerance, self.max_iterations, _threads(self.n_jobs))
         start = self._start(dataset)
-        found = fit(dataset, risk_of(self.loss), self.regularisation, tight=self.tight, start=start, settings=settings)
-        self._keep(found.weights, dataset)
-        self.solution_ = found.solution
-        self.n_iter_ = found.solution.iterations
-        warn_about(found, self.loss, self.tight)
+        model = fit(dataset, risk_of(self.loss), self.regularisation, tight=self.tight, start=start, settings=settings)
+        self._keep(model.weights, dataset)
+        self.solution_ = model.solution
+        self.n_iter_ = model.solution.iterations
+        warn_about(model, self.loss, self.tight)
         return self
 
     def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, costs: ArrayLike | None = None) -> "RankBundle":
-        """Train on preferences: for each (i, j) of `pairs`, row j of X should stand above row i."""
+        """Train on preferences (Algorithm 2 of the bundle paper's supplement).
+
+        Args:
+          X: (n_rows, n_features).
+          pairs: Row numbers (i, j): row j of X should stand above row i.
+          costs: The cost of each pair; 1 unless given.
+
+        Returns:
+          Itself.
+
+        Raises:
+          InvalidInput: If the loss is not `preferences`, or a pair names no row.
+        """
         if self.loss != "preferences":
-            raise InvalidInput(f'pairs are for loss="preferences", this one is {self.loss!r}')
+            raise InvalidInput(f'fit_pairs needs loss="preferences", this ranker has {self.loss!r}')
         features = matrix_of(X)
         rows, prices = _checked_pairs(pairs, costs, len(features))
 
@@ -91,6 +122,83 @@ class RankBundle(LinearRanker):
         warn_about(Fit(self.regularisation, self.solution_, self.solution_.at_zero), self.loss, False)
         return self
 
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return a score for each row; within a query, higher is better."""
+        features = self._checked(X)
+        return scores_of(features, self.coef_)
+
+    def score(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> float:
+        """Return the mean of the `measure` over the queries; the negative of a loss, so that more is always better."""
+        dataset = as_dataset(X, y, qid)
+        self._require_fit()
+        if qid is None and self.n_queries_ > 1:
+            warnings.warn(
+                f"fit got {self.n_queries_} queries and score none, so all rows are judged as one query; inside "
+                "scikit-learn, sklearn.set_config(enable_metadata_routing=True) passes qid on",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        judge = parse_measure(self.measure)
+        mean = mean_of(judge.of_scores(self.predict(dataset.features), dataset.relevance, dataset.offsets))
+        return mean if judge.higher_is_better else -mean
+
+    def to_session(self, feature_names: Sequence[str] = ()) -> Session:
+        """Return a session that ranks with these weights and learns nothing, for `rankloop.save` and serving."""
+        self._require_fit()
+        return session_of(self.coef_, self.max_grade_, feature_names)
+
+    def save(self, path: str | os.PathLike[str], feature_names: Sequence[str] = ()) -> None:
+        """Write the weights as a file that `rankloop evaluate` reads."""
+        notes = {name: value for name, value in self.get_params().items() if isinstance(value, str | float | bool)}
+        save(self.to_session(feature_names), path, {"estimator": type(self).__name__} | notes)
+
+    def _keep(self, weights: Floats, dataset: Dataset) -> None:
+        self.coef_ = weights
+        self.n_features_in_ = len(weights)
+        self.n_queries_ = dataset.n_queries
+        self.max_grade_ = max(1, int(np.ceil(dataset.relevance.max(initial=0.0))))
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "coef_"):
+            raise _not_fitted(f"this {type(self).__name__} has no weights yet: call fit first")
+
+    def _checked(self, X: ArrayLike) -> Floats:
+        self._require_fit()
+        features = matrix_of(X)
+        if features.shape[1] != self.n_features_in_:
+            raise InvalidInput(
+                f"X has {features.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        return features
+
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({parameters})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            regressor_tags=RegressorTags(poor_score=True),
+            input_tags=InputTags(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def get_metadata_routing(self) -> Any:
+        """Return the routing by which `qid` goes to `fit` and `score`."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        request.fit.add_request(param="qid", alias=True)
+        request.score.add_request(param="qid", alias=True)
+        request.score.add_request(param="sample_weight", alias=None)  # a pipeline asks for it even if it is unused
+        return request
+
     def _start(self, dataset: Dataset) -> Floats | None:
         usable = self.warm_start and hasattr(self, "coef_") and len(self.coef_) == dataset.n_features
         return self.coef_ if usable else None
@@ -104,16 +212,22 @@ def _threads(n_jobs: int | None) -> Threads:
     return Threads(workers=int(n_jobs))
 
 
-def warn_about(found: Fit, loss: str, tight: bool) -> None:
-    """Say when the optimum was not reached, or is no better than knowing nothing."""
-    if not found.solution.converged:
+def warn_about(model: Fit, loss: str, tight: bool) -> None:
+    """Warn if the optimum was not reached, or if it is no better than w = 0.
+
+    Args:
+      model: The fit.
+      loss: Its loss.
+      tight: True for the tighter bound.
+    """
+    if not model.solution.converged:
         warnings.warn(
-            f"stopped after {found.solution.iterations} iterations at a gap of {found.solution.gap:.2g}: raise "
+            f"stopped after {model.solution.iterations} iterations at a gap of {model.solution.gap:.2g}: raise "
             "max_iterations or the regularisation, or scale the features",
             RuntimeWarning,
             stacklevel=3,
         )
-    if found.is_no_better_than_zero:
+    if model.is_no_better_than_zero:
         instead = "a smaller regularisation"
         if loss != "ordinal":
             instead = 'loss="ordinal"' if tight else f'loss="ordinal", or tight=True where {loss} allows it,'
@@ -137,98 +251,66 @@ def _checked_pairs(pairs: ArrayLike, costs: ArrayLike | None, n_rows: int) -> tu
     return rows, prices
 
 
-def online_to_batch(learner: Any, dataset: Dataset, *, passes: int = 1, seed: int = 0) -> Session:
-    """The average of the weights that an online learner used on each query, as a ranker that stays as it is.
+def session_of(weights: Floats, max_grade: int = 1, feature_names: Sequence[str] = ()) -> Session:
+    """Return weights as a session of `fixed_weights`.
 
-    ŵ = (1/n) Σ_i w_i over `passes` times all queries in random order, w_i before query i is learned. For a convex
-    surrogate and one pass its expected excess risk is at most G · W₂ · R_X · √(2/n): Theorem 35 of Chaudhuri (2016).
-    `learner` is one with `weights` in its state that learns from full relevance, such as
-    `online_gradient(surrogate="list_net")`.
+    Args:
+      weights: One per feature.
+      max_grade: The highest grade of the problem.
+      feature_names: The names of the features, where they have any.
+
+    Returns:
+      The session.
     """
-    recipe = build(learner, "learner")
-    whole_number(passes, "passes", 1)
-    if Relevances not in recipe.accepts or dataset.n_queries == 0:
-        raise InvalidInput("online_to_batch needs a learner that learns from grades, and a query")
-    problem = Problem(dataset.n_features, max_grade=max(1, math.ceil(dataset.relevance.max(initial=0.0))))
-    session = Session(recipe, problem, seed)
-    rng = Generator(np.random.PCG64(SeedSequence(seed).spawn(5)[4]))
-    total: Floats = np.zeros(dataset.n_features)
-    for _ in range(passes):
-        for index in np.argsort(rng.random(dataset.n_queries), kind="stable"):
-            query, relevance = dataset.query(int(index))
-            total += _weights_of(session)
-            decision = session.rank(query)
-            session.learn(query, decision, Relevances(decision.ranking, relevance[decision.ranking]))
-    average = total / (passes * dataset.n_queries)
-    return Session(FixedWeights(weights=tuple(average.tolist())), problem)
+    problem = Problem(len(weights), max_grade=max_grade, feature_names=tuple(feature_names))
+    return Session(FixedWeights(weights=tuple(weights.tolist())), problem)
 
 
-def _weights_of(session: Session) -> Floats:
-    weights = getattr(session.state, "weights", None)
-    if weights is None:
-        raise InvalidInput("the learner's state has no weights to average; use a linear one, such as online_gradient")
-    average: Floats = weights
-    return average
+def matrix_of(X: ArrayLike) -> Floats:
+    """Return rows of features; errors have the words that scikit-learn's tools look for."""
+    if hasattr(X, "toarray"):
+        raise InvalidInput("sparse input is not supported; pass X.toarray()")
+    try:
+        rows = real_numbers(X, "X")
+        if rows.ndim == 1:
+            raise InvalidInput("X has 1 dimension. Reshape your data: X.reshape(-1, 1) is one feature, (1, -1) one row")
+        return finite_floats(rows, 2, "X")
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error}; X must be a table of real numbers without NaN or inf (Complex data not supported)"
+        ) from None
 
 
-def rerm_regularisation(lipschitz: float, radius: float, longest: float, n_queries: int) -> float:
-    """The λ of Theorem 36: √(4 (G·R_X)²/n / (W₂²/2 + 4 W₂²/n))."""
-    slope = lipschitz * longest
-    return math.sqrt(4.0 * slope**2 / n_queries / (radius**2 / 2.0 + 4.0 * radius**2 / n_queries))
+def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:
+    """Return rows as a data set, those of a query together.
 
+    Args:
+      X: (n_rows, n_features).
+      y: The grade of each row.
+      qid: The query of each row; None: all rows are one query.
 
-class RERM(LinearRanker):
-    """Regularised empirical risk minimisation in a ball: the λ that has a proved guarantee, instead of a search.
+    Returns:
+      The data set.
 
-    min over ‖w‖₂ ≤ `radius` of λ/2 ‖w‖² + (1/n) Σ_q loss, with λ from the radius W₂, the longest row of X and
-    `lipschitz`, the largest sum of absolute slopes of the loss in the scores (2 for ListNet, for lists of any length).
-    In expectation its risk is within 2 · G · R_X · W₂ · (8/n + √(2/n)) of the best in the ball.
-    Reference: Chaudhuri (2016), Learning to Rank, Theorem 36.
+    Raises:
+      InvalidInput: If an argument is missing, empty or of another length.
     """
+    if y is None:
+        raise InvalidInput("a ranker requires y to be passed, but the target y is None: give a grade for each row")
+    features, grades = matrix_of(X), finite_floats(y, 1, "y")
+    for count, unit in zip(features.shape, ("sample(s)", "feature(s)")):
+        if count == 0:
+            raise InvalidInput(f"X has 0 {unit} (shape={features.shape}) while a minimum of 1 is required.")
+    return Dataset.of_rows(features, grades, [0] * len(features) if qid is None else qid)
 
-    def __init__(
-        self,
-        loss: str = "list_net",
-        radius: float = 1.0,
-        *,
-        lipschitz: float = 2.0,
-        tolerance: float = 1e-4,
-        measure: str = "nDCG@10",
-    ) -> None:
-        self.loss = loss
-        self.radius = radius
-        self.lipschitz = lipschitz
-        self.tolerance = tolerance
-        self.measure = measure
 
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RERM":
-        """Train on rows with grades `y`, each belonging to the query `qid`."""
-        if not (self.radius > 0.0 and self.lipschitz > 0.0):
-            raise InvalidInput(f"radius and lipschitz must be above 0, got {self.radius} and {self.lipschitz}")
-        dataset = as_dataset(X, y, qid)
-        longest = float(np.sqrt((dataset.features**2).sum(axis=1).max()))
-        self.regularisation_ = rerm_regularisation(self.lipschitz, self.radius, longest or 1.0, dataset.n_queries)
-        found = self._in_the_ball(dataset)
-        self._keep(found.weights, dataset)
-        self.solution_ = found.solution
-        warn_about(found, self.loss, False)
-        return self
+def _not_fitted(message: str) -> Exception:
+    """Return scikit-learn's error where it is imported, so that its tools recognise it."""
+    if "sklearn" in sys.modules:
+        from sklearn.exceptions import NotFittedError
 
-    def _in_the_ball(self, dataset: Dataset) -> Fit:
-        """Where the ball holds the weights back, its multiplier acts as more regularisation: found by bisection."""
-        risk, settings = risk_of(self.loss), SolverSettings(tolerance=self.tolerance)
-        low = high = self.regularisation_
-        found = fit(dataset, risk, low, settings=settings)
-        if np.linalg.norm(found.weights) <= self.radius:
-            return found
-        while np.linalg.norm(found.weights) > self.radius:
-            low, high = high, 4.0 * high
-            found = fit(dataset, risk, high, start=found.weights, settings=settings)
-        while high / low > 1.01:
-            middle = math.sqrt(low * high)
-            tried = fit(dataset, risk, middle, start=found.weights, settings=settings)
-            if np.linalg.norm(tried.weights) > self.radius:
-                low = middle
-            else:
-                high, found = middle, tried
-        return found
+        class NotFitted(InvalidInput, NotFittedError):  # type: ignore[misc]
+            """Used before `fit`."""
+
+        return NotFitted(message)
+    return InvalidInput(message)

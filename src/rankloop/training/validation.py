@@ -13,9 +13,9 @@ from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.engine import SummingEngine
 from rankloop.measures.base import mean_of, parse_measure
-from rankloop.training.estimator import NORMALISED, session_of
 from rankloop.training.folds import Fold, everything
 from rankloop.training.objective import InMemory, Part, Queries, parts_of
+from rankloop.training.rank_bundle import NORMALISED, session_of
 from rankloop.training.report import draw_curves, text_table
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import Ordinal

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import research.datasets.topics  # noqa: F401
 from rankloop import build
 from rankloop.core.errors import InvalidInput
-from rankloop.data.corpora import read_rcv1_tokens
+from research.datasets.corpora import read_rcv1_tokens
 from research.datasets.rcv1 import read_rcv1_vectors
 from research.papers.coactive.click_streams import THEIRS, available_streams
-from tests.data.test_corpora import write_rcv1
+from tests.research.datasets.test_corpora import write_rcv1
 
 VECTORS = "2286  864:0.0497399253756197 1523:0.044664135988103\n2287  1:1.0\n"
 

@@ -30,7 +30,7 @@ from rankloop.training.clicks.weights import (
     required_bias,
     weighted_clicks,
 )
-from rankloop.training.estimator import session_of
+from rankloop.training.rank_bundle import session_of
 from rankloop.training.risks.pairwise import ClickedPairs
 from rankloop.training.solution_path import BatchSolver, fit, fit_path
 from rankloop.training.stored_folds import catalogue_of, listed

@@ -24,7 +24,7 @@ from rankloop.training.clicks.batch import BatchTask, numeric_rows, schema_rows,
 from rankloop.training.clicks.parts import LogColumns, train_click_parts
 from rankloop.training.clicks.passes import OnlinePasses, train_in_passes
 from rankloop.training.clicks.result import ClickTraining
-from rankloop.training.estimator import session_of
+from rankloop.training.rank_bundle import session_of
 from rankloop.training.solution_path import BatchSolver, Fit
 
 Progress = Callable[[int, int], None]

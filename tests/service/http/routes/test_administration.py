@@ -10,7 +10,7 @@ from rankloop import Problem, Ranker, Session, build
 from rankloop.client import Client, Refused
 from rankloop.core.saved_session import dumps, loads
 from rankloop.service.application.rebuild import replay_records
-from rankloop.training.estimator import NORMALISED
+from rankloop.training.rank_bundle import NORMALISED
 from tests.service.cases import Location, running
 
 ITEMS = {"a": {"price": 1.0}, "b": {"price": 2.0, "rating": 1.0}, "c": {"rating": 3.0}}

@@ -14,9 +14,17 @@ from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Problem, Query
-from rankloop.data.corpora import Selection, TfIdfRows, TopicCorpus, rcv1_files, read_corpus, read_rcv1_tokens, tf_idf
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path
+from research.datasets.corpora import (
+    Selection,
+    TfIdfRows,
+    TopicCorpus,
+    rcv1_files,
+    read_corpus,
+    read_rcv1_tokens,
+    tf_idf,
+)
 
 
 @register("topics")

@@ -11,10 +11,10 @@ from scipy.stats import chi2_contingency
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
-from rankloop.data import data_folder, read_corpus, tf_idf
-from rankloop.data.corpora import read_rcv1_tokens
+from rankloop.data import data_folder
 from rankloop.data.folder import absence_notice
-from rankloop.simulate.streams.topics import Topics, _distinct
+from research.datasets.corpora import read_corpus, read_rcv1_tokens, tf_idf
+from research.datasets.topics import Topics, _distinct
 
 SGML = b"""<!DOCTYPE lewis SYSTEM "lewis.dtd">
 <REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" NEWID="1"><TOPICS><D>cocoa</D><D>trade</D></TOPICS>

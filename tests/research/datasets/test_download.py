@@ -8,7 +8,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import cache_folder
-from rankloop.data.download import SOURCES, FetchFailed, MissingPackage, PublicFile, fetch, need
+from research.datasets.download import SOURCES, FetchFailed, MissingPackage, PublicFile, fetch, need
 
 CONTENT = b"1 qid:1 1:0.5\n" * 1000
 RIGHT = hashlib.sha256(CONTENT).hexdigest()

@@ -12,7 +12,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats, Ints
 from rankloop.data.compression import BROKEN, opened, read_all
-from rankloop.data.download import need
+from research.datasets.download import need
 
 DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
