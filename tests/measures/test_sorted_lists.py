@@ -5,18 +5,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.kernels import COUNTED as MANY
-from rankloop.measures.base import EVERYWHERE
-from rankloop.measures.sorted_lists import FEW, descending, rankings_of
+from rankloop.measures.formulas import NO_CUTOFF
+from rankloop.measures.sorted_lists import MAX_SELECTED_POSITIONS, descending, rankings_of
 from tests.measures.plain_measures import GRADES
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10), st.sampled_from([3, 40, 350, MANY + 60]), st.integers(1, FEW + 2), st.integers(2, 500))
+@given(
+    st.integers(0, 10),
+    st.sampled_from([3, 40, 350, MANY + 60]),
+    st.integers(1, MAX_SELECTED_POSITIONS + 2),
+    st.integers(2, 500),
+)
 def test_selecting_counting_and_sorting_agree(seed: int, n_items: int, cutoff: int, n_scores: int) -> None:
     scores = np.random.default_rng(seed).integers(0, n_scores, n_items).astype(float)
     expected = np.argsort(-scores, kind="stable")
     offsets = np.array([0, n_items])
-    assert (rankings_of(scores, offsets, EVERYWHERE) == expected).all()
+    assert (rankings_of(scores, offsets, NO_CUTOFF) == expected).all()
     selected = rankings_of(scores, offsets, cutoff)
     assert (selected[:cutoff] == expected[:cutoff]).all()
     assert sorted(selected) == list(range(n_items))

@@ -12,8 +12,8 @@ from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.dcg import NDCG
+from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.precision import AveragePrecision
 from rankloop.surrogates.max_pair import worst_pair
 from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
@@ -115,9 +115,9 @@ def _pair_step(
 def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
     """(cutoff, whether it is AP) of a measure that the perceptrons know how to bound."""
     if isinstance(measure, NDCG) and measure.gain == "exponential":
-        return measure.cutoff or EVERYWHERE, False
+        return measure.cutoff or NO_CUTOFF, False
     if isinstance(measure, AveragePrecision) and measure.cutoff is None and measure.relevant_from == 1.0:
-        return EVERYWHERE, True
+        return NO_CUTOFF, True
     raise InvalidInput(
         f"{measure} has no weights with a guarantee: choose nDCG, nDCG@k or AP, with their default gains"
     )

@@ -1,85 +1,30 @@
-"""Measures of the order of all items: pairs in the wrong order, and positions weighted by relevance."""
+"""Measures of the order of all items: AUC, and the losses AUCLoss, PairwiseLoss and SumLoss."""
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
-import numpy as np
-
-from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Ints
-from rankloop.measures.base import EMPTY_SUMS, BinaryMeasure, Kernels, RankedMeasure
-from rankloop.measures.sorted_lists import all_in_shown_order
-
-AUC_GAIN, AUC_LOSS, WRONG_PAIRS, POSITION_SUM = range(4)  # formulas
-
-
-class OrderOptions(NamedTuple):
-    """The parameters of a measure of the whole order, as its kernels take them."""
-
-    formula: int
-    relevant_from: float
-    empty: float
-
-
-@kernel
-def _value(ranking: Ints, relevance: Floats, shown: int, options: OrderOptions) -> float:
-    grades = all_in_shown_order(ranking, relevance, shown)
-    if options.formula == POSITION_SUM:
-        total = 0.0
-        for position, grade in enumerate(grades):
-            total += (position + 1) * grade
-        return total if total > 0.0 else options.empty
-    if options.formula == WRONG_PAIRS:
-        wrong, any_relevant = 0, False
-        for lower in range(len(grades)):
-            any_relevant |= grades[lower] > 0.0
-            for upper in range(lower):
-                wrong += grades[upper] < grades[lower]
-        return float(wrong) if any_relevant else options.empty
-    wrong, n_relevant, n_others = 0, 0, 0
-    for grade in grades:
-        if grade >= options.relevant_from:
-            n_relevant += 1
-            wrong += n_others
-        else:
-            n_others += 1
-    pairs = n_relevant * n_others
-    if n_relevant == 0:
-        return options.empty
-    if pairs == 0:
-        return 0.0 if options.formula == AUC_LOSS else 1.0
-    return wrong / pairs if options.formula == AUC_LOSS else (pairs - wrong) / pairs
-
-
-@kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
-    values = np.empty(len(offsets) - 1)
-    for q in range(len(values)):
-        items = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[items], relevance[items], shown[q], options)
-    return values
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WholeOrder(RankedMeasure):
-    _formula: ClassVar[int]
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> OrderOptions:
-        return OrderOptions(self._formula, getattr(self, "relevant_from", 1.0), self._if_empty)
+from rankloop.measures.base import EMPTY_VALUES_OF_SUMS, BinaryMeasure, RankedMeasure
+from rankloop.measures.formulas import AUC_GAIN, AUC_LOSS, POSITION_SUM, WRONG_PAIRS
 
 
 @register("AUC")
-class AUC(_WholeOrder, BinaryMeasure):
-    """Area under the ROC curve: the share of (relevant, other) pairs of items that stand in the right order.
+class AUC(BinaryMeasure):
+    """Area under the ROC curve: the share of (relevant, other) pairs of items in the right order.
 
-    (pairs with the relevant item above the other) / (all such pairs); 1 where every item is relevant. Equal scores are
-    ordered by item number first, they do not count a half. Cortes and Mohri (2004), "AUC optimization vs. error rate
-    minimization".
+    (pairs with the relevant item above the other) / (all such pairs); 1 where every item is relevant. Items with equal
+    scores stand by item number, so a tie does not count a half.
+
+    Args:
+      relevant_from: The lowest grade that counts as relevant.
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> AUC()([1, 0, 2], [1.0, 0.0, 0.0])
+      0.5
+
+    References:
+      Cortes and Mohri (2004), AUC optimization vs. error rate minimization.
     """
 
     _formula: ClassVar[int] = AUC_GAIN
@@ -87,11 +32,21 @@ class AUC(_WholeOrder, BinaryMeasure):
 
 @register("AUCLoss")
 class AUCLoss(AUC):
-    """The share of (relevant, other) pairs of items in the wrong order: 1 − AUC, the regret papers' "AUC".
+    """The share of (relevant, other) pairs of items in the wrong order: 1 − AUC, the "AUC" of the regret papers.
 
-    (pairs with the other item above the relevant one) / (all such pairs). The rule for queries without a relevant item
-    is that of AUC turned around: `zero` is a loss of 1, `one` a loss of 0. Chaudhuri and Tewari (2015), "Online ranking
-    with top-1 feedback".
+    (pairs with the other item above the relevant one) / (all such pairs). For a query without a relevant item `zero`
+    is a loss of 1 and `one` a loss of 0.
+
+    Args:
+      relevant_from: The lowest grade that counts as relevant.
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> AUCLoss()([1, 2, 0], [1.0, 0.0, 0.0])
+      1.0
+
+    References:
+      Chaudhuri and Tewari (2015), Online ranking with top-1 feedback.
     """
 
     higher_is_better: ClassVar[bool] = False
@@ -100,27 +55,46 @@ class AUCLoss(AUC):
 
 
 @register("PairwiseLoss")
-class PairwiseLoss(_WholeOrder):
-    """The number of pairs of items in the wrong order, whatever the distance of their grades.
+class PairwiseLoss(RankedMeasure):
+    """The number of pairs of items in the wrong order, regardless of the distance of their grades.
 
-    Σ_{p < p'} [grade at p < grade at p'], over all pairs of positions. Chaudhuri and Tewari (2015), "Online ranking
-    with top-1 feedback".
+    Σ_{p < p'} [grade at p < grade at p'], over all pairs of positions.
+
+    Args:
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> PairwiseLoss()([1, 2, 0], [2.0, 0.0, 1.0])
+      3.0
+
+    References:
+      Chaudhuri and Tewari (2015), Online ranking with top-1 feedback.
     """
 
     higher_is_better: ClassVar[bool] = False
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
+    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
     _formula: ClassVar[int] = WRONG_PAIRS
 
 
 @register("SumLoss")
-class SumLoss(_WholeOrder):
-    """Position times relevance, summed: a loss that is linear in the relevance.
+class SumLoss(RankedMeasure):
+    """The sum of position times grade: a loss that is linear in the relevance.
 
     Σ_p (p + 1) · grade at p, over positions p = 0, 1, …; for grades 0 and 1 it differs from PairwiseLoss by a number
-    that does not depend on the ranking. Ailon (2014), "Improved bounds for online learning over the permutahedron
-    and other ranking polytopes"; Chaudhuri and Tewari (2015), "Online ranking with top-1 feedback".
+    that does not depend on the ranking.
+
+    Args:
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> SumLoss()([1, 2, 0], [2.0, 0.0, 1.0])
+      8.0
+
+    References:
+      Ailon (2014), Improved bounds for online learning over the permutahedron and other ranking polytopes; Chaudhuri
+      and Tewari (2015), Online ranking with top-1 feedback.
     """
 
     higher_is_better: ClassVar[bool] = False
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
+    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
     _formula: ClassVar[int] = POSITION_SUM

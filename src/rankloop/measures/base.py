@@ -1,10 +1,10 @@
-"""What every measure shares: names that parse back, the rule for empty queries, one ranking or many queries."""
+"""The base class of measures: names that parse back, the rule for empty queries, one ranking or many queries."""
 
 import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,46 +15,33 @@ from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
+from rankloop.measures.formulas import LOGARITHMIC_DISCOUNT, NO_CUTOFF, MeasureOptions, value_of, values_of
 from rankloop.measures.sorted_lists import checked_grades, checked_offsets, rankings_of
 
-EVERYWHERE = 2**62  # a cutoff below every list
-EMPTY_SUMS: Final = {"zero": 0.0, "one": 0.0, "skip": math.nan}  # for sums 0 is the worst and the best at once
+# For a sum without a relevant item 0 is the worst and the best value at once.
+EMPTY_VALUES_OF_SUMS: Final = {"zero": 0.0, "one": 0.0, "skip": math.nan}
 INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
-
-
-class Kernels(NamedTuple):
-    """The arithmetic of a measure: of one ranking, and of many queries in one call.
-
-    Each measure has its own loop over the queries: numba would compile one that is handed its kernel in every process.
-    """
-
-    one: Callable[..., float]
-    many: Callable[..., Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankedMeasure:
-    """A measure that sees nothing but the grades in shown order; negative grades count as 0.
+    """A measure of the grades in shown order; negative grades count as 0.
 
-    `empty` says how a query without a relevant item counts: as the worst (`zero`, trec_eval's rule), as perfect (`one`,
-    the rule of the regret papers), or not at all (`skip`: nan, left out by `mean_of`).
+    Args:
+      empty: The value of a query without a relevant item: `zero` is the worst value (trec_eval's rule), `one` the best
+        (the rule of the regret papers), `skip` is nan, which `mean_of` leaves out.
     """
 
     empty: Literal["zero", "one", "skip"] = "zero"
 
     higher_is_better: ClassVar[bool] = True
     _empty_values: ClassVar[dict[str, float]] = {"zero": 0.0, "one": 1.0, "skip": math.nan}
-    _kernels: ClassVar[Kernels]
-
-    @property
-    def _options(self) -> tuple[float, ...]:
-        """The parameters as the kernels take them."""
-        raise NotImplementedError
+    _formula: ClassVar[int]
 
     def __post_init__(self) -> None:
         cutoff = getattr(self, "cutoff", None)
-        if cutoff is not None and not 1 <= cutoff < EVERYWHERE:
-            raise InvalidInput(f"cutoff must be at least 1 and not astronomic, got {cutoff}")
+        if cutoff is not None and not 1 <= cutoff < NO_CUTOFF:
+            raise InvalidInput(f"cutoff must be from 1 to 2⁶² − 1, got {cutoff}")
 
     def __call__(self, ranking: Ints, relevance: Floats) -> float:
         try:
@@ -64,63 +51,94 @@ class RankedMeasure:
         if not plain or ranking.ndim != 1:
             ranking = item_indices(ranking, "ranking")
             relevance = checked_grades(relevance, len(ranking), "ranking")
-        return self._kernels.one(ranking, relevance, EVERYWHERE, self._options)
+        return value_of(ranking, relevance, NO_CUTOFF, self._options)
 
     def of_scores(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
-        """One value per query; items stand by descending score, ties by item number."""
+        """Judge the order of descending scores, ties by item number.
+
+        Args:
+          scores: One score per item, query after query.
+          relevance: One grade per item.
+          offsets: Query q has the entries from offsets[q] to offsets[q + 1].
+
+        Returns:
+          One value per query.
+
+        Raises:
+          InvalidInput: If lengths differ, or a number is not finite.
+        """
         scores = finite_floats(scores, 1, "scores")
         grades = checked_grades(relevance, len(scores), "scores")
         borders = checked_offsets(offsets, len(scores))
-        return self._many(rankings_of(scores, borders, self._last), grades, borders, np.diff(borders))
+        return self._many(rankings_of(scores, borders, self._options.cutoff), grades, borders, np.diff(borders))
 
     def of_rankings(
         self, rankings: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, shown: ArrayLike | None = None
     ) -> Floats:
-        """One value per query: the rankings stand one after another, each counting its own items from 0.
+        """Judge one ranking per query.
 
-        `shown` tells how many items of each query were shown; the others exist, but nobody met them.
+        Args:
+          rankings: The rankings one after another, each counting its items from 0.
+          relevance: One grade per item.
+          offsets: Query q has the entries from offsets[q] to offsets[q + 1].
+          shown: The number of items that were shown, by query; None: all.
+
+        Returns:
+          One value per query.
+
+        Raises:
+          InvalidInput: If lengths differ, or a ranking does not name every item once.
         """
         items = item_indices(rankings, "rankings")
         grades = checked_grades(relevance, len(items), "rankings")
         borders = checked_offsets(offsets, len(items))
-        seen = np.diff(borders) if shown is None else item_indices(shown, "shown")
-        if len(seen) != len(borders) - 1:
+        n_shown = np.diff(borders) if shown is None else item_indices(shown, "shown")
+        if len(n_shown) != len(borders) - 1:
             raise InvalidInput(
-                f"shown must have one number for each of the {len(borders) - 1} queries, got {len(seen)}"
+                f"shown must have one number for each of the {len(borders) - 1} queries, got {len(n_shown)}"
             )
-        return self._many(items, grades, borders, seen)
+        return self._many(items, grades, borders, n_shown)
 
     def best(self, relevance: ArrayLike) -> float:
-        """The value of the ideal ranking: by descending grade, which no measure here can beat."""
+        """Return the value of the ideal ranking, which is by descending grade."""
         plain = isinstance(relevance, np.ndarray) and relevance.dtype is FLOAT64 and relevance.ndim == 1
         grades = cast(Floats, relevance) if plain else finite_floats(relevance, 1, "relevance")
         return self(ranking_of(grades), grades)
 
     def __str__(self) -> str:
-        given = [f for f in dataclasses.fields(self) if f.name != "cutoff" and getattr(self, f.name) != f.default]
-        options = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in given)
+        changed = [f for f in dataclasses.fields(self) if f.name != "cutoff" and getattr(self, f.name) != f.default]
+        options = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in changed)
         cutoff = getattr(self, "cutoff", None)
         return entry_of(self).kind + (f"({options})" if options else "") + (f"@{cutoff}" if cutoff else "")
 
     def _many(self, rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints) -> Floats:
         try:
-            return self._kernels.many(rankings, relevance, offsets, shown, self._options)
+            return values_of(rankings, relevance, offsets, shown, self._options)
         except InvalidInput as error:
             raise InvalidInput(f"{self}: {error}") from None
 
-    @property
-    def _last(self) -> int:
-        """The cutoff as a number for kernels."""
-        return getattr(self, "cutoff", None) or EVERYWHERE
-
-    @property
-    def _if_empty(self) -> float:
-        return self._empty_values[self.empty]
+    @cached_property
+    def _options(self) -> MeasureOptions:
+        return MeasureOptions(
+            formula=self._formula,
+            cutoff=getattr(self, "cutoff", None) or NO_CUTOFF,
+            empty=self._empty_values[self.empty],
+            relevant_from=getattr(self, "relevant_from", 1.0),
+            max_grade=getattr(self, "max_grade", 0),
+            half_life=getattr(self, "half_life", LOGARITHMIC_DISCOUNT),
+            neutral=getattr(self, "neutral", 0.0),
+            exponential=getattr(self, "gain", "linear") == "exponential",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryMeasure(RankedMeasure):
-    """A measure that knows only relevant or not: an item is relevant from grade `relevant_from` on (trec_eval's -l)."""
+    """A measure of binary relevance.
+
+    Args:
+      relevant_from: The lowest grade that counts as relevant, trec_eval's -l.
+      empty: See `RankedMeasure`.
+    """
 
     relevant_from: float = 1.0
 
@@ -130,12 +148,23 @@ class BinaryMeasure(RankedMeasure):
 
 
 def parse_measure(name: str | Any) -> Measure:
-    """The measure of a name such as `AP`, `nDCG@10` or `nDCG(gain='linear')@10`; its `str` is that name again."""
+    """Return the measure of a name; its `str` is that name again.
+
+    Args:
+      name: A name such as `AP`, `nDCG@10` or `nDCG(gain='linear')@10`; or a measure, which is returned.
+
+    Raises:
+      InvalidInput: If there is no such measure or parameter.
+
+    Examples:
+      >>> parse_measure("nDCG@2")([1, 0, 2], [1.0, 0.0, 0.0])
+      0.6309297535714575
+    """
     return cast(Measure, build(name, category="measure"))
 
 
 def mean_of(values: ArrayLike) -> float:
-    """The mean over queries, those that are skipped (nan) left out; nan when none is left."""
+    """Return the mean over queries without the skipped ones (nan); nan when none remains."""
     array = real_numbers(values, "values")
     counted = array[~np.isnan(array)]
     return float(counted.mean()) if len(counted) else math.nan

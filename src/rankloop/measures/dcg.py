@@ -1,120 +1,69 @@
-"""Discounted gains: cumulative gain and expected rank utility, plain and normalised."""
+"""Discounted gains: DCG and nDCG, and the expected rank utilities ERU and NERU."""
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Ints
-from rankloop.measures.base import EMPTY_SUMS, Kernels, RankedMeasure
-from rankloop.measures.sorted_lists import descending, in_shown_order
-
-MAX_EXPONENT = 1000.0  # 2 to a higher power, summed, may overflow
-LOGARITHMIC = math.inf  # as a half-life: the discount is 1 / log₂(position + 2)
-
-
-class GainOptions(NamedTuple):
-    """The parameters of a discounted gain, as its kernels take them."""
-
-    cutoff: int
-    half_life: float
-    neutral: float  # grades up to it are worth nothing
-    exponential: bool  # the gain is 2^grade − 1
-    normalised: bool
-    empty: float
-
-
-@kernel
-def _total(grades: Floats, n_positions: int, options: GainOptions) -> float:
-    total, seen, decay = 0.0, 1.0, 2.0 ** (-1.0 / (options.half_life - 1.0))
-    for position in range(min(n_positions, len(grades))):
-        worth = grades[position] - options.neutral
-        if worth > 0.0:
-            gain = exponential_gain(worth) if options.exponential else worth
-            total += gain * (discount(position) if options.half_life == LOGARITHMIC else seen)
-        seen *= decay
-    return total
-
-
-@kernel
-def _value(ranking: Ints, relevance: Floats, shown: int, options: GainOptions) -> float:
-    grades = in_shown_order(ranking, relevance)
-    ideal = descending(grades)
-    if options.exponential and len(ideal) and ideal[0] > MAX_EXPONENT:
-        raise InvalidInput("a grade is too large for the exponential gain 2^grade; use gain='linear'")
-    best = _total(ideal, options.cutoff, options)
-    if best == 0.0:
-        return options.empty
-    total = _total(grades, min(shown, options.cutoff), options)
-    return total / best if options.normalised else total
-
-
-@kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
-    values = np.empty(len(offsets) - 1)
-    for q in range(len(values)):
-        items = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[items], relevance[items], shown[q], options)
-    return values
-
-
-@dataclass(frozen=True, kw_only=True)
-class _DiscountedGain(RankedMeasure):
-    """A sum over positions of discount times gain, or its share of the best one."""
-
-    _normalised: ClassVar[bool] = False
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> GainOptions:
-        return GainOptions(
-            cutoff=self._last,
-            half_life=getattr(self, "half_life", LOGARITHMIC),
-            neutral=getattr(self, "neutral", 0.0),
-            exponential=getattr(self, "gain", "linear") == "exponential",
-            normalised=self._normalised,
-            empty=self._if_empty,
-        )
+from rankloop.measures.base import EMPTY_VALUES_OF_SUMS, RankedMeasure
+from rankloop.measures.formulas import DISCOUNTED_GAIN, NORMALISED_GAIN
 
 
 @register("DCG")
-class DCG(_DiscountedGain):
-    """Discounted cumulative gain: what the items are worth, less the lower they stand.
+class DCG(RankedMeasure):
+    """Discounted cumulative gain: the worth of the items, less for lower positions.
 
-    Σ_p gain(grade at p) / log₂(p + 2) over positions p = 0, 1, … before the cutoff, with gain 2^grade − 1
-    (`exponential`) or the grade itself (`linear`, trec_eval's). Järvelin and Kekäläinen (2002), "Cumulated gain-based
-    evaluation of IR techniques".
+    Σ_p gain(grade at p) / log₂(p + 2), over positions p = 0, 1, … before the cutoff.
+
+    Args:
+      gain: `exponential`: 2^grade − 1; `linear`: the grade itself, as in trec_eval.
+      cutoff: The number of positions that count; None: all.
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> DCG(gain="linear", cutoff=2)([1, 0, 2], [0.0, 3.0, 1.0])
+      3.0
+
+    References:
+      Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques.
     """
 
     gain: Literal["exponential", "linear"] = "exponential"
     cutoff: int | None = None
 
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
+    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
+    _formula: ClassVar[int] = DISCOUNTED_GAIN
 
 
 @register("nDCG")
-class NDCG(_DiscountedGain):
-    """Normalised discounted cumulative gain: DCG as a share of the best attainable one, between 0 and 1.
+class NDCG(RankedMeasure):
+    """Normalised discounted cumulative gain: DCG divided by the best attainable DCG, from 0 to 1.
 
     DCG@cutoff of the ranking / DCG@cutoff of the items by descending grade. The usual choice for graded relevance;
-    with `gain='linear'` it is trec_eval's ndcg and ndcg_cut. Järvelin and Kekäläinen (2002).
+    with `gain='linear'` it is trec_eval's ndcg and ndcg_cut.
+
+    Args:
+      gain: `exponential`: 2^grade − 1; `linear`: the grade itself.
+      cutoff: The number of positions that count; None: all.
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> round(NDCG()([1, 0, 2], [3.0, 0.0, 1.0]), 4)
+      0.6443
+
+    References:
+      Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques.
     """
 
     gain: Literal["exponential", "linear"] = "exponential"
     cutoff: int | None = None
 
-    _normalised: ClassVar[bool] = True
+    _formula: ClassVar[int] = NORMALISED_GAIN
 
 
 @dataclass(frozen=True, kw_only=True)
-class _HalfLife(_DiscountedGain):
-    """The parameters of ERU and NERU: a reader sees position `half_life` half as often as the first."""
-
+class _HalfLife(RankedMeasure):
     half_life: float = 5.0
     neutral: float = 0.0
     cutoff: int | None = None
@@ -129,21 +78,46 @@ class _HalfLife(_DiscountedGain):
 
 @register("ERU")
 class ERU(_HalfLife):
-    """Expected rank utility: for readers whose attention halves every few positions.
+    """Expected rank utility: for users whose attention halves every few positions.
 
-    Σ_p 2^{−p / (half_life − 1)} · max(grade at p − neutral, 0), over positions p = 0, 1, … before the cutoff: the
-    `half_life`-th item is seen half as often as the first, and a grade up to `neutral` is worth nothing. Breese,
-    Heckerman and Kadie (1998), "Empirical analysis of predictive algorithms for collaborative filtering".
+    Σ_p 2^{−p / (half_life − 1)} · max(grade at p − neutral, 0), over positions p = 0, 1, … before the cutoff.
+
+    Args:
+      half_life: The item at this place, counted from 1, is examined half as often as the first.
+      neutral: Grades up to this are worth nothing.
+      cutoff: The number of positions that count; None: all.
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> ERU(half_life=2)([1, 0, 2], [0.0, 2.0, 4.0])
+      3.0
+
+    References:
+      Breese, Heckerman and Kadie (1998), Empirical analysis of predictive algorithms for collaborative filtering.
     """
 
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
+    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
+    _formula: ClassVar[int] = DISCOUNTED_GAIN
 
 
 @register("NERU")
 class NERU(_HalfLife):
-    """Normalised expected rank utility: ERU as a share of the best attainable one, between 0 and 1.
+    """Normalised expected rank utility: ERU divided by the best attainable ERU, from 0 to 1.
 
-    ERU@cutoff of the ranking / ERU@cutoff of the items by descending grade. Breese, Heckerman and Kadie (1998).
+    ERU@cutoff of the ranking / ERU@cutoff of the items by descending grade.
+
+    Args:
+      half_life: The item at this place, counted from 1, is examined half as often as the first.
+      neutral: Grades up to this are worth nothing.
+      cutoff: The number of positions that count; None: all.
+      empty: See `RankedMeasure`.
+
+    Examples:
+      >>> NERU(half_life=2)([1, 0, 2], [0.0, 2.0, 4.0])
+      0.6
+
+    References:
+      Breese, Heckerman and Kadie (1998), Empirical analysis of predictive algorithms for collaborative filtering.
     """
 
-    _normalised: ClassVar[bool] = True
+    _formula: ClassVar[int] = NORMALISED_GAIN

@@ -1,4 +1,4 @@
-"""Many queries at once: ragged lists by offsets, checked at the border and put into shown order."""
+"""Lists of many queries, one after another: sorting by score or grade, and checks of offsets and grades."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,27 +7,36 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 
-FEW = 32  # up to this cutoff, selecting the top of a list twelve times as long beats sorting everything
-COUNTED = 64  # whole grades below this are sorted by counting
+MAX_SELECTED_POSITIONS = 32  # up to this cutoff, selecting from a list twelve times as long is faster than sorting it
+MAX_COUNTED_GRADE = 64  # integer grades below this are sorted by counting
 
 
 @kernel
 def rankings_of(scores: Floats, offsets: Ints, cutoff: int) -> Ints:
-    """Each query's ranking, one after another; below the cutoff the order is that of the items."""
+    """Sort the items of every query by descending score, ties by item number.
+
+    Args:
+      scores: One score per item, query after query.
+      offsets: Query q has the entries from offsets[q] to offsets[q + 1].
+      cutoff: The number of positions that must be sorted; below them the order may be that of the item numbers.
+
+    Returns:
+      The rankings one after another, each counting its items from 0.
+    """
     rankings = np.empty(len(scores), np.int64)
     for q in range(len(offsets) - 1):
-        own = slice(offsets[q], offsets[q + 1])
+        items = slice(offsets[q], offsets[q + 1])
         n_items = offsets[q + 1] - offsets[q]
-        if cutoff <= min(FEW, n_items // 12):
-            _select(scores[own], rankings[own], cutoff)
+        if cutoff <= min(MAX_SELECTED_POSITIONS, n_items // 12):
+            _select(scores[items], rankings[items], cutoff)
         else:
-            rankings[own] = ranking_of(scores[own])
+            rankings[items] = ranking_of(scores[items])
     return rankings
 
 
 @kernel
 def _select(scores: Floats, ranking: Ints, cutoff: int) -> None:
-    """The first `cutoff` positions of `ranking_of(scores)`, then the other items by number."""
+    """Write the first `cutoff` positions of `ranking_of(scores)`, then the other items by number."""
     chosen = np.zeros(len(scores), np.bool_)
     for item in range(len(scores)):
         position = min(item, cutoff)
@@ -49,15 +58,23 @@ def _select(scores: Floats, ranking: Ints, cutoff: int) -> None:
 
 
 @kernel
-def in_shown_order(ranking: Ints, relevance: Floats) -> Floats:
-    """The grades as a reader meets them; negative grades (TREC's junk) count as 0."""
+def grades_in_shown_order(ranking: Ints, relevance: Floats) -> Floats:
+    """Return the grades by position; negative grades, which TREC gives to junk, count as 0.
+
+    Args:
+      ranking: The items, best first.
+      relevance: One grade per item.
+
+    Raises:
+      InvalidInput: If the ranking is not a permutation of the items, or a grade is not finite.
+    """
     shown = np.empty(len(relevance))
-    met = np.zeros(len(relevance), np.bool_)
+    taken = np.zeros(len(relevance), np.bool_)
     for position in range(len(ranking)):
         item = ranking[position]
-        if item < 0 or item >= len(relevance) or met[item]:
-            raise InvalidInput("the ranking must name every item once; it names one twice, or one that is not there")
-        met[item] = True
+        if item < 0 or item >= len(relevance) or taken[item]:
+            raise InvalidInput("the ranking must name every item once; one is named twice or unknown")
+        taken[item] = True
         grade = relevance[item]
         if not np.isfinite(grade):
             raise InvalidInput("relevance holds a grade that is not finite; every grade must be a finite number")
@@ -66,24 +83,16 @@ def in_shown_order(ranking: Ints, relevance: Floats) -> Floats:
 
 
 @kernel
-def all_in_shown_order(ranking: Ints, relevance: Floats, shown: int) -> Floats:
-    """For measures of the whole order, which have no word for items that were never shown."""
-    if shown < len(ranking):
-        raise InvalidInput("this measure judges the order of all items, but some were not shown; use one with a cutoff")
-    return in_shown_order(ranking, relevance)
-
-
-@kernel
 def descending(grades: Floats) -> Floats:
-    """The grades of the ideal ranking; whole small ones are counted instead of sorted."""
-    counts = np.zeros(COUNTED, np.int64)
+    """Return the grades of the ideal ranking, by counting where they are small integers."""
+    counts = np.zeros(MAX_COUNTED_GRADE, np.int64)
     for grade in grades:
-        if not 0.0 <= grade < COUNTED or grade != np.floor(grade):
+        if not 0.0 <= grade < MAX_COUNTED_GRADE or grade != np.floor(grade):
             return -np.sort(-grades)
         counts[int(grade)] += 1
     ideal = np.zeros(len(grades))
     position = 0
-    for grade in range(COUNTED - 1, 0, -1):
+    for grade in range(MAX_COUNTED_GRADE - 1, 0, -1):
         for _ in range(counts[grade]):
             ideal[position] = grade
             position += 1
@@ -92,7 +101,7 @@ def descending(grades: Floats) -> Floats:
 
 @kernel
 def _fault(offsets: Ints, n_items: int) -> int:
-    """The first entry that does not fit, or -1."""
+    """Return the first entry that is wrong, or -1."""
     if offsets[0] != 0:
         return 0
     for q in range(1, len(offsets)):
@@ -102,7 +111,15 @@ def _fault(offsets: Ints, n_items: int) -> int:
 
 
 def checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
-    """Offsets that start at 0, never fall and end at n_items: query q owns offsets[q] up to offsets[q + 1]."""
+    """Return offsets as an array: query q has the entries from offsets[q] to offsets[q + 1].
+
+    Args:
+      offsets: One number more than there are queries.
+      n_items: The number of items of all queries.
+
+    Raises:
+      InvalidInput: If they do not start at 0, fall, or do not end at `n_items`.
+    """
     array = item_indices(offsets, "offsets")
     if not len(array):
         raise InvalidInput("offsets must hold one entry more than there are queries, got none")
@@ -115,9 +132,18 @@ def checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
     return array
 
 
-def checked_grades(relevance: ArrayLike, n_items: int, of: str) -> Floats:
-    """Finite grades, as many as there are items in `of`."""
+def checked_grades(relevance: ArrayLike, n_items: int, name: str) -> Floats:
+    """Return finite grades as an array.
+
+    Args:
+      relevance: One grade per item.
+      n_items: The number of items.
+      name: The argument that has the items, for the error message.
+
+    Raises:
+      InvalidInput: If there is not one finite grade per item.
+    """
     grades = finite_floats(relevance, 1, "relevance")
     if len(grades) != n_items:
-        raise InvalidInput(f"{of} and relevance must be equally long, got {n_items} and {len(grades)}")
+        raise InvalidInput(f"{name} and relevance must be equally long, got {n_items} and {len(grades)}")
     return grades

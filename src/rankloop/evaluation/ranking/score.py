@@ -11,7 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, finite_floats, rows_in
 from rankloop.data.dataset import Dataset
-from rankloop.measures.base import EVERYWHERE, RankedMeasure, mean_of, parse_measure
+from rankloop.measures.base import RankedMeasure, mean_of, parse_measure
+from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.sorted_lists import checked_offsets, rankings_of
 
 Measures = Sequence[str | RankedMeasure]
@@ -88,7 +89,7 @@ def score_scores(
     numbers = finite_floats(scores, 1, "scores")
     borders = checked_offsets(offsets, len(numbers))
     parsed = measures_of(measures)
-    widest = max(getattr(measure, "cutoff", None) or EVERYWHERE for measure in parsed)
+    widest = max(getattr(measure, "cutoff", None) or NO_CUTOFF for measure in parsed)
     return score_rankings(rankings_of(numbers, borders, widest), relevance, borders, query_ids, parsed)
 
 

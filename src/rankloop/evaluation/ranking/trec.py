@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.data.compression import BROKEN, opened
 from rankloop.evaluation.ranking.score import Measures, Scores, score_rankings
-from rankloop.measures.base import EVERYWHERE
+from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.sorted_lists import rankings_of
 
 Lists = dict[str, dict[str, float]]
@@ -52,7 +52,7 @@ def score_run(
         raise InvalidInput("the run and the judgments have no query in common")
     scores, grades, sizes, shown = _joined([run.get(name, {}) for name in names], [qrels[name] for name in names])
     offsets = np.concatenate(([0], np.cumsum(sizes)))
-    rankings = rankings_of(scores, offsets, EVERYWHERE)
+    rankings = rankings_of(scores, offsets, NO_CUTOFF)
     for q in _tied(scores, rankings, offsets, shown):
         own = slice(offsets[q], offsets[q] + shown[q])
         by_score_and_name = sorted(zip(scores[own].tolist(), run[names[q]], range(shown[q])), reverse=True)

@@ -21,7 +21,7 @@ from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
-from rankloop.measures.dcg import MAX_EXPONENT
+from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.service.domain.base_score import (
     BASE_SCORE,
     base_column,

@@ -10,7 +10,7 @@ from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure
-from rankloop.measures.dcg import MAX_EXPONENT
+from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.service.records import FeedbackReceived, Ranked
 
 MAX_POSITIONS_COUNTED = 20
