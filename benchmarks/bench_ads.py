@@ -49,7 +49,7 @@ def _objective(features: Any, positive: Any, negative: Any) -> list[Row]:
 def _descent(positive: Any, negative: Any) -> Row:
     def go() -> Any:
         rng = np.random.default_rng(2)
-        return sampled_weights(positive, negative, loss="logistic", ridge=0.01, lasso=0.0, n_pairs=N_PAIRS, rng=rng)
+        return sampled_weights(positive, negative, loss="logistic", ridge=0.01, n_pairs=N_PAIRS, rng=rng)
 
     seconds = best_of(go)
     name = f"pair-sampling descent, {N_PAIRS:,} pairs, d = {N_FEATURES}"

@@ -10,7 +10,6 @@ from rankloop import Clicks, Problem, Query, Ranker, Relevances, Schema, Session
 from rankloop import data as datasets
 from rankloop.bandits import (
     AUCRanker,
-    StreamingAUCRanker,
     ad_log,
     fit_rankers,
     fit_thresholds,
@@ -123,10 +122,6 @@ def auc(X: Any, y: Any, regularisation: Any, n_pairs: Any) -> Any:
     return AUCRanker(regularisation=regularisation, n_pairs=n_pairs, solver="sgd").fit(X, y)
 
 
-def streamed(X: Any, y: Any) -> Any:
-    return StreamingAUCRanker().partial_fit(X, y)
-
-
 def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: Any) -> Any:
     return fit_rankers(ad_log(contexts, ads, rewards, propensities, n_ads))
 
@@ -177,7 +172,6 @@ CALLS = {
                                 "max_iterations": 20}),
     "risk_of": Call(risk_of, {"loss": "ordinal"}),
     "AUCRanker": Call(auc, {"X": ROWS, "y": CLICKED, "regularisation": 0.1, "n_pairs": 50}),
-    "StreamingAUCRanker": Call(streamed, {"X": ROWS, "y": CLICKED}),
     "ad_log": Call(logged_ads, {"contexts": ROWS, "ads": QID - 1, "rewards": CLICKED, "propensities": np.full(8, 0.5),
                                 "n_ads": 2}),
     "fit_rankers": Call(fit_rankers, {"log": LOG, "criterion": "f1"}),

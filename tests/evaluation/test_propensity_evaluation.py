@@ -168,7 +168,7 @@ def test_going_on_does_not_undo_the_training(unit):
 
 def test_a_session_without_closed_form_is_refused():
     session = Session(build("linear_thompson", "learner"), Problem(n_features=1, n_items=3, shown=1))
-    with pytest.raises(InvalidInput, match="row 0: LinearThompson cannot say"):
+    with pytest.raises(InvalidInput, match="row 0: LinearThompson has no closed form"):
         SessionPolicy(session=session).probabilities(np.zeros((1, 0)))
 
 

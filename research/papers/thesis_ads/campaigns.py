@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.campaign import IMPRESSIONS, Campaign
+from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Scorer, Uniform
 from rankloop.bandits.thresholds import Criterion
 from rankloop.bandits.train import fit_rankers, fit_thresholds
@@ -32,6 +32,8 @@ SIMILAR: dict[Domain, tuple[Literal["hotel", "bank"], int]] = {  # whose rates a
     "second bank": ("bank", 1),
 }
 CRITERIA: tuple[Criterion, ...] = ("f1", "midpoint", "click_rate")
+# Impressions of the five most shown offers: table 5.2.
+IMPRESSIONS = {"hotel": (36164, 37944, 30871, 32765, 20719), "bank": (37750, 38254, 182191, 168789, 17291)}
 CLASSIFIERS = ("logistic", "forest", "cost-sensitive")
 POLICIES = (*(f"ranker, {criterion}" for criterion in CRITERIA), *CLASSIFIERS, "random")
 REPEATS, QUICK_REPEATS = 10, 2

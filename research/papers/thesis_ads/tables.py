@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.bandits.campaign import CLICK_RATES, IMPRESSIONS
+from rankloop.bandits.campaign import CLICK_RATES
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Finding, Table
 from research.datasets.labelled import read_labelled
-from research.papers.thesis_ads.campaigns import Domain, campaign_of, counts, targeted_log
+from research.papers.thesis_ads.campaigns import IMPRESSIONS, Domain, campaign_of, counts, targeted_log
 from research.papers.thesis_ads.labelled_logs import bandit_log
 from research.registry import Setting, reproduction
 

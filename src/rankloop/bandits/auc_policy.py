@@ -1,4 +1,4 @@
-"""The ranker policy as a learner: chooses one of a fixed set of ads by who visits, and learns from rare clicks."""
+"""`auc_policy`: chooses one of a fixed set of ads by the visitor's context, and learns from rare clicks."""
 
 import math
 from typing import ClassVar, Literal, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.bandits.auc_loss import LOSSES, Loss, StepSize
-from rankloop.bandits.auc_ranker import NOT_SAMPLED, position_for, stepped
+from rankloop.bandits.auc_ranker import NOT_SAMPLED, reservoir_position, stepped
 from rankloop.bandits.policies import drawn_ranking, first_log_prob
 from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, sampled_threshold
 from rankloop.core.checks import check_positive
@@ -19,7 +19,7 @@ from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 
 
 class State(NamedTuple):
-    """A ranker and a threshold per ad, with samples of those who clicked it and those who did not."""
+    """A ranker and a threshold per ad, with samples of visitors who clicked it and of visitors who did not."""
 
     weights: Floats  # (n_ads, n_context)
     thresholds: Floats
@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """A number from 0 to 1 that decides whether this visitor is kept as an example."""
+    """A uniform random number that decides if this visitor enters the sample."""
 
     draw: float
 
@@ -41,13 +41,13 @@ class Visit(NamedTuple):
 
     ad: int
     context: Floats
-    hit: bool  # whether there was a click
+    hit: bool  # the visitor clicked
     draw: float  # of the receipt
 
 
 @kernel
 def _updated(state: State, visit: Visit, size: StepSize, criterion: int) -> State:
-    """One visitor learned; the samples are copied only when the visitor is kept."""
+    """Return the state after one visitor; the samples are copied only if the visitor enters them."""
     ad, context, buffer = visit.ad, visit.context, state.clicked.shape[1]
     weights, thresholds = state.weights.copy(), state.thresholds.copy()
     n_clicked, n_unclicked = state.n_clicked.copy(), state.n_unclicked.copy()
@@ -55,7 +55,7 @@ def _updated(state: State, visit: Visit, size: StepSize, criterion: int) -> Stat
     if visit.hit:
         others = unclicked[ad, : min(n_unclicked[ad], buffer)]
         weights[ad] = stepped(weights[ad], context, others, 1.0, size)
-        position = position_for(n_clicked[ad], buffer, visit.draw)
+        position = reservoir_position(n_clicked[ad], buffer, visit.draw)
         if position != NOT_SAMPLED:
             clicked = clicked.copy()
             clicked[ad, position] = context
@@ -63,12 +63,13 @@ def _updated(state: State, visit: Visit, size: StepSize, criterion: int) -> Stat
     else:
         others = clicked[ad, : min(n_clicked[ad], buffer)]
         weights[ad] = stepped(weights[ad], context, others, -1.0, size)
-        position = position_for(n_unclicked[ad], buffer, visit.draw)
+        position = reservoir_position(n_unclicked[ad], buffer, visit.draw)
         if position != NOT_SAMPLED:
             unclicked = unclicked.copy()
             unclicked[ad, position] = context
         n_unclicked[ad] += 1
-    if n_clicked[ad] > 0 or criterion == CLICK_RATE:  # before, an ad without a threshold competes: it is tried
+    # An ad without a click keeps threshold 0, so that it is tried.
+    if n_clicked[ad] > 0 or criterion == CLICK_RATE:
         hits = scores_of(clicked[ad, : min(n_clicked[ad], buffer)], weights[ad])
         misses = scores_of(unclicked[ad, : min(n_unclicked[ad], buffer)], weights[ad])
         thresholds[ad] = sampled_threshold(hits, misses, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
@@ -85,19 +86,36 @@ def _updated(state: State, visit: Visit, size: StepSize, criterion: int) -> Stat
 
 @register("auc_policy")
 class AUCPolicy:
-    """Shows the ad of the largest w_a · x − s_a, x being the visitor's context, and explores on top.
+    """Show the ad with the largest w_a · x − s_a for the visitor's context x, and explore.
 
-    For each ad, w_a learns to put those who clicked it above those who did not: every visitor is compared with up to
-    `buffer` kept ones of the other kind, w_a ← (w_a − `learning_rate` · ∇ mean ℓ(w·x⁺ − w·x⁻)) / (1 + 2 · rate ·
-    `regularisation`). s_a is the threshold of best `criterion` among the kept ones (f1, accuracy, midpoint, click_rate;
-    see `rankloop.bandits.threshold`); with click_rate an ad that nobody clicks sinks the more it is shown.
-    Exploration: the best ad with probability 1 − `epsilon`, each other with epsilon / (n_ads − 1); with `temperature`
-    ads are first with probability ∝ exp((w_a · x − s_a) / temperature) instead. The others follow by score.
+    For each ad, w_a learns to put visitors who clicked it above those who did not: every visitor is compared with up to
+    `buffer` sampled ones of the other kind, w_a ← (w_a − η ∇ mean ℓ(w·x⁺ − w·x⁻)) / (1 + 2 η λ). s_a is the threshold
+    with the best `criterion` on the samples. The other ads follow by score.
 
     Use it to choose among a fixed set of ads or offers where clicks are rare. It takes the context of the query; the
     items need no features.
-    Reference: Chaudhuri, Theocharous and Ghavamzadeh (2016), Personalized Advertisement Recommendation: A Ranking
-    Approach to Address the Ubiquitous Click Sparsity Problem.
+
+    Args:
+      loss: ℓ: `logistic`, `hinge` or `squared_hinge`.
+      learning_rate: η.
+      regularisation: λ.
+      buffer: The number of sampled visitors of each kind, per ad.
+      criterion: What the thresholds maximise, see `rankloop.bandits.threshold`. With `click_rate` an ad that nobody
+        clicks sinks the more it is shown.
+      epsilon: The probability to show another ad than the best, each alike.
+      temperature: If given, ads are first with probability ∝ exp((w_a · x − s_a) / temperature) instead.
+
+    Examples:
+      >>> from rankloop import Problem, Query, Reward, Session
+      >>> session = Session(AUCPolicy(epsilon=0.0), Problem(n_features=0, n_items=2, n_context=1))
+      >>> query = Query.of([[], []], context=[1.0])
+      >>> state = session.learn(query, session.rank(query), Reward(1.0))
+      >>> state.n_clicked.tolist()
+      [1, 0]
+
+    References:
+      Chaudhuri, Theocharous and Ghavamzadeh (2016), Personalized Advertisement Recommendation: A Ranking Approach to
+      Address the Ubiquitous Click Sparsity Problem.
     """
 
     loss: Loss = "logistic"
@@ -130,6 +148,7 @@ class AUCPolicy:
             )
 
     def init(self, problem: Problem) -> State:
+        """See `Learner.init`."""
         if problem.n_items is None or problem.n_context == 0:
             raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
         n_ads, n_context = problem.n_items, problem.n_context
@@ -144,24 +163,28 @@ class AUCPolicy:
         )
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        first, luck = rng.random(2)
+        """See `Learner.rank`."""
+        first, draw = rng.random(2)
         ranking, log_propensity = drawn_ranking(_scores(state, query), self.epsilon, self.temperature or 0.0, first)
-        return Decision(ranking, log_propensity, Receipt(float(luck)))
+        return Decision(ranking, log_propensity, Receipt(float(draw)))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """See `Learner.learn`."""
         hit = expect(feedback, Reward).value > 0
         check_receipt(0.0 <= decision.receipt.draw < 1.0)
         visit = Visit(int(decision.ranking[0]), query.context, hit, decision.receipt.draw)
-        size = StepSize(self.learning_rate, self.regularisation, 0.0, LOSSES[self.loss])
+        size = StepSize(self.learning_rate, self.regularisation, LOSSES[self.loss])
         updated = _updated(state, visit, size, CRITERIA[self.criterion])
         require_finite(updated.weights)
         require_finite(updated.thresholds)
         return updated
 
     def predict(self, state: State, query: Query) -> Ints:
+        """See `Learner.predict`."""
         return ranking_of(_scores(state, query))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """See `Learner.log_prob`."""
         return first_log_prob(_scores(state, query), self.epsilon, self.temperature or 0.0, ranking, state.shown)
 
 

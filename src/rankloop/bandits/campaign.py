@@ -1,4 +1,4 @@
-"""Simulated campaigns: users who visit, ads that few of them click, and the reward of the ad that was shown."""
+"""Simulated ad campaigns: visitors, ads that few of them click, and the reward of the shown ad."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -15,11 +15,10 @@ from rankloop.core.kernels import normals
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints, Problem, Query, Reward
 
-# Clicks per impression of the five most shown offers, and their impressions: table 5.2 of the thesis.
+# Clicks per impression of the five most shown offers: table 5.2 of the thesis.
 CLICK_RATES = {"hotel": (0.081, 0.082, 0.078, 0.077, 0.055), "bank": (0.0017, 0.0040, 0.0045, 0.0030, 0.0023)}
-IMPRESSIONS = {"hotel": (36164, 37944, 30871, 32765, 20719), "bank": (37750, 38254, 182191, 168789, 17291)}
-WORLD_SEED = 2016  # the campaign itself is the same in every run; only its visitors differ
-NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+WORLD_SEED = 2016  # every run has the same campaign and other visitors
+QUADRATURE_NODES, QUADRATURE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
 @cache
@@ -32,7 +31,7 @@ def _directions(n_ads: int, n_context: int, informative: int, world: int) -> Flo
 
 
 def _sigmoid(values: Floats) -> Floats:
-    from scipy.special import expit  # takes a tenth of a second: not for who starts a service
+    from scipy.special import expit  # imported here because it takes a tenth of a second
 
     probabilities: Floats = expit(values)
     return probabilities
@@ -40,26 +39,34 @@ def _sigmoid(values: Floats) -> Floats:
 
 @cache
 def _offset(rate: float, taste: float) -> float:
-    """The b with E σ(b + taste · z) = rate, z standard normal: by halving, as the mean rises with b."""
+    """Return the b with E σ(b + taste · z) = rate for standard normal z, by bisection."""
     low, high = -60.0 - 9.0 * taste, 60.0 + 9.0 * taste
     for _ in range(100):
         middle = 0.5 * (low + high)
-        mean = float(NODE_WEIGHTS @ _sigmoid(middle + taste * NODES)) / float(NODE_WEIGHTS.sum())
+        mean = float(QUADRATURE_WEIGHTS @ _sigmoid(middle + taste * QUADRATURE_NODES)) / float(QUADRATURE_WEIGHTS.sum())
         low, high = (middle, high) if mean < rate else (low, middle)
     return low
 
 
 @register("campaign")
 class Campaign:
-    """Visitors x ~ N(0, I) with `n_context` features; ad a is clicked with probability σ(b_a + `taste` · θ_a · x).
+    """Visitors x ~ N(0, I) who click ad a with probability σ(b_a + taste · θ_a · x).
 
-    θ_a is a fixed random direction among the first `informative` features, of length 1, and b_a is set so that the mean
-    click rate of each ad is that of the `domain` (hotel: 5–8 %, bank: 0.2–0.45 %), or of `click_rates` where given.
-    Another `world` has the same rates and other directions: another campaign of the kind. The
-    query is the visitor's context with a fixed set of ads; the relevance is who would click what, 1 or 0.
+    θ_a is a fixed random direction of length 1, and b_a is set so that the ad has its mean click rate. A query is a
+    visitor's context with a fixed set of ads; the relevance of an ad is 1 if the visitor would click it, else 0.
 
-    Use it for learners with `Reward` feedback (people: `first_item_reward`), in place of logs that are not public.
-    Reference: Chaudhuri (2016), Learning to Rank: Online Learning, Statistical Theory and Applications, chapter 5.
+    Use it for learners of `Reward` (users: `first_item_reward`), in place of logs that are not public.
+
+    Args:
+      domain: The click rates: `hotel` 5 to 8 %, `bank` 0.2 to 0.45 %.
+      n_context: The number of features of a visitor.
+      informative: The number of features on which clicks depend, the first ones.
+      taste: The influence of the features.
+      click_rates: The mean click rate of each ad, in place of the domain's.
+      world: Another number gives other directions θ_a.
+
+    References:
+      Chaudhuri (2016), Learning to Rank: Online Learning, Statistical Theory and Applications, chapter 5.
     """
 
     domain: Literal["hotel", "bank"] = "hotel"
@@ -82,14 +89,16 @@ class Campaign:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The mean click rate of each ad."""
+        """Return the mean click rate of each ad."""
         return self.click_rates or CLICK_RATES[self.domain]
 
     @property
     def problem(self) -> Problem:
+        """See `Stream.problem`."""
         return Problem(n_features=0, n_items=len(self.rates), n_context=self.n_context)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """See `Stream.rounds`."""
         n_ads, tastes, offsets = len(self.rates), self.tastes, self.offsets
         while True:
             context = normals(rng, self.n_context)
@@ -99,20 +108,20 @@ class Campaign:
 
     @property
     def tastes(self) -> Floats:
-        """taste · θ_a, one row per ad."""
+        """Return taste · θ_a, one row per ad."""
         return self.taste * _directions(len(self.rates), self.n_context, self.informative, self.world)
 
     @property
     def offsets(self) -> Floats:
-        """b_a with E σ(b_a + taste · z) = the ad's click rate, z standard normal."""
+        """Return b_a with E σ(b_a + taste · z) = the ad's click rate, for standard normal z."""
         return np.array([_offset(rate, self.taste) for rate in self.rates])
 
     def click_probabilities(self, contexts: Floats) -> Floats:
-        """The probability of a click, (n_people, n_ads)."""
+        """Return the probability of a click, (n_visitors, n_ads)."""
         return _sigmoid(self.offsets + contexts @ self.tastes.T)
 
     def log(self, policy: Policy, n: int, rng: Generator) -> AdLog:
-        """What a policy would log with `n` visitors."""
+        """Return what a policy would log with `n` visitors."""
         contexts = normals(rng, n, self.n_context)
         shown = policy.probabilities(contexts)
         ads = choose(shown, rng)
@@ -121,14 +130,14 @@ class Campaign:
         return AdLog(contexts, ads, clicks, shown[chosen], len(self.rates))
 
     def value(self, policy: Policy, n: int, rng: Generator) -> float:
-        """The policy's true click rate over `n` visitors, without the noise of clicks."""
+        """Return the policy's true click rate over `n` visitors, without the noise of clicks."""
         contexts = normals(rng, n, self.n_context)
         return float((policy.probabilities(contexts) * self.click_probabilities(contexts)).sum(axis=1).mean())
 
 
 @register("first_item_reward")
 class FirstItemReward:
-    """Rewards the first shown item by its relevance and says nothing of the others: the ad that was shown.
+    """Reward the first item by its relevance; nothing is revealed of the others.
 
     Use it with streams whose relevance is a click or a purchase, such as `campaign`, and learners of `Reward`.
     """
@@ -137,4 +146,5 @@ class FirstItemReward:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Reward:
+        """See `FeedbackModel.observe`."""
         return Reward(float(relevance[ranking[0]]))

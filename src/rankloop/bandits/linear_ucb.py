@@ -1,4 +1,4 @@
-"""A linear bandit over a fixed set: shows what may be the best for this visitor, as far as is known."""
+"""`linear_ucb`: a linear bandit over a fixed set of items, with upper confidence bounds."""
 
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +16,7 @@ from rankloop.learners._shared.fixed_set import size_of_fixed_set
 
 
 class State(NamedTuple):
-    """For each item a ridge regression of its rewards on (context, 1)."""
+    """A ridge regression of the reward on (context, 1) for each item."""
 
     weights: Floats  # (n_items, n_context + 1)
     moment: Floats
@@ -26,7 +26,14 @@ class State(NamedTuple):
 
 @kernel
 def optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: float) -> Floats:
-    """w_a · x + `width` · √(xᵀ A_a⁻¹ x) of each item a."""
+    """Return w_a · x + width · √(xᵀ A_a⁻¹ x) of each item a.
+
+    Args:
+      weights: w_a, one row per item.
+      inverse: A_a⁻¹, one matrix per item.
+      visitor: x.
+      width: The width of the confidence bound.
+    """
     scores = scores_of(weights, visitor)
     for item in range(len(scores)):
         spread = (visitor * scores_of(inverse[item], visitor)).sum()
@@ -36,7 +43,7 @@ def optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: 
 
 @kernel
 def _updated(state: State, item: int, visitor: Floats, reward: float) -> State:
-    """One more row of an item's regression, by the rank-one formula of Sherman and Morrison."""
+    """Add a row to an item's regression, by the rank-one formula of Sherman and Morrison."""
     weights, moment, inverse = state.weights.copy(), state.moment.copy(), state.inverse.copy()
     along = scores_of(inverse[item], visitor)
     size = 1.0 + max((visitor * along).sum(), 0.0)
@@ -50,16 +57,29 @@ def _updated(state: State, item: int, visitor: Floats, reward: float) -> State:
 
 @register("linear_ucb")
 class LinearUCB:
-    """Shows the item of the largest w_a · x + `width` · √(xᵀ A_a⁻¹ x), x being (context, 1).
+    """Show the item with the largest w_a · x + width · √(xᵀ A_a⁻¹ x), where x is (context, 1).
 
-    A_a = `ridge` · I + Σ x xᵀ and w_a = A_a⁻¹ Σ reward · x over the visitors who were shown item a first: what is
-    rarely shown, or rarely to such visitors, gets the benefit of the doubt. With probability `epsilon` another item
-    is first, each alike, which gives every choice a probability above 0 for the log; the others follow by score.
+    A_a = ridge · I + Σ x xᵀ and w_a = A_a⁻¹ Σ reward · x, over the visitors who were shown item a first. The second
+    term is large for items that were rarely shown, or rarely to such visitors. The other items follow by score.
 
-    Use it to choose one of a fixed set of offers by who visits, where rewards are not too rare or are amounts; its
+    Use it to choose one of a fixed set of offers by the visitor's context, where rewards are amounts or not too rare. A
     step costs n_items · n_context² operations. It takes the context of the query; the items need no features.
-    Reference: Li, Chu, Langford and Schapire (2010), A Contextual-Bandit Approach to Personalized News Article
-    Recommendation.
+
+    Args:
+      width: The width of the confidence bound.
+      ridge: The weight of the penalty of the regressions.
+      epsilon: The probability to show another item first, each alike; it gives every item a propensity above 0.
+
+    Examples:
+      >>> from rankloop import Problem, Query, Reward, Session
+      >>> session = Session(LinearUCB(epsilon=0.0), Problem(n_features=0, n_items=2, n_context=1))
+      >>> query = Query.of([[], []], context=[1.0])
+      >>> state = session.learn(query, session.rank(query), Reward(1.0))
+      >>> state.weights[0].round(3).tolist()
+      [0.333, 0.333]
+
+    References:
+      Li, Chu, Langford and Schapire (2010), A Contextual-Bandit Approach to Personalized News Article Recommendation.
     """
 
     width: float = 0.5
@@ -78,15 +98,18 @@ class LinearUCB:
             raise InvalidInput(f"width = {self.width} must be from 0, epsilon = {self.epsilon} from 0 to 1")
 
     def init(self, problem: Problem) -> State:
+        """See `Learner.init`."""
         shape = size_of_fixed_set(problem), problem.n_context + 1
         inverse = np.tile(np.eye(shape[1]) / self.ridge, (shape[0], 1, 1))
         return State(np.zeros(shape), np.zeros(shape), inverse, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """See `Learner.rank`."""
         ranking, log_propensity = drawn_ranking(self._scores(state, query), self.epsilon, 0.0, rng.random(1)[0])
         return Decision(ranking, log_propensity, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """See `Learner.learn`."""
         reward, item = expect(feedback, Reward).value, int(decision.ranking[0])
         updated = _updated(state, item, _visitor(query), float(reward))
         for array in (updated.weights, updated.moment, updated.inverse):
@@ -94,9 +117,11 @@ class LinearUCB:
         return updated
 
     def predict(self, state: State, query: Query) -> Ints:
+        """See `Learner.predict`."""
         return ranking_of(scores_of(state.weights, _visitor(query)))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """See `Learner.log_prob`."""
         return first_log_prob(self._scores(state, query), self.epsilon, 0.0, ranking, state.shown)
 
     def _scores(self, state: State, query: Query) -> Floats:

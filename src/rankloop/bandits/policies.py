@@ -1,6 +1,5 @@
-"""From scores of ads to the probabilities with which they are shown, of many visitors or of one."""
+"""Ad policies: the probability of each ad, from scores of the ads, for many visitors or for one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -12,36 +11,42 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Floats, Ints
 
-NEVER = 1e12  # the threshold of an ad that nobody ever clicked: it stands last
+NEVER_CLICKED_THRESHOLD = 1e12  # puts an ad without any click last
 
 
 class Scorer(Protocol):
-    """Judges every ad for every person."""
+    """Anything that scores every ad for every visitor."""
 
     def scores(self, contexts: Floats) -> Floats:
-        """(n_people, n_ads), the higher the better."""
+        """Return (n_visitors, n_ads) numbers, the higher the better."""
 
 
 class Policy(Protocol):
-    """Says how likely it is to show each ad to each person."""
+    """Anything that gives each ad a probability for each visitor."""
 
     def probabilities(self, contexts: Floats) -> Floats:
-        """(n_people, n_ads); rows sum to 1."""
+        """Return (n_visitors, n_ads) probabilities; rows sum to 1."""
 
 
 class LinearScorer(NamedTuple):
-    """f_a(x) − s_a with f_a(x) = weights[a] · x: equation 5.2 of the thesis."""
+    """The score weights[a] · x − thresholds[a] of ad a for context x: equation 5.2 of the thesis."""
 
     weights: Floats  # (n_ads, n_context)
     thresholds: Floats  # (n_ads,)
 
     def scores(self, contexts: Floats) -> Floats:
+        """Return (n_visitors, n_ads) scores."""
         return np.column_stack([scores_of(contexts, weights) for weights in self.weights]) - self.thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonGreedy:
-    """The best ad with probability 1 − `epsilon`, every other with epsilon / (n_ads − 1); 0 is the plain best one."""
+    """Show the best ad with probability 1 − epsilon, each other one with epsilon / (n_ads − 1).
+
+    Args:
+      scorer: Scores the ads.
+      epsilon: The probability to explore.
+    """
 
     scorer: Scorer
     epsilon: float = 0.0
@@ -51,12 +56,18 @@ class EpsilonGreedy:
             raise InvalidInput(f"epsilon = {self.epsilon} must be a probability from 0 to 1")
 
     def probabilities(self, contexts: Floats) -> Floats:
+        """Return the probability of each ad for each visitor, one row per visitor."""
         return _shares_by_row(self.scorer.scores(contexts), self.epsilon, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax:
-    """Ads in proportion to exp(score / `temperature`)."""
+    """Show ads with probability proportional to exp(score / temperature).
+
+    Args:
+      scorer: Scores the ads.
+      temperature: The larger, the more exploration.
+    """
 
     scorer: Scorer
     temperature: float = 1.0
@@ -65,42 +76,30 @@ class Softmax:
         check_positive("temperature", self.temperature)
 
     def probabilities(self, contexts: Floats) -> Floats:
+        """Return the probability of each ad for each visitor, one row per visitor."""
         return _shares_by_row(self.scorer.scores(contexts), 0.0, self.temperature)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thompson:
-    """The best ad of one of the `scorers`, drawn at random: each was trained on its own resample of the log.
-
-    An ad's probability is the share of scorers that prefer it, which is exact, so logs of this policy can be evaluated.
-    Reference: Eckles and Kaptein (2014), Thompson Sampling with the Online Bootstrap.
-    """
-
-    scorers: Sequence[Scorer]
-
-    def __post_init__(self) -> None:
-        if not len(self.scorers):
-            raise InvalidInput("Thompson sampling needs at least one scorer")
-
-    def probabilities(self, contexts: Floats) -> Floats:
-        votes = [_shares_by_row(scorer.scores(contexts), 0.0, 0.0) for scorer in self.scorers]
-        shares: Floats = np.mean(votes, axis=0)
-        return shares
-
-
-@dataclass(frozen=True, kw_only=True)
 class Uniform:
-    """Every ad with the same probability."""
+    """Show each of `n_ads` ads with the same probability."""
 
     n_ads: int
 
     def probabilities(self, contexts: Floats) -> Floats:
+        """Return the probability of each ad for each visitor, one row per visitor."""
         return np.full((len(contexts), self.n_ads), 1.0 / self.n_ads)
 
 
 @kernel
 def shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
-    """The probability of each ad to be first: ε-greedy, or softmax where the temperature is above 0."""
+    """Return the probability of each ad to be first: ε-greedy, or softmax where the temperature is above 0.
+
+    Args:
+      scores: One score per ad.
+      epsilon: The probability of ε-greedy to explore.
+      temperature: Of the softmax; 0 means ε-greedy.
+    """
     n = len(scores)
     shares = np.empty(n)
     if temperature > 0.0:
@@ -114,7 +113,14 @@ def shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
 
 @kernel
 def drawn_ranking(scores: Floats, epsilon: float, temperature: float, draw: float) -> tuple[Ints, float]:
-    """The drawn ad first and the others by score; its log-probability."""
+    """Draw an ad; return it first, followed by the others by score, and its log-probability.
+
+    Args:
+      scores: One score per ad.
+      epsilon: The probability of ε-greedy to explore.
+      temperature: Of the softmax; 0 means ε-greedy.
+      draw: A uniform random number from 0 to 1.
+    """
     shares = shares_of(scores, epsilon, temperature)
     first, left = len(shares) - 1, draw
     for ad in range(len(shares)):
@@ -122,7 +128,7 @@ def drawn_ranking(scores: Floats, epsilon: float, temperature: float, draw: floa
         if left < 0.0:
             first = ad
             break
-    while shares[first] == 0.0:  # rounding may run past the last ad that can be shown
+    while shares[first] == 0.0:  # by rounding the loop may have passed the last ad with a probability above 0
         first -= 1
     return _with_first(scores, first), np.log(shares[first])
 
@@ -136,6 +142,15 @@ def _with_first(scores: Floats, first: int) -> Ints:
 
 @kernel
 def first_log_prob(scores: Floats, epsilon: float, temperature: float, ranking: Ints, shown: int) -> float:
+    """Return the log-probability with which `drawn_ranking` gives the visible part of a ranking.
+
+    Args:
+      scores: One score per ad.
+      epsilon: The probability of ε-greedy to explore.
+      temperature: Of the softmax; 0 means ε-greedy.
+      ranking: The ranking.
+      shown: The number of visible positions; negative: all.
+    """
     expected = _with_first(scores, ranking[0])
     for position in range(seen_count(shown, len(ranking))):
         if ranking[position] != expected[position]:
@@ -146,7 +161,7 @@ def first_log_prob(scores: Floats, epsilon: float, temperature: float, ranking: 
 
 @kernel
 def _shares_by_row(scores: Floats, epsilon: float, temperature: float) -> Floats:
-    """The probabilities of many visitors, one row of scores each."""
+    """Return the probabilities for many visitors, one row of scores each."""
     shares = np.empty(scores.shape)
     for row in range(len(scores)):
         shares[row] = shares_of(scores[row], epsilon, temperature)
@@ -154,7 +169,12 @@ def _shares_by_row(scores: Floats, epsilon: float, temperature: float) -> Floats
 
 
 def choose(probabilities: Floats, rng: Generator) -> Ints:
-    """One ad per row, drawn with these probabilities from one double each."""
+    """Draw one ad per row.
+
+    Args:
+      probabilities: One row per visitor.
+      rng: Gives one number per row.
+    """
     edges = np.cumsum(probabilities, axis=1)
     drawn = (rng.random(len(edges))[:, None] * edges[:, -1:] >= edges).sum(axis=1)
     return np.asarray(np.minimum(drawn, probabilities.shape[1] - 1), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A reward model for the estimators that need one: least squares of the reward on the context, per ad."""
+"""A reward model for off-policy estimators: least squares of the reward on the context, per ad."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RewardModel(NamedTuple):
-    """The expected reward of ad a for context x is base[a] + weights[a] · x, cut to the range of seen rewards."""
+    """The expected reward base[a] + weights[a] · x of ad a for context x, clipped to the range of logged rewards."""
 
     base: Floats
     weights: Floats  # (n_ads, n_context)
@@ -19,18 +19,23 @@ class RewardModel(NamedTuple):
     most: float
 
     def predict(self, contexts: Floats) -> Floats:
-        """(n_people, n_ads)."""
+        """Return the expected rewards, (n_visitors, n_ads)."""
         return np.clip(self.base + contexts @ self.weights.T, self.least, self.most)
 
 
 def fit_reward_model(log: "AdLog", ridge: float = 10.0) -> RewardModel:
-    """Ridge regression around each ad's own mean, which is itself drawn to the mean of all ads."""
+    """Fit a ridge regression per ad; the mean of each ad is shrunk to the mean of all.
+
+    Args:
+      log: The shown ads and their rewards.
+      ridge: The strength of both shrinkages, in rows.
+    """
     overall, n_context = float(log.rewards.mean()), log.contexts.shape[1]
     centre = log.contexts.mean(axis=0)
     base, weights = np.full(log.n_ads, overall), np.zeros((log.n_ads, n_context))
     for ad in range(log.n_ads):
-        own = log.ads == ad
-        rows, rewards = log.contexts[own] - centre, log.rewards[own]
+        is_ad = log.ads == ad
+        rows, rewards = log.contexts[is_ad] - centre, log.rewards[is_ad]
         base[ad] = (rewards.sum() + ridge * overall) / (len(rewards) + ridge)
         gram = rows.T @ rows + ridge * np.eye(n_context)
         weights[ad] = np.linalg.solve(gram, rows.T @ (rewards - base[ad]))

@@ -1,4 +1,4 @@
-"""A trained ad policy as a session that can be served and goes on learning, and the way back."""
+"""Saving and loading of ad policies; a saved policy is a session that can be served and goes on learning."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from rankloop.logs.context import Encoding, Visitor
 
 
 def session_of(trained: TrainedPolicy) -> Session:
-    """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
+    """Return an `auc_policy` session that chooses as the trained policy does, with samples of the log."""
     learner = AUCPolicy(epsilon=trained.epsilon, criterion=CRITERION, learning_rate=_step_size(trained.log.contexts))
     n_ads, n_context = trained.scorer.weights.shape
     session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), trained.seed)
@@ -42,32 +42,39 @@ def session_of(trained: TrainedPolicy) -> Session:
 
 
 def _step_size(contexts: Floats) -> float:
-    """The learner's own, which suits columns of variance 1; smaller where an age in years would undo the training."""
+    """Return the learner's step size for columns of variance 1, and a smaller one where variances are larger."""
     variances = contexts.var(axis=0)
     varying = variances[variances > 0.0]
     return AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
 
 
 class SavedPolicy(NamedTuple):
-    """A policy with the names of its ads and columns: asked with rows as a log has them, it answers with ads."""
+    """A policy with the names of its ads and of the columns of its context."""
 
     policy: Policy
     encoding: Encoding
 
     def probabilities(self, visitors: Iterable[Visitor]) -> Floats:
-        """(n_visitors, n_ads), for rows such as {"age": 41, "job": "student"} or for the numbers that they become."""
+        """Return (n_visitors, n_ads) probabilities.
+
+        Args:
+          visitors: Rows of the log, such as {"age": 41, "job": "student"}, or the numbers that they become.
+
+        Raises:
+          InvalidInput: If a row does not have the columns of the log.
+        """
         if isinstance(visitors, Mapping):
-            raise InvalidInput("probabilities are of many visitors: give a list of rows, or ask for the shares of one")
+            raise InvalidInput("probabilities() takes a list of rows; use shares() for one visitor")
         numbers = [self.encoding.row_of(visitor) for visitor in visitors]
         return self.policy.probabilities(np.array(numbers, dtype=np.float64).reshape(-1, self.encoding.n_context))
 
     def shares(self, visitor: Visitor) -> dict[str, float]:
-        """With which probability each ad is shown to this visitor, by the ads' names."""
+        """Return the probability of each ad for one visitor, by the name of the ad."""
         return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
 
 
 def save_policy(trained: TrainedPolicy, path: str | os.PathLike[str]) -> None:
-    """Save a trained policy, with which ad and which column each number stands for.
+    """Save a trained policy with the names of its ads and columns.
 
     Args:
       trained: What `fit_policy` returned.
@@ -80,23 +87,31 @@ def save_policy(trained: TrainedPolicy, path: str | os.PathLike[str]) -> None:
 
 
 def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
-    """What `save_policy` wrote."""
+    """Load what `save_policy` wrote.
+
+    Args:
+      path: The file.
+
+    Raises:
+      InvalidInput: If the file is not that of an ad policy.
+      NotFound: If there is no such file.
+    """
     file = Path(path)
     session, notes = load_with_notes(file)
     if session.problem.n_features > 0:
-        raise InvalidInput(f"{file.name} ranks items by features; this log is of single ads")
+        raise InvalidInput(f"{file.name} is a ranker of items with features, not an ad policy")
     if "encoding" not in notes:
-        raise InvalidInput(f"{file.name} was not trained on a log of single ads: it does not name its columns")
+        raise InvalidInput(f"{file.name} does not name its ads and columns; write it with save_policy")
     encoding = Encoding.from_plain(notes["encoding"])
     if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
-        raise InvalidInput(f"{file.name}: its policy and the columns of its log do not belong together")
+        raise InvalidInput(f"{file.name}: the numbers of ads and columns differ between its policy and its names")
     if session.problem.shown != 1:
         raise InvalidInput(f"{file.name} shows more than one item at a time; a log of single ads cannot judge it")
     return SavedPolicy(_policy_of(session), encoding)
 
 
 def _policy_of(session: Session) -> Policy:
-    """The session itself, or the same policy over whole arrays where that is known."""
+    """Return a policy that computes many visitors at once where the learner is `auc_policy`."""
     learner, state = session.learner, session.state
     if not isinstance(learner, AUCPolicy):
         return SessionPolicy(session=session)
@@ -108,11 +123,12 @@ def _policy_of(session: Session) -> Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionPolicy:
-    """A session over a fixed set of ads, asked for the probability of each ad to be first."""
+    """A policy by the exact propensities of a session over a fixed set of ads."""
 
     session: Session
 
     def probabilities(self, contexts: Floats) -> Floats:
+        """Return the probability of each ad for each visitor, one row per visitor."""
         n_ads = int(self.session.problem.n_items or 0)
         shares = np.empty((len(contexts), n_ads))
         items = np.zeros((n_ads, self.session.problem.n_features))
@@ -125,7 +141,7 @@ class SessionPolicy:
         log_prob = self.session.log_prob(query, np.array([ad, *others]))
         if np.isnan(log_prob):
             raise InvalidInput(
-                f"row {row}: {type(self.session.learner).__name__} cannot say with which probability it shows an ad "
-                "(it has no closed form), so a log cannot judge it"
+                f"row {row}: {type(self.session.learner).__name__} has no closed form for the probability "
+                "of an ad, so it cannot be evaluated on a log"
             )
         return float(np.exp(log_prob))

@@ -1,4 +1,4 @@
-"""The score from which on an ad is worth showing, learned per ad so that rankers can be compared."""
+"""Thresholds: the score above which an ad is worth showing, per ad, so that scores of ads can be compared."""
 
 from typing import Literal
 
@@ -13,23 +13,22 @@ from rankloop.core.types import Floats, finite_floats, real_numbers
 Criterion = Literal["f1", "accuracy", "midpoint", "click_rate"]
 CRITERIA: dict[Criterion, int] = {"f1": 0, "accuracy": 1, "midpoint": 2, "click_rate": 3}
 MIDPOINT, CLICK_RATE = 2, 3
-MAX_STEPS = 100
+MAX_NEWTON_STEPS = 100
 
 
 def threshold(scores: ArrayLike, clicked: ArrayLike, criterion: Criterion = "f1") -> float:
-    """Return the s that maximises the criterion of "score ≥ s means click"; ties go to the smallest s.
+    """Return the threshold s for the rule "score ≥ s means click".
 
-    Candidates are the lowest score and the middles between neighbouring scores. Where clicks are rare the best cut for
-    `f1` or `accuracy` is far above most visitors' scores, so that of several ads the one whose scores vary least,
-    having learned least, comes nearest to its own and is shown to most. Two criteria look at all examples instead, and
-    have no such fault: `midpoint` is halfway between the mean scores of clicked and unclicked examples, and
-    `click_rate` is where the mean of 1 / (1 + e^(s − score)) is the share of clicks, so that an ad that more visitors
-    click stands higher (for scores of the logistic loss). All or no clicks count as half a click off.
+    `f1` and `accuracy` maximise that measure over the lowest score and the middles between neighbouring scores; ties go
+    to the smallest s. Where clicks are rare this cut is far above most scores, which favours ads whose scores vary
+    least. Two criteria avoid that: `midpoint` is halfway between the mean scores of clicked and unclicked examples;
+    `click_rate` solves mean 1 / (1 + e^(s − score)) = share of clicks, so that an ad with more clicks stands higher
+    (for scores of the logistic loss). There no clicks count as half a click, and all clicks as half a click less.
 
     Args:
       scores: The scores of examples.
-      clicked: Which of them were clicked.
-      criterion: What is maximised, or which mean is taken.
+      clicked: 1 for a clicked example, else 0.
+      criterion: `f1`, `accuracy`, `midpoint` or `click_rate`.
 
     Raises:
       InvalidInput: If the criterion is unknown, or if there is not one label per score.
@@ -44,15 +43,15 @@ def threshold(scores: ArrayLike, clicked: ArrayLike, criterion: Criterion = "f1"
 
 
 @kernel
-def _sampled_click_rate(scores: Floats, n_clicked: int, own: float, other: float, rate: float) -> float:
-    """The s at which the mean of 1 / (1 + e^(s − score)) is the rate: Newton's steps, halving where they leave."""
+def _sampled_click_rate(scores: Floats, n_clicked: int, click_weight: float, other_weight: float, rate: float) -> float:
+    """Solve mean 1 / (1 + e^(s − score)) = rate for s by Newton's steps, or by bisection."""
     log_odds = np.log(rate / (1.0 - rate))
     low, high = scores.min() - log_odds, scores.max() - log_odds
     s = 0.5 * (low + high)
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         mean, slope, total = 0.0, 0.0, 0.0
         for position in range(len(scores)):
-            weight = own if position < n_clicked else other
+            weight = click_weight if position < n_clicked else other_weight
             probability = 1.0 / (1.0 + np.exp(s - scores[position]))
             mean += weight * probability
             slope += weight * probability * (1.0 - probability)
@@ -72,11 +71,19 @@ def _sampled_click_rate(scores: Floats, n_clicked: int, own: float, other: float
 def sampled_threshold(
     clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int
 ) -> float:
-    """The threshold from the scores of a sample, whose examples stand for `n_clicked` and `n_unclicked` ones."""
-    own, other = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
+    """Return the threshold from the scores of a sample.
+
+    Args:
+      clicked: The scores of sampled clicked examples.
+      unclicked: The scores of sampled unclicked examples.
+      n_clicked: The number of examples that the clicked ones stand for.
+      n_unclicked: The number of examples that the unclicked ones stand for.
+      criterion: The number of the criterion in `CRITERIA`.
+    """
+    click_weight, other_weight = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
     if criterion == CLICK_RATE:
         rate = min(max(n_clicked, 0.5), n_clicked + n_unclicked - 0.5) / (n_clicked + n_unclicked)
-        return _sampled_click_rate(np.concatenate((clicked, unclicked)), len(clicked), own, other, rate)
+        return _sampled_click_rate(np.concatenate((clicked, unclicked)), len(clicked), click_weight, other_weight, rate)
     if len(unclicked) == 0:
         return float(clicked.min())
     if len(clicked) == 0 and criterion == MIDPOINT:
@@ -88,8 +95,8 @@ def sampled_threshold(
     hits, taken, best, cut = 0.0, 0.0, -np.inf, len(scores) - 1
     for position in range(len(scores)):
         is_click = order[position] < len(clicked)
-        hits += own if is_click else 0.0
-        taken += own if is_click else other
+        hits += click_weight if is_click else 0.0
+        taken += click_weight if is_click else other_weight
         last = position == len(scores) - 1
         if last or scores[order[position + 1]] < scores[order[position]]:
             quality = 2.0 * hits / (taken + n_clicked) if criterion == 0 else 2.0 * hits - taken

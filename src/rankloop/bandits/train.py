@@ -4,26 +4,25 @@ import dataclasses
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer
+from rankloop.bandits.policies import NEVER_CLICKED_THRESHOLD, EpsilonGreedy, LinearScorer
 from rankloop.bandits.thresholds import Criterion, threshold
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats, finite_floats
 from rankloop.logs.context import Encoding
 
-TIE_BREAK = 1e-9  # what a click rate of 1 adds to a score
-CRITERION: Literal["click_rate"] = "click_rate"  # steady where an ad has few clicks
+TIE_BREAK = 1e-9  # is added to the score of an ad with click rate 1; less in proportion
+CRITERION: Literal["click_rate"] = "click_rate"  # is stable for ads with few clicks
 
 
 def fit_rankers(log: AdLog, ranker: AUCRanker | None = None, criterion: Criterion = "f1") -> LinearScorer:
     """Fit a ranker and its threshold for each ad, from the rows in which it was shown.
 
-    An ad without any click stands last; one that was always clicked has nothing to rank by. Ads of the same score stand
-    by their click rates.
+    An ad without any click stands last; one that was always clicked gets weights of 0. Ads of equal score stand by
+    their click rates.
 
     Args:
       log: The shown ads and what they earned.
@@ -44,8 +43,20 @@ def fit_rankers(log: AdLog, ranker: AUCRanker | None = None, criterion: Criterio
 
 
 def fit_thresholds(log: AdLog, weights: Floats, criterion: Criterion = "f1") -> Floats:
-    """Fit the threshold of each ad for rankers that are already there, one row of `weights` per ad."""
-    thresholds, weights = np.full(log.n_ads, NEVER), finite_floats(weights, 2, "weights")
+    """Fit the threshold of each ad for existing rankers.
+
+    Args:
+      log: The shown ads and what they earned.
+      weights: One row per ad.
+      criterion: What the thresholds maximise, see `threshold`.
+
+    Returns:
+      One threshold per ad.
+
+    Raises:
+      InvalidInput: If there is not one row of weights per ad.
+    """
+    thresholds, weights = np.full(log.n_ads, NEVER_CLICKED_THRESHOLD), finite_floats(weights, 2, "weights")
     if weights.shape != (log.n_ads, log.contexts.shape[1]):
         raise InvalidInput(f"weights must be of shape {(log.n_ads, log.contexts.shape[1])}, got {weights.shape}")
     for ad in range(log.n_ads):
@@ -57,17 +68,8 @@ def fit_thresholds(log: AdLog, weights: Floats, criterion: Criterion = "f1") -> 
     return thresholds
 
 
-def fit_resampled(
-    log: AdLog, rng: Generator, n: int = 20, ranker: AUCRanker | None = None, criterion: Criterion = "f1"
-) -> list[LinearScorer]:
-    """Fit `n` scorers, each from a resample of the rows with replacement: the beliefs of `Thompson`."""
-    rows = len(log.ads)
-    draws = ((rng.random(rows) * rows).astype(np.int64) for _ in range(n))
-    return [fit_rankers(log.take(drawn), ranker, criterion) for drawn in draws]
-
-
 class TrainedPolicy(NamedTuple):
-    """A policy that was trained on a log, with what is needed to save it and to use it on another log."""
+    """A policy that was trained on a log, with everything needed to save it and to use it on another log."""
 
     encoding: Encoding
     scorer: LinearScorer
@@ -89,7 +91,7 @@ def fit_policy(
     Args:
       log: The rows.
       encoding: Which ad and which column each number of the rows stands for.
-      epsilon: With which probability the policy explores.
+      epsilon: The probability to explore.
       ranker: The settings of the rankers; the default is `AUCRanker()`.
       seed: Of the session that serves the policy.
 

@@ -147,5 +147,5 @@ def student_quantile(p: float, degrees: float) -> float:
       The quantile.
     """
     x = beta_quantile(2.0 * min(p, 1.0 - p), degrees / 2.0, 0.5)
-    size = (degrees * (1.0 - x) / x) ** 0.5
+    size: float = (degrees * (1.0 - x) / x) ** 0.5
     return -size if p < 0.5 else size
