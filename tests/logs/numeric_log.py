@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rankloop.click_models.browsing_model import position_bias
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.reader import lists_in
+from rankloop.training.clicks.weights import estimate_examined
 
 
 class NumericLog(NamedTuple):
@@ -27,7 +28,7 @@ class NumericLog(NamedTuple):
 
     def examined(self) -> Floats | None:
         """The position bias, None where nothing tells it."""
-        return position_bias(self.pair, self.position, self.clicked)
+        return estimate_examined(rows_as_log(self.pair, self.position, self.clicked, self.offsets))
 
 
 def read_numeric_log(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers, with_in_layers
@@ -290,7 +291,8 @@ class BatchTask:
     def _examined(self, rows: EncodedLists, position_bias: ArrayLike | None) -> Floats | None:
         if position_bias is not None:
             return checked_examined(position_bias, self.n_positions)
-        examined = estimate_examined(rows.pair, rows.position, rows.clicked)
+        log = rows_as_log(rows.pair, rows.position, rows.clicked, rows.offsets, rows.query_ids)
+        examined = estimate_examined(log)
         return examined if self.by_item else required_bias(examined)
 
     def _with_offsets(self, data: SparseDataset) -> SparseDataset:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
@@ -221,4 +222,4 @@ def _examined(parts: Sequence[PartClicks]) -> Floats:
         for name in ("pairs", "positions", "clicked")
     )
     numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-    return required_bias(estimate_examined(numbers, positions, clicked))
+    return required_bias(estimate_examined(rows_as_log(numbers, positions, clicked)))

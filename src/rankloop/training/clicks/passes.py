@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.protocols import AnyLearner
@@ -147,7 +148,8 @@ class _PassesTask:
 def _estimated(lists: Lists) -> Floats | None:
     pairs = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
-    return estimate_examined(pairs, position, clicked)
+    offsets = np.concatenate([[0], np.cumsum([len(page.ids) for page in lists])])
+    return estimate_examined(rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists]))
 
 
 def _receipt_of(learner: AnyLearner) -> Callable[[int], Any]:

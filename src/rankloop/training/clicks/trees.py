@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import finite_floats
@@ -51,7 +52,9 @@ def train_click_trees(
     lists = lists_in(log)
     numbers = numeric_features(lists, features)
     if position_bias is None:
-        examined = required_bias(estimate_examined(lists.pair_numbers(), lists.position, lists.clicked))
+        queries = [lists.query[start] for start in lists.offsets[:-1].tolist()]
+        rows = rows_as_log(lists.pair_numbers(), lists.position, lists.clicked, lists.offsets, queries)
+        examined = required_bias(estimate_examined(rows))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")
     weights = weighted_clicks(lists.weight if lists.columns.weight else lists.clicked, lists.position, examined, clip)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.browsing_model import position_bias
+from rankloop.click_models.examination import estimate_examination
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
+from rankloop.logs.list_log import ClickArrays
 from rankloop.measures.base import mean_of, parse_measure
 
 HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
@@ -63,9 +64,13 @@ def exponential_grades(weights: ArrayLike) -> Floats:
     return np.log2(1.0 + finite_floats(weights, 1, "weights"))
 
 
-def estimate_examined(pair: Ints, position: Ints, clicked: Floats) -> Floats | None:
-    """Estimate the probability of each position to be examined; None where no (query, item) pair moved."""
-    return position_bias(pair, position, (clicked > 0.0).astype(np.float64))
+def estimate_examined(log: ClickArrays) -> Floats | None:
+    """Return the examination of each position by the shared estimate; None where no (query, item) pair moved."""
+    examination = estimate_examination(log)
+    if not examination.n_units and log.n_positions > 1:
+        return None
+    examined: Floats = np.minimum(examination.curve, 1.0)
+    return examined
 
 
 def required_bias(examined: Floats | None) -> Floats:

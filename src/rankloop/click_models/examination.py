@@ -1,0 +1,462 @@
+"""One estimate of examination: how likely each position is looked at, with an interval and the evidence behind it.
+
+`fit_users`, `evaluate`, `train_clicks` and `rehearse` all use it. The evidence is, in this order: known randomisation
+(where items stood before chance moved them), natural moves of (query, item) pairs, and otherwise only a wide prior.
+Positions that react to earlier clicks, and items whose attraction changes, are tested for and allowed for.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.click_models.conditional_fit import (
+    ConditionalFit,
+    GaussianPrior,
+    count_cells,
+    fit_conditional,
+    inverse_of,
+    row_scores,
+)
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, Ints
+from rankloop.logs.list_log import ClickArrays
+
+EvidenceKind = Literal["given", "randomisation", "moves", "none"]
+EVIDENCE_WORDS: dict[EvidenceKind, str] = {
+    "given": "as given",
+    "randomisation": "from positions that were drawn at random",
+    "moves": "from items that stood at several positions for the same query",
+    "none": "a guess: hardly any item that was clicked stood at two positions for the same query",
+}
+MIN_CLUSTERS = 50  # a query with more than this share of the pages is split by time
+MIN_MOVED_CLICKS = 20  # on items that moved; with fewer the curve is a guess
+MAX_FREE_POSITIONS = 10  # the first positions have a coefficient each; below, examination is interpolated
+NODE_RATIO = 1.3  # distance of further nodes
+PRIOR_DECAY = 0.7  # the prior: position k is examined as k to minus this power
+PRIOR_STEP_DEVIATION = 0.7  # of the logarithm, from one node to the next
+MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
+MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
+EPOCH_CHOICES = (1, 4, 16)  # parts of the log in time within which attraction is taken as constant
+MAX_LOG_CURVE = 6.0  # no position is examined more than e to this times more or less than the first
+Z_95 = 1.959964
+MAX_NEWTON_ROUNDS = 50
+
+
+class Examination(NamedTuple):
+    """How likely each position is examined, relative to the first.
+
+    Attributes:
+      log_curve: The logarithm by position; the first is 0.
+      influence: (n_clusters, n_positions), by how much each cluster of pages moves it.
+      prior_covariance: (n_positions, n_positions), the part of its variance that no page explains.
+      cluster: By page, what is resampled together: queries, long ones split by time.
+      evidence: What the curve rests on.
+      n_units: How many pairs, or positions before chance, stood at several positions and were clicked.
+      n_clicks: How many clicks these had.
+      reaction_z: Test that positions react to earlier clicks, in standard errors.
+      drift_z: Test that the attraction of items changes over time, in standard errors.
+      n_epochs: Parts of the log within which attraction is taken as constant.
+      reacts: True where the curve comes from the estimator that allows for positions that react to clicks.
+    """
+
+    log_curve: Floats
+    influence: Floats
+    prior_covariance: Floats
+    cluster: Ints
+    evidence: EvidenceKind
+    n_units: int = 0
+    n_clicks: int = 0
+    reaction_z: float = 0.0
+    drift_z: float = 0.0
+    n_epochs: int = 1
+    reacts: bool = False
+
+    @property
+    def curve(self) -> Floats:
+        """The examination of each position relative to the first."""
+        curve: Floats = np.exp(self.log_curve)
+        return curve
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of the logarithm of the curve."""
+        covariance: Floats = self.influence.T @ self.influence + self.prior_covariance
+        return covariance
+
+    @property
+    def deviation(self) -> Floats:
+        """The standard error of the logarithm by position."""
+        deviation: Floats = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        return deviation
+
+    @property
+    def interval(self) -> tuple[Floats, Floats]:
+        """Both ends of the 95 % interval of the curve, by position."""
+        half = Z_95 * self.deviation
+        return np.exp(self.log_curve - half), np.exp(self.log_curve + half)
+
+    @property
+    def is_thin(self) -> bool:
+        """True where the log says next to nothing about positions."""
+        return self.evidence == "none"
+
+    @property
+    def n_clusters(self) -> int:
+        """The number of clusters."""
+        return len(self.influence)
+
+    def draws(self, rng: Generator, n: int) -> Floats:
+        """Draw (n, n_positions) curves from the normal distribution of their logarithm.
+
+        Args:
+          rng: The random numbers.
+          n: How many.
+        """
+        noise = rng.standard_normal((n, len(self.log_curve))) @ matrix_root(self.covariance)
+        curves: Floats = np.exp(np.clip(self.log_curve + noise, -MAX_LOG_CURVE, MAX_LOG_CURVE))
+        return curves
+
+    @property
+    def diagnostics(self) -> list[str]:
+        """Sentences about what the estimate had to allow for."""
+        lines = []
+        if self.reacts:
+            lines.append(
+                f"positions react to earlier clicks ({self.reaction_z:+.1f} standard errors), so only clicks that came "
+                "after a position was chosen are compared, which widens the interval"
+            )
+        if self.n_epochs > 1:
+            lines.append(
+                f"the attraction of items changes over time ({self.drift_z:.1f} standard errors), so only moves within "
+                f"one of {self.n_epochs} parts of the log count"
+            )
+        return lines
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        head = f"examination relative to position 1, {EVIDENCE_WORDS[self.evidence]}"
+        if self.evidence in ("moves", "randomisation"):
+            head += f" ({self.n_units:,} of them with {self.n_clicks:,} clicks)"
+        shown = range(min(len(self.log_curve), MAX_FREE_POSITIONS))
+        lines = [
+            "position    " + "".join(f"{position + 1:>7}" for position in shown),
+            "examination " + "".join(f"{self.curve[position]:>7.2f}" for position in shown),
+            "from (95 %) " + "".join(f"{low[position]:>7.2f}" for position in shown),
+            "to          " + "".join(f"{min(high[position], 99.0):>7.2f}" for position in shown),
+        ]
+        return "\n".join([head, *lines, *(f"note: {line}" for line in self.diagnostics)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the estimate for programs."""
+        low, high = self.interval
+        return {
+            "examination": self.curve.tolist(),
+            "lower": low.tolist(),
+            "upper": high.tolist(),
+            "evidence": self.evidence,
+            "units": self.n_units,
+            "clicks": self.n_clicks,
+            "reaction_z": self.reaction_z,
+            "drift_z": self.drift_z,
+            "epochs": self.n_epochs,
+            "reacts": self.reacts,
+        }
+
+
+def matrix_root(covariance: Floats) -> Floats:
+    """Return a matrix R with Rᵀ R equal to a covariance, which may be singular.
+
+    Args:
+      covariance: Symmetric, with no negative eigenvalue but by rounding.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    root: Floats = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    return root
+
+
+def position_design(n_positions: int) -> Floats:
+    """Return (n_positions, n_nodes − 1): log examination = design · coefficients, by linear interpolation of nodes.
+
+    The first position is the reference. Each of the first ten is a node; further ones lie ever wider apart.
+
+    Args:
+      n_positions: How many positions the log has.
+    """
+    nodes = list(range(min(n_positions, MAX_FREE_POSITIONS)))
+    while nodes[-1] < n_positions - 1:
+        nodes.append(min(max(nodes[-1] + 1, int(np.ceil(NODE_RATIO * nodes[-1]))), n_positions - 1))
+    positions = np.arange(n_positions)
+    columns = [np.interp(positions, nodes, np.eye(len(nodes))[node]) for node in range(1, len(nodes))]
+    return np.stack(columns, axis=1) if columns else np.zeros((n_positions, 0))
+
+
+def position_prior(n_positions: int) -> GaussianPrior:
+    """Return a wide prior of the coefficients of `position_design`: a random walk around a power of the position.
+
+    Args:
+      n_positions: How many positions the log has.
+    """
+    design = position_design(n_positions)
+    n = design.shape[1]
+    nodes = design.argmax(axis=0) if n else np.zeros(0, np.int64)
+    mean = -PRIOR_DECAY * np.log1p(nodes.astype(np.float64))
+    steps = np.eye(n) - np.eye(n, k=-1)
+    return GaussianPrior(mean, steps.T @ steps / PRIOR_STEP_DEVIATION**2)
+
+
+def resampling_clusters(log: ClickArrays) -> Ints:
+    """Number what is resampled together, by page: queries, those with many pages split by time.
+
+    Args:
+      log: What was shown and clicked.
+    """
+    numbers: dict[str, int] = {}
+    of_pair = np.array([numbers.setdefault(query, len(numbers)) for query in log.query_ids], dtype=np.int64)
+    query = of_pair[log.pair[log.offsets[:-1]]]
+    counts = np.bincount(query)
+    size = max(1, int(np.ceil(log.n_pages / MIN_CLUSTERS)))
+    order = np.argsort(query, kind="stable")
+    starts = np.cumsum(counts) - counts
+    turn = np.empty(len(query), np.int64)
+    turn[order] = np.arange(len(query)) - starts[query[order]]
+    parts = np.maximum(1, np.ceil(counts / size).astype(np.int64))
+    block = turn * parts[query] // counts[query]
+    return np.unique(query * (int(parts.max()) + 1) + block, return_inverse=True)[1].astype(np.int64)
+
+
+class _Rows(NamedTuple):
+    """Rows of a log, sorted by unit and within it by time."""
+
+    unit: Ints
+    position: Ints
+    clicked: Floats
+    cluster: Ints
+    time: Ints  # the page
+    n_clusters: int
+
+
+def estimate_examination(log: ClickArrays, base_position: Ints | None = None) -> Examination:
+    """Estimate how likely each position is examined, relative to the first.
+
+    Args:
+      log: What was shown and clicked, pages in the order of time.
+      base_position: By row, where the item stood before chance moved it; −1 where that is not known. Where positions
+        were drawn so, nothing else is used.
+
+    Returns:
+      The curve with its interval, and what it rests on.
+    """
+    cluster = resampling_clusters(log)
+    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    if base_position is not None:
+        drawn = np.flatnonzero(base_position >= 0)
+        if len(drawn) and (base_position[drawn] != log.position[drawn]).any():
+            rows = _sorted_rows(base_position, log, page, cluster, drawn)
+            curve = _curve_from_units(rows, cluster, log.n_positions)
+            if curve.n_clicks >= MIN_MOVED_CLICKS:
+                return curve._replace(evidence="randomisation")
+    everything, first_drift_z = np.arange(len(log.pair)), 0.0
+    for n_epochs in EPOCH_CHOICES:
+        unit = log.pair * n_epochs + page * n_epochs // log.n_pages
+        rows = _sorted_rows(unit, log, page, cluster, everything)
+        curve = _curve_from_units(rows, cluster, log.n_positions)
+        drift_z = drift_statistic(rows.unit, curve.curve[rows.position], rows.clicked)
+        first_drift_z = drift_z if n_epochs == 1 else first_drift_z
+        curve = curve._replace(n_epochs=n_epochs, drift_z=first_drift_z)
+        if drift_z < MIN_DRIFT_Z or curve.n_clicks < MIN_MOVED_CLICKS:
+            break
+    if curve.n_clicks < MIN_MOVED_CLICKS:
+        return curve
+    reaction_z = reaction_statistic(rows, curve)
+    curve = curve._replace(evidence="moves", reaction_z=reaction_z)
+    return _forward_curve(rows, curve) if abs(reaction_z) > MIN_REACTION_Z else curve
+
+
+def given_examination(curve: Sequence[float] | Floats, log: ClickArrays) -> Examination:
+    """Return a curve that the caller knows, without uncertainty.
+
+    Args:
+      curve: The probability of each position to be examined; the first is the reference.
+      log: The log that it is used for.
+
+    Raises:
+      InvalidInput: If a value is not a probability above 0, or positions are missing.
+    """
+    values = np.array(curve, dtype=np.float64)
+    if len(values) < log.n_positions or not ((values > 0) & (values <= 1)).all():
+        raise InvalidInput(f"position bias needs {log.n_positions} probabilities above 0, got {values.tolist()!r:.80}")
+    n, cluster = log.n_positions, resampling_clusters(log)
+    influence = np.zeros((int(cluster.max()) + 1, n))
+    return Examination(np.log(values[:n] / values[0]), influence, np.zeros((n, n)), cluster, "given")
+
+
+def rows_as_log(
+    pair: Ints, position: Ints, clicked: Floats, offsets: Ints | None = None, query_ids: Sequence[str] | None = None
+) -> ClickArrays:
+    """Return shown rows as a log from which examination can be estimated.
+
+    Args:
+      pair: By row, the number of its (query, item) pair.
+      position: By row, from 0.
+      clicked: By row, above 0 where it was clicked.
+      offsets: Where pages begin, and the number of rows at the end; every row is a page of its own unless given.
+      query_ids: By page; every pair is a query of its own unless given.
+    """
+    n_rows, n_pairs = len(pair), int(pair.max()) + 1
+    starts = np.arange(n_rows + 1) if offsets is None else np.asarray(offsets, dtype=np.int64)
+    names = np.array([str(number) for number in range(n_pairs)], dtype=object)
+    if query_ids is not None:
+        names[pair] = np.repeat(np.array(query_ids, dtype=object), np.diff(starts))
+    return ClickArrays(
+        offsets=starts,
+        pair=pair.astype(np.int64),
+        position=position.astype(np.int64),
+        clicked=(clicked > 0.0).astype(np.float64),
+        session=np.arange(len(starts) - 1),
+        query_ids=tuple(names.tolist()),
+        items=tuple(map(str, range(n_pairs))),
+    )
+
+
+def _sorted_rows(unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen: Ints) -> _Rows:
+    order = chosen[np.lexsort((page[chosen], unit[chosen]))]
+    return _Rows(
+        unit=np.unique(unit[order], return_inverse=True)[1].astype(np.int64),
+        position=log.position[order],
+        clicked=log.clicked[order],
+        cluster=cluster[page[order]],
+        time=page[order],
+        n_clusters=int(cluster.max()) + 1,
+    )
+
+
+def _curve_from_units(rows: _Rows, cluster: Ints, n_positions: int) -> Examination:
+    """Return the curve by the conditional likelihood."""
+    cells = count_cells(rows.unit, rows.position, rows.cluster, rows.clicked, rows.n_clusters)
+    design = position_design(n_positions)
+    fit: ConditionalFit = fit_conditional(cells, design, position_prior(n_positions))
+    return Examination(
+        log_curve=design @ fit.coefficients,
+        influence=fit.influence @ design.T,
+        prior_covariance=design @ fit.prior_covariance @ design.T,
+        cluster=cluster,
+        evidence="none",
+        n_units=cells.n_units,
+        n_clicks=int(cells.clicks.sum()),
+    )
+
+
+def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
+    """Return by how many standard errors the click rates of units differ between their earlier and later rows.
+
+    Given its clicks C, a unit with constant attraction has a binomial number c of them in its first half, whose share p
+    is that of examination. The statistic sums (c − C p)² − C p (1 − p).
+
+    Args:
+      unit: By row, sorted, and within it by time.
+      theta: By row, its examination.
+      clicked: By row.
+    """
+    n_units = int(unit[-1]) + 1
+    counts = np.bincount(unit, minlength=n_units)
+    turn = np.arange(len(unit)) - (np.cumsum(counts) - counts)[unit]
+    early = (2 * turn < counts[unit]).astype(np.float64)
+    total, clicks = np.bincount(unit, theta, n_units), np.bincount(unit, clicked, n_units)
+    share = np.bincount(unit, theta * early, n_units) / np.maximum(total, 1e-300)
+    excess = (np.bincount(unit, clicked * early, n_units) - clicks * share) ** 2 - clicks * share * (1.0 - share)
+    excess = excess[(clicks >= 2) & (counts >= 2)]
+    return float(excess.sum() / max(np.sqrt((excess**2).sum()), 1e-9)) if len(excess) else 0.0
+
+
+def _later_means(values: Floats, unit: Ints) -> tuple[Floats, Floats]:
+    """Return by row the mean of the columns over the later rows of its unit, and how many these are."""
+    n_units = int(unit[-1]) + 1
+    counts = np.bincount(unit, minlength=n_units)
+    ends = np.cumsum(counts)
+    sums = np.cumsum(values, axis=0)
+    later = (ends[unit] - 1 - np.arange(len(unit))).astype(np.float64)
+    remaining = sums[ends[unit] - 1] - sums
+    return remaining / np.maximum(later, 1.0)[:, None], later
+
+
+def reaction_statistic(rows: _Rows, curve: Examination) -> float:
+    """Return by how many standard errors items move up after a click that was not to be expected.
+
+    Under positions that do not react, the click of a row is unrelated to where its item stands later. It is the score
+    test of a further covariate, the mean logarithm of examination of the later rows, clustered.
+
+    Args:
+      rows: The rows, by unit and time.
+      curve: The fitted curve.
+    """
+    log_theta = curve.log_curve[rows.position]
+    means, later = _later_means(log_theta[:, None], rows.unit)
+    theta = np.exp(log_theta)
+    overall = np.bincount(rows.unit, theta * log_theta) / np.maximum(np.bincount(rows.unit, theta), 1e-300)
+    covariate = np.where(later > 0, means[:, 0], overall[rows.unit])
+    # A covariate that the positions explain already has no score of its own.
+    design = position_design(len(curve.log_curve))[rows.position]
+    scores = row_scores(rows.unit, theta, rows.clicked, covariate)
+    others = np.stack([row_scores(rows.unit, theta, rows.clicked, column) for column in design.T], axis=1)
+    n_units = int(rows.unit[-1]) + 1
+    total = np.bincount(rows.unit, theta, n_units)
+    expected = (np.bincount(rows.unit, rows.clicked, n_units) / np.maximum(total, 1e-300))[rows.unit] * theta
+
+    def centred(column: Floats) -> Floats:
+        mean = np.bincount(rows.unit, theta * column, n_units) / np.maximum(total, 1e-300)
+        values: Floats = column - mean[rows.unit]
+        return values
+
+    centred_design = np.stack([centred(column) for column in design.T], axis=1)
+    weighted = centred_design * expected[:, None]
+    slope = np.linalg.lstsq(weighted.T @ centred_design, weighted.T @ centred(covariate), rcond=None)[0]
+    by_cluster = np.bincount(rows.cluster, scores - others @ slope, rows.n_clusters)
+    return float(by_cluster.sum() / max(np.sqrt((by_cluster**2).sum()), 1e-9))
+
+
+def _forward_curve(rows: _Rows, curve: Examination) -> Examination:
+    """Return the curve where positions react to clicks: clicks are compared with later ones of the same unit.
+
+    Where x_t was chosen by what came before t, E[c_t / θ_t − c_s / θ_s | x_t] = 0 for every later s, wherever the unit
+    stands then. These moments, by position, are solved by the generalised method of moments.
+    Reference: Wooldridge (1997), Multiplicative Panel Data Models without the Strict Exogeneity Assumption.
+    """
+    n_positions = len(curve.log_curve)
+    design, prior = position_design(n_positions), position_prior(n_positions)
+    x = design[rows.position]
+    first = np.maximum(1.0 - x.sum(axis=1), 0.0)  # the part of a row that belongs to the first position
+    instruments = np.column_stack([first, x]) * np.exp(curve.log_curve[rows.position])[:, None]
+    coefficients: Floats = np.asarray(np.linalg.lstsq(design, curve.log_curve, rcond=None)[0], dtype=np.float64)
+
+    def moments(at: Floats) -> tuple[Floats, Floats]:
+        """Return the moments by cluster, and their derivative."""
+        values = rows.clicked * np.exp(-(x @ at))
+        stacked = np.column_stack([values, values[:, None] * x])
+        means, later = _later_means(stacked, rows.unit)
+        weight = (later / (later + 1.0))[:, None]
+        difference = weight * (stacked - means)
+        products = instruments * difference[:, [0]]
+        by_cluster = [np.bincount(rows.cluster, column, rows.n_clusters) for column in products.T]
+        return np.stack(by_cluster, axis=1).astype(np.float64), -instruments.T @ difference[:, 1:]
+
+    by_cluster, derivative = moments(coefficients)
+    spread = by_cluster.T @ by_cluster
+    weight = inverse_of(spread + 1e-6 * np.trace(spread) / len(spread) * np.eye(len(spread)) + 1e-12)
+    for _ in range(MAX_NEWTON_ROUNDS):
+        by_cluster, derivative = moments(coefficients)
+        curvature = derivative.T @ weight @ derivative + prior.precision
+        slope = derivative.T @ weight @ by_cluster.sum(axis=0) + prior.precision @ (coefficients - prior.mean)
+        step = -np.linalg.solve(curvature, slope)
+        step *= min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-12))
+        coefficients = coefficients + step
+        if float(np.abs(step).max()) < 1e-7:
+            break
+    inverse = inverse_of(curvature)
+    return curve._replace(
+        log_curve=np.clip(design @ coefficients, -MAX_LOG_CURVE, MAX_LOG_CURVE),
+        influence=-by_cluster @ weight @ derivative @ inverse @ design.T,
+        prior_covariance=design @ inverse @ prior.precision @ inverse @ design.T,
+        reacts=True,
+    )

@@ -1,0 +1,172 @@
+"""The shared estimate of examination: found again in simulated logs, wide where there is no evidence."""
+
+import numpy as np
+import pytest
+
+from rankloop.click_models.examination import (
+    drift_statistic,
+    estimate_examination,
+    given_examination,
+    position_design,
+    position_prior,
+    resampling_clusters,
+    rows_as_log,
+)
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import ranking_of
+from rankloop.core.registry import build
+from rankloop.simulate.play import play
+
+CURVE = np.array([1.0, 0.6, 0.4, 0.3, 0.2])
+
+
+def simulated(order_of, n_pages=3000, n_queries=30, seed=0, curve=CURVE, attraction_of=None):
+    """A log of position-based users; `order_of` has the attraction of a query, its click counts and the page number."""
+    rng = np.random.default_rng(seed)
+    n_items = len(curve)
+    attraction, counts = rng.beta(1.0, 3.0, (n_queries, n_items)), np.zeros((n_queries, n_items))
+    pair, position, clicked, queries = [], [], [], []
+    for page in range(n_pages):
+        query = int(rng.integers(n_queries))
+        rates = attraction[query] if attraction_of is None else attraction_of(attraction[query], page / n_pages)
+        order = order_of(rates, counts[query], page / n_pages, rng)
+        hits = rng.random(n_items) < curve * rates[order]
+        np.add.at(counts[query], order, hits)
+        pair += (query * n_items + order).tolist()
+        position += range(n_items)
+        clicked += hits.tolist()
+        queries.append(str(query))
+    offsets = np.arange(n_pages + 1) * n_items
+    return rows_as_log(np.array(pair), np.array(position), np.array(clicked, float), offsets, queries)
+
+
+def good_order(rates, counts, time, rng):
+    return np.argsort(-(rates + 0.1 * rng.standard_normal(len(rates))))
+
+
+def by_clicks(rates, counts, time, rng):
+    return np.argsort(-(counts + 3.0 * rng.random(len(rates))))
+
+
+def test_a_good_order_with_some_moves_does_not_hide_the_curve():
+    estimate = estimate_examination(simulated(good_order))
+    low, high = estimate.interval
+    assert estimate.evidence == "moves"
+    assert not estimate.reacts
+    assert estimate.n_epochs == 1
+    np.testing.assert_allclose(estimate.curve, CURVE, atol=0.1)
+    assert ((low <= CURVE) & (high >= CURVE)).all()
+
+
+@pytest.mark.slow
+def test_intervals_hold_and_are_not_too_wide():
+    holds, errors, claimed = [], [], []
+    for seed in range(40):
+        estimate = estimate_examination(simulated(good_order, n_pages=1200, seed=seed))
+        low, high = estimate.interval
+        holds.append((low <= CURVE) & (high >= CURVE))
+        errors.append(estimate.log_curve - np.log(CURVE))
+        claimed.append(estimate.deviation)
+    assert np.mean(holds, axis=0)[1:].min() >= 0.85
+    assert np.mean(claimed, axis=0)[1:] == pytest.approx(np.std(errors, axis=0)[1:], rel=0.5)
+
+
+def test_positions_that_react_to_clicks_are_noticed_and_allowed_for():
+    log = simulated(by_clicks, n_pages=6000, n_queries=150, seed=1)
+    estimate = estimate_examination(log)
+    assert estimate.reacts
+    assert estimate.reaction_z > 2.0
+    low, high = estimate.interval
+    assert ((low <= CURVE) & (high >= CURVE)).all()
+    assert "positions react to earlier clicks" in str(estimate)
+
+
+def test_attraction_that_changes_over_time_is_noticed():
+    log = simulated(
+        lambda rates, counts, time, rng: np.argsort(-(rates + 0.2 * rng.standard_normal(len(rates)))),
+        n_pages=5000,
+        attraction_of=lambda rates, time: rates if time < 0.5 else rates[::-1],
+    )
+    estimate = estimate_examination(log)
+    assert estimate.drift_z > 3.0
+    assert estimate.n_epochs > 1
+    low, high = estimate.interval
+    assert ((low <= CURVE * 1.05) & (high * 1.05 >= CURVE)).all()
+
+
+def test_a_log_in_which_nothing_moves_says_nothing():
+    estimate = estimate_examination(simulated(lambda rates, counts, time, rng: np.argsort(-rates)))
+    low, high = estimate.interval
+    assert estimate.is_thin
+    assert estimate.n_units == 0
+    assert (high[1:] / low[1:] > 10.0).all()
+
+
+def swapped(rounds, n_positions):
+    """The log of a learner that swaps neighbours, with the positions that items had before."""
+    pair, position, clicked, base, pages = [], [], [], [], 0
+    for _, decision, feedback in (arrival for each in rounds for arrival in each.arrived):
+        before = np.empty(len(decision.ranking), int)
+        before[ranking_of(decision.receipt.scores)] = np.arange(len(decision.ranking))
+        for place in range(n_positions):
+            item = decision.ranking[place]
+            pair.append(len(pair))  # every page is a new query: no pair comes again
+            position.append(place)
+            clicked.append(float(item in feedback.items))
+            base.append(before[item])
+        pages += 1
+    offsets = np.arange(pages + 1) * n_positions
+    return rows_as_log(np.array(pair), np.array(position), np.array(clicked), offsets), np.array(base)
+
+
+def test_known_swaps_are_enough_where_no_pair_comes_again():
+    users, n_positions = build("position_based(max_grade=1, shown=5)", "feedback"), 5
+    stream, learner = build("linear_gaussian(n_items=8, n_features=4)", "stream"), build({"kind": "3pr", "swap": 0.4})
+    log, base = swapped(play(learner, stream, users, horizon=12_000, seed=0), n_positions)
+    base = np.where(base < n_positions, base, -1)
+    estimate = estimate_examination(log, base)
+    assert estimate.evidence == "randomisation"
+    np.testing.assert_allclose(estimate.curve, users.propensities(8)[:n_positions], atol=0.07)
+    assert estimate_examination(log).is_thin
+
+
+def test_the_design_interpolates_and_the_prior_is_proper():
+    design = position_design(40)
+    np.testing.assert_allclose(design[:10], np.eye(design.shape[1] + 1)[:10, 1:])
+    assert design[0].sum() == 0.0
+    np.testing.assert_allclose(design[10:].sum(axis=1), 1.0)
+    assert np.linalg.eigvalsh(position_prior(40).precision).min() > 0.0
+    assert position_design(1).shape == (1, 0)
+
+
+def test_drift_by_hand():
+    """Two units of four rows at one position: all clicks early, and clicks spread evenly."""
+    unit = np.repeat([0, 1], 4)
+    clicked = np.array([1.0, 1, 0, 0, 1, 0, 1, 0])
+    first, second = (2 - 1.0) ** 2 - 0.5, (1 - 1.0) ** 2 - 0.5
+    assert drift_statistic(unit, np.ones(8), clicked) == pytest.approx((first + second) / np.hypot(first, second))
+
+
+def test_long_queries_are_split_by_time():
+    log = rows_as_log(np.zeros(200, int), np.zeros(200, int), np.zeros(200), np.arange(201), ["q"] * 200)
+    cluster = resampling_clusters(log)
+    assert (np.diff(cluster) >= 0).all()
+    assert np.bincount(cluster).tolist() == [4] * 50
+
+
+def test_a_given_curve_is_taken_as_it_is():
+    log = simulated(good_order, n_pages=20)
+    estimate = given_examination([0.8, 0.4, 0.4, 0.2, 0.2], log)
+    np.testing.assert_allclose(estimate.curve, [1.0, 0.5, 0.5, 0.25, 0.25])
+    assert estimate.evidence == "given"
+    assert not estimate.covariance.any()
+    with pytest.raises(InvalidInput, match="position bias needs 5 probabilities"):
+        given_examination([1.0, 0.5], log)
+
+
+def test_curves_are_drawn_with_the_covariance():
+    estimate = estimate_examination(simulated(good_order, n_pages=500))
+    draws = np.log(estimate.draws(np.random.default_rng(0), 20_000))
+    np.testing.assert_allclose(draws.mean(axis=0), estimate.log_curve, atol=0.02)
+    np.testing.assert_allclose(np.cov(draws.T), estimate.covariance, atol=0.02)
+    assert estimate.to_json()["examination"][0] == 1.0
