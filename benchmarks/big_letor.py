@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.data.parts.catalogue import END, StoredDataset, copy_of
+from rankloop.data.parts.catalogue import HASH_END, StoredDataset, copy_of
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.objective import objective_on
@@ -67,7 +67,7 @@ def queries(seed: int, part: int) -> Iterator[bytes]:
 def stored(folder: Path, engine: SummingEngine, n_parts: int | None = None) -> StoredDataset:
     """All parts, or the first ones."""
     catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], PartOptions(letor_rows), engine)
-    return catalogue.within([(0, END)])
+    return catalogue.within([(0, HASH_END)])
 
 
 class Pass(NamedTuple):
@@ -105,7 +105,7 @@ def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
         catalogue = catalogue_of(listed(address, where).sources, PartOptions(letor_rows), where)
-        data = catalogue.within([(0, END)])
+        data = catalogue.within([(0, HASH_END)])
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:
             objective(weights)

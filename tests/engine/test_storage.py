@@ -1,11 +1,9 @@
-"""Stored partitions are loaded one ahead, into memory that is used again; a worker without memory is named."""
+"""Stored partitions are loaded one ahead; a worker without memory is named."""
 
 from __future__ import annotations
 
 import os
 import resource
-import threading
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 
 from rankloop.core.types import Floats
 from rankloop.engine import Here, LocalProcesses, OutOfMemory, SummingEngine, Threads, kept
-from rankloop.engine.storage import Room, is_stored
 from tests.engine.tasks import scaled
 
 ENGINES: list[SummingEngine] = [
@@ -28,10 +25,8 @@ class Numbers(NamedTuple):
 
     seed: int
 
-    def load(self, room: Callable[[int], Floats]) -> Floats:
-        memory = room(100)
-        memory[:] = np.random.default_rng(self.seed).normal(size=100) * 10.0**self.seed
-        return memory
+    def load(self) -> Floats:
+        return np.random.default_rng(self.seed).normal(size=100) * 10.0**self.seed
 
     def __str__(self) -> str:
         return f"numbers {self.seed}"
@@ -42,11 +37,11 @@ class Huge(NamedTuple):
 
     name: str
 
-    def load(self, room: Callable[[int], Floats]) -> Floats:
+    def load(self) -> Floats:
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
-        return room(1 << 30)
+        return np.empty(1 << 30)
 
     def __str__(self) -> str:
         return self.name
@@ -59,42 +54,29 @@ def _pid(task: int) -> int:
 @pytest.mark.parametrize("engine", ENGINES, ids=repr)
 def test_the_sum_is_that_of_loaded_partitions_in_their_order(engine: SummingEngine) -> None:
     stored = [Numbers(seed) for seed in range(7)]
-    with Here().sum_over([each.load(np.empty) for each in stored], scaled) as total:
+    with Here().sum_over([each.load() for each in stored], scaled) as total:
         expected = [total(factor) for factor in (1.0, 3.0)]
     with engine.sum_over(stored, scaled) as total:
         assert [total(factor).tolist() for factor in (1.0, 3.0)] == [each.tolist() for each in expected]
 
 
-def test_the_next_one_is_loaded_while_the_last_is_computed_with() -> None:
-    begun = [threading.Event() for _ in range(3)]
+def test_the_next_one_is_loaded_before_the_last_is_computed_with() -> None:
+    events: list[str] = []
 
     class Watched(NamedTuple):
         number: int
 
-        def load(self, room: Callable[[int], Floats]) -> Floats:
-            begun[self.number].set()
-            memory = room(1)
-            memory[0] = self.number
-            return memory
+        def load(self) -> Floats:
+            events.append(f"load {self.number}")
+            return np.array([float(self.number)])
 
-    def after_the_next(partition: Floats, argument: float) -> Floats:
-        number = int(partition[0])
-        if number < 2:
-            assert begun[number + 1].wait(10)
-        assert partition[0] == number, "the room of the one before is left alone"
+    def compute(partition: Floats, argument: float) -> Floats:
+        events.append(f"compute {partition[0]:.0f}")
         return partition * argument
 
-    with Here().sum_over([Watched(number) for number in range(3)], after_the_next) as total:
+    with Here().sum_over([Watched(number) for number in range(3)], compute) as total:
         assert total(2.0).tolist() == [6.0]
-
-
-def test_memory_is_used_again() -> None:
-    room = Room()
-    first = room(100)
-    assert np.shares_memory(first, room(90))
-    assert len(room(1000)) == 1000
-    assert is_stored(Numbers(1))
-    assert not is_stored(first)
+    assert events == ["load 0", "load 1", "compute 0", "load 2", "compute 1", "compute 2"]
 
 
 @pytest.mark.slow

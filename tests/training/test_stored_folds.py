@@ -13,7 +13,7 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load
 from rankloop.data import Dataset, read_letor
-from rankloop.data.parts.catalogue import END, read_whole
+from rankloop.data.parts.catalogue import HASH_END, read_all_queries
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import read_folds
@@ -46,7 +46,7 @@ def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: Sum
     folder, tight = write_parts(tmp_path), loss != "ordinal"
     with kept(engine) as where:
         catalogue = catalogue_of(listing_of(str(folder)).sources, PartOptions(letor_rows), where)
-        stored, whole = catalogue.within([(0, END)]), sorted_in_memory(folder, (0, END))
+        stored, whole = catalogue.within([(0, HASH_END)]), sorted_in_memory(folder, (0, HASH_END))
         assert len(borders_of(stored)) == 7
         assert borders_of(stored) == borders_of(whole)
         found = fit(stored, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=where))
@@ -73,12 +73,12 @@ def test_folds_go_by_the_query_and_not_by_the_part(tmp_path: Path) -> None:
     one = stored_folds(str(tmp_path / "one.txt"), 4, Here())
     for ours, theirs in zip(several, one, strict=True):
         for role in ("train", "validation", "test"):
-            pair = [_rows(read_whole(getattr(fold, role))) for fold in (ours, theirs)]
+            pair = [_rows(read_all_queries(getattr(fold, role))) for fold in (ours, theirs)]
             assert pair[0] == pair[1]
         sizes = ours.train.n_queries, ours.validation.n_queries, ours.test.n_queries
         assert sum(sizes) == 48
         assert min(sizes) > 0
-    tests = [_rows(read_whole(fold.test)) for fold in several]
+    tests = [_rows(read_all_queries(fold.test)) for fold in several]
     assert len(set().union(*tests)) == sum(map(len, tests)) == 480
 
 
@@ -112,8 +112,8 @@ def test_folders_of_folds_are_found(tmp_path: Path) -> None:
     memory, disk = read_folds(tmp_path), stored_folds(str(tmp_path), 5, Here())
     assert [fold.name for fold in disk] == ["Fold1", "Fold2"]
     for ours, theirs in zip(disk, memory, strict=True):
-        assert np.array_equal(read_whole(ours.train).features, theirs.train.features)
-        assert np.array_equal(read_whole(ours.test).features, theirs.test.features)
+        assert np.array_equal(read_all_queries(ours.train).features, theirs.train.features)
+        assert np.array_equal(read_all_queries(ours.test).features, theirs.test.features)
     (tmp_path / "Fold2" / "vali.txt").unlink()
     with pytest.raises(NotFound, match=r"the part vali\.txt .* missing in .*Fold2"):
         stored_folds(str(tmp_path), 5, Here())
@@ -123,14 +123,14 @@ def test_parts_that_count_features_from_zero_and_from_one_fit_together(tmp_path:
     (tmp_path / "a.txt").write_text("1 qid:a 0:1 1:2\n0 qid:a 1:3\n")
     (tmp_path / "b.txt").write_text("1 qid:b 1:4\n0 qid:b 1:5\n")
     sources = listing_of(str(tmp_path)).sources
-    data = read_whole(catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, END)]))
+    data = read_all_queries(catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, HASH_END)]))
     assert data.features.tolist() == [[1, 2], [0, 3], [0, 4], [0, 5]]
 
 
 def test_measures_of_skipped_queries_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:a 1:1\n0 qid:a 1:3\n0 qid:b 1:1\n0 qid:b 1:2\n0 qid:c 1:0\n1 qid:c 1:1\n")
     sources = listing_of(str(tmp_path)).sources
-    stored = catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, END)])
+    stored = catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, HASH_END)])
     asked = [(np.array([1.0]), "AP"), (np.array([-1.0]), "AP")]
     memory = mean_measures(asked, read_letor(tmp_path / "a.txt", cache=False), Here())
     assert mean_measures(asked, stored, Here()) == pytest.approx(memory, abs=1e-15)

@@ -26,7 +26,7 @@ from rankloop.engine.base import (
     usable_cores,
 )
 from rankloop.engine.members import check_versions, ready, watch_over, worker_nodes
-from rankloop.engine.storage import Room, answers_of, is_stored
+from rankloop.engine.storage import answers_of, is_stored
 
 ATTEMPTS = 4  # a node that goes down takes several workers with it
 
@@ -108,14 +108,11 @@ class PartitionActor:
     Arrays of Ray's are read-only, for which every kernel would be compiled once more: it works on copies.
     """
 
-    def __init__(self) -> None:
-        self.rooms = (Room(), Room())
-
     def keep(self, partitions: list[Any], function: Function) -> None:
         self.partitions, self.function = copy.deepcopy(partitions), function
 
     def answers(self, argument: Any) -> list[Floats]:
-        return answers_of(self.partitions, self.function, copy.deepcopy(argument), self.rooms)
+        return answers_of(self.partitions, self.function, copy.deepcopy(argument))
 
 
 class _Actor:

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Any
 
 from rankloop.engine.base import Done, Function, ParallelEngine, Result, Task, Total, sum_in_order, usable_cores
-from rankloop.engine.storage import Room, answer_of, answers_of
+from rankloop.engine.storage import answers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +24,7 @@ class Here:
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        rooms = (Room(), Room())
-        yield lambda argument: sum_in_order(answers_of(partitions, function, argument, rooms))
+        yield lambda argument: sum_in_order(answers_of(partitions, function, argument))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +54,8 @@ class Threads(ParallelEngine):
                 yield total
             return
         with ThreadPoolExecutor(workers) as pool:
-            rooms: SimpleQueue[Room] = SimpleQueue()
-            for _ in range(workers):
-                rooms.put(Room())
 
             def answer(partition: Any, argument: Any) -> Any:
-                room = rooms.get()
-                try:
-                    return answer_of(partition, function, argument, room)
-                finally:
-                    rooms.put(room)
+                return answers_of([partition], function, argument)[0]
 
             yield lambda argument: sum_in_order(list(pool.map(answer, partitions, [argument] * len(partitions))))

@@ -25,7 +25,7 @@ from rankloop.engine.base import (
     sum_in_order,
     usable_cores,
 )
-from rankloop.engine.storage import Room, answers_of
+from rankloop.engine.storage import answers_of
 
 ATTEMPTS = 2  # a task whose worker died once gets a second chance: the first may have been somebody else's fault
 ADVICE = "perhaps memory ran out: try fewer workers, or the engine `here` to see why"
@@ -78,7 +78,6 @@ def work(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_follow_parent, daemon=True).start()
     partitions: list[Any] | None = None
-    rooms = (Room(), Room())
     while True:
         try:
             message = pipe.recv()
@@ -86,19 +85,17 @@ def work(pipe: Connection) -> None:
                 partitions = message
             else:
                 function, argument = message
-                _answer(pipe, function, argument, partitions, rooms)
+                _answer(pipe, function, argument, partitions)
         except (EOFError, BrokenPipeError):
             return
 
 
-def _answer(
-    pipe: Connection, function: Any, argument: Any, partitions: list[Any] | None, rooms: Sequence[Room]
-) -> None:
+def _answer(pipe: Connection, function: Any, argument: Any, partitions: list[Any] | None) -> None:
     try:
         if partitions is None:
             answer = WorkerAnswer(function(argument), None)
         else:
-            answer = WorkerAnswer(answers_of(partitions, function, argument, rooms), None)
+            answer = WorkerAnswer(answers_of(partitions, function, argument), None)
     except Exception as error:
         answer = WorkerAnswer(None, error)
     try:

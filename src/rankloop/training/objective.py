@@ -12,7 +12,6 @@ from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.data.parts.catalogue import StoredDataset, StoredQueries
-from rankloop.data.parts.columns import Room
 from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import SummingEngine
 from rankloop.training.risks.base import Risk, StructuredRisk
@@ -53,13 +52,14 @@ def answer(part: Part, question: PartQuestion) -> Floats:
 
 
 class StoredPart(NamedTuple):
-    """The same of queries that lie on a disk."""
+    """A part whose queries stay on disk."""
 
     risk: Risk
     queries: StoredQueries
 
-    def load(self, room: Room) -> Part:
-        return Part(self.risk, self.queries.load(room))
+    def load(self) -> Part:
+        """Return the part with its rows in memory."""
+        return Part(self.risk, self.queries.load())
 
     def __str__(self) -> str:
         return str(self.queries)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data.parts.catalogue import END, PartCatalogue, summary_of
+from rankloop.data.parts.catalogue import HASH_END, PartCatalogue, summary_of
 from rankloop.data.parts.columns import PartOptions, graded_rows, letor_rows
 from rankloop.data.parts.source import SCHEME, PartSource, fit_memory, sources_in
 from rankloop.data.public_sets import FoldFiles, folds_in, is_archive, public_path, unpacked
@@ -136,7 +136,7 @@ def catalogue_of(
 
 
 def _by_hash(catalogue: PartCatalogue, n_folds: int) -> list[Fold]:
-    cuts = [number * END // n_folds for number in range(n_folds + 1)]
+    cuts = [number * HASH_END // n_folds for number in range(n_folds + 1)]
     folds = []
     for first in range(n_folds):
         order = [(first + step) % n_folds for step in range(n_folds)]

@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, concatenate, read_letor
-from rankloop.data.parts.catalogue import END, PartCatalogue, joined, read_whole, summary_of
+from rankloop.data.parts.catalogue import HASH_END, PartCatalogue, joined, read_all_queries, summary_of
 from rankloop.data.parts.columns import PartOptions, hash_of, letor_rows
 from rankloop.data.parts.source import sources_in
 from tests.data.parts.cases import write_parts
@@ -39,29 +39,31 @@ def _equal(found: Dataset, expected: Dataset) -> None:
     assert np.array_equal(found.offsets, expected.offsets)
 
 
-@pytest.mark.parametrize("ranges", [[(0, END)], [(END // 5, END // 2)], [(END // 2, END), (0, END // 4)]])
+@pytest.mark.parametrize(
+    "ranges", [[(0, HASH_END)], [(HASH_END // 5, HASH_END // 2)], [(HASH_END // 2, HASH_END), (0, HASH_END // 4)]]
+)
 def test_ranges_of_hashes_are_those_queries(tmp_path: Path, ranges: list[tuple[int, int]]) -> None:
     folder = write_parts(tmp_path)
     found, expected = catalogue_in(folder).within(ranges), sorted_in_memory(folder, *ranges)
     assert found.n_queries == expected.n_queries
     assert np.array_equal(found.offsets, expected.offsets)
-    _equal(read_whole(found), expected)
+    _equal(read_all_queries(found), expected)
 
 
 def test_any_cut_is_loaded_as_a_subset(tmp_path: Path) -> None:
     folder = write_parts(tmp_path)
-    ranges = (0, END // 3), (END // 3, END)
+    ranges = (0, HASH_END // 3), (HASH_END // 3, HASH_END)
     found, expected = catalogue_in(folder).within(ranges), sorted_in_memory(folder, *ranges)
     for first, end in [(0, 1), (3, 30), (11, 13), (47, 48)]:
-        _equal(found.between(first, end).load(np.empty), expected.subset(range(first, end)))
+        _equal(found.between(first, end).load(), expected.subset(range(first, end)))
     assert str(found.between(10, 14)) == "part-0.txt, part-1.txt"
 
 
 def test_halves_joined_are_the_whole(tmp_path: Path) -> None:
     folder = write_parts(tmp_path)
     catalogue = catalogue_in(folder)
-    halves = [catalogue.within([(0, END // 2)]), catalogue.within([(END // 2, END)])]
-    _equal(read_whole(joined(halves)), concatenate([read_whole(half) for half in halves]))
+    halves = [catalogue.within([(0, HASH_END // 2)]), catalogue.within([(HASH_END // 2, HASH_END)])]
+    _equal(read_all_queries(joined(halves)), concatenate([read_all_queries(half) for half in halves]))
 
 
 def test_a_query_in_two_parts_is_refused_with_both_names(tmp_path: Path) -> None:
@@ -75,9 +77,9 @@ def test_a_query_in_two_parts_is_refused_with_both_names(tmp_path: Path) -> None
 
 def test_a_part_that_changes_between_two_passes_is_noticed(tmp_path: Path) -> None:
     folder = write_parts(tmp_path)
-    queries = catalogue_in(folder).within([(0, END)]).between(0, 48)
-    queries.load(np.empty)
+    queries = catalogue_in(folder).within([(0, HASH_END)]).between(0, 48)
+    queries.load()
     with (folder / "part-1.txt").open("a") as file:
         file.write("1 qid:new 1:1\n")
     with pytest.raises(InvalidInput, match=r"part-1\.txt' changed during training"):
-        queries.load(np.empty)
+        queries.load()

@@ -22,10 +22,7 @@ def _copy(path: Path, options: PartOptions = UNSORTED) -> ColumnCopy:
 
 
 def _rows(copy: ColumnCopy, first: int = 0, end: int | None = None, width: int | None = None) -> tuple[Floats, Floats]:
-    end = copy.n_rows if end is None else end
-    features, grades = np.full((end - first, width or copy.n_features), np.nan), np.empty(end - first)
-    copy.read_rows(first, end, features, grades)
-    return features, grades
+    return copy.rows(first, copy.n_rows if end is None else end, width or copy.n_features)
 
 
 def _same(copy: ColumnCopy, expected: Dataset) -> None:

@@ -1,11 +1,12 @@
-"""A part as columns on disk: parsed once, then read at the speed of the disk at every pass.
+"""A part as columns on disk: parsed once, then mapped into memory at every pass.
 
-A folder of `.npy` files: the features of all rows, their grades, and of each query its hash, its size and its name.
-Queries stand by hash, so that a fold, which is a range of hashes, is one stretch of each file; or as in the part.
+A copy is a folder of `.npy` files: features and grades of all rows, and hash, size and name of each query.
+Queries are sorted by hash, so that a fold, which is a range of hashes, is consecutive; or they stand as in the part.
 """
 
 import errno
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -22,20 +23,18 @@ from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compression import opened
 from rankloop.data.dataset import Dataset, normalise_queries
 from rankloop.data.letor.file import Layout, Namer, pieces
-from rankloop.data.parts.column_file import ColumnFile
 from rankloop.data.parts.source import PartSource, scratch_folder
 
-VERSION = 1  # of what is written
-END_OF_NAME = "\0"  # behind it stands which list of the query it is
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError)
+COPY_VERSION = 1  # of what is written
+END_OF_NAME = "\0"  # separates the name of a query from the number of one of its lists
+COPY_ERRORS = (OSError, ValueError, TypeError, KeyError, EOFError)
 QUERY_COLUMNS = ("query", "query_id", "qid")
 GRADE_COLUMNS = ("relevance", "grade", "label", "rating")
 Hashes = NDArray[np.uint64]
-Room = Callable[[int], Floats]  # memory for so many numbers, used again for the next ones
 
 
 class PartRows(NamedTuple):
-    """Consecutive rows; another query begins at each of `starts`. Valid until the next ones are asked for.
+    """Consecutive rows; another query begins at each of `starts`. Valid until the next rows are read.
 
     Columns are features as they are numbered in the file; `lowest` is the lowest number that occurs, 0 or 1.
     """
@@ -52,7 +51,7 @@ Read = Callable[[Path], Iterator["PartRows"]]  # importable, since it travels to
 
 
 def letor_rows(path: Path) -> Iterator[PartRows]:
-    """Of a LETOR file, packed or not; queries without a name are numbered, under the name of the file."""
+    """Yield the rows of a LETOR file, compressed or not; queries without a name are numbered within the file."""
     namer = Namer(path, None)
     for rows in pieces(path, Layout()):
         owner = namer.number(rows)
@@ -64,7 +63,7 @@ def letor_rows(path: Path) -> Iterator[PartRows]:
 
 
 def graded_rows(path: Path) -> Iterator[PartRows]:
-    """Of a CSV or Parquet table with a column for the query, one for the grade, and features in the others."""
+    """Yield the rows of a CSV or Parquet table: one column is the query, one the grade, the others are features."""
     import pyarrow as pa
 
     try:
@@ -97,11 +96,11 @@ def _table_rows(path: Path, file: Any) -> Iterator[PartRows]:
 
 
 def _column(where: str, names: Sequence[str], usual: Sequence[str]) -> str:
-    found = next((name for name in usual if name in names), None)
-    if found is None:
+    column = next((name for name in usual if name in names), None)
+    if column is None:
         needed = f"{where} needs a column {' or '.join(usual)}; it has {', '.join(names)}"
-        raise InvalidInput(f"{needed} (a log of clicks is given with --log)")
-    return found
+        raise InvalidInput(f"{needed} (for a log of clicks use `rankloop train-clicks`)")
+    return column
 
 
 def _numbers(where: str, batch: Any, name: str) -> Floats:
@@ -113,7 +112,7 @@ def _numbers(where: str, batch: Any, name: str) -> Floats:
 
 
 class PartOptions(NamedTuple):
-    """How a part is read."""
+    """The way in which parts are read; workers get it with each part."""
 
     read: Read
     by_hash: bool = True
@@ -122,13 +121,14 @@ class PartOptions(NamedTuple):
 
     @property
     def key(self) -> str:
-        is_function = hasattr(self.read, "__qualname__")  # else something with settings, which its text shows
+        """The text by which copies that were read in the same way are recognised."""
+        is_function = hasattr(self.read, "__qualname__")  # a callable with settings shows them in its text
         read = f"{self.read.__module__}.{self.read.__qualname__}" if is_function else repr(self.read)
-        return repr((VERSION, read, *self[1:]))
+        return repr((COPY_VERSION, read, *self[1:]))
 
 
-class Summary(NamedTuple):
-    """What the driver knows of a part: its queries by hash and size, and how wide its rows are."""
+class PartSummary(NamedTuple):
+    """The facts of a part that the driver needs: hash and size of its queries, and the width of its rows."""
 
     source: PartSource
     n_features: int
@@ -138,12 +138,12 @@ class Summary(NamedTuple):
 
 
 def hash_of(name: str) -> int:
-    """The same on every machine, in every process; lists of one query, told apart behind END_OF_NAME, have the same."""
+    """Return the hash of a query's name, equal on every machine and for all lists of the query."""
     return xxhash.xxh3_64_intdigest(name.partition(END_OF_NAME)[0].encode("utf-8", "surrogatepass"))
 
 
 class ColumnCopy:
-    """The columns of one part on this machine; made when they are first needed."""
+    """The columns of one part on this machine; written when they are first needed."""
 
     def __init__(self, source: PartSource, options: PartOptions) -> None:
         self.source, self.options = source, options
@@ -151,51 +151,59 @@ class ColumnCopy:
         self.folder = scratch_folder() / key
         try:
             self._open()
-        except UNREADABLE:
+        except COPY_ERRORS:
             shutil.rmtree(self.folder, ignore_errors=True)
             _make(source, options, self.folder)
             self._open()
 
-    def summary(self) -> Summary:
+    def summary(self) -> PartSummary:
+        """Return hashes and sizes of the queries."""
         hashes, sizes = np.load(self.folder / "hashes.npy"), np.load(self.folder / "sizes.npy")
-        return Summary(self.source, self.n_features, self.zero_based, hashes, sizes)
+        return PartSummary(self.source, self.n_features, self.zero_based, hashes, sizes)
 
     def name_of(self, query: int) -> str:
-        """The name of a query, by its number in the copy."""
-        names: str = json.loads((self.folder / "names.json").read_text(encoding="utf-8"))[query]
-        return names
+        """Return the name of a query, by its number in the copy."""
+        return str(json.loads((self.folder / "names.json").read_text(encoding="utf-8"))[query])
 
-    def read_rows(self, first: int, end: int, features: Floats, grades: Floats) -> None:
-        """Rows from `first` to `end` into arrays that are there; narrower rows leave the last columns as they are."""
-        grades[:] = self._grades[first:end]
-        if features.shape[1] == self.n_features:
-            self._read(features, self.position_of(first))
-            return
-        narrow = np.empty((end - first, self.n_features))
-        self._read(narrow, self.position_of(first))
-        features[:, : self.n_features] = narrow
-        features[:, self.n_features :] = 0.0
+    def rows(self, first: int, end: int, n_features: int) -> tuple[Floats, Floats]:
+        """Return features and grades of some rows, and have the system read them ahead.
 
-    def position_of(self, row: int) -> int:
-        """Where a row begins in the file of the features."""
-        return int(self._features_at + row * self.n_features * 8)
+        Args:
+          first: The first row.
+          end: The row after the last.
+          n_features: The width of the result; columns that the part does not have are 0.
+
+        Returns:
+          Views of the mapped files, or a wider copy.
+
+        Raises:
+          InvalidInput: If the file became shorter, whose missing end cannot be read from the map.
+        """
+        if os.stat(self._file).st_size < self._n_bytes:
+            raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
+        start = (self._offset + first * self.n_features * 8) // mmap.PAGESIZE * mmap.PAGESIZE
+        if hasattr(mmap, "MADV_WILLNEED") and end > first:
+            self._map.madvise(mmap.MADV_WILLNEED, start, self._offset + end * self.n_features * 8 - start)
+        features, grades = self._features[first:end], self._grades[first:end]
+        if n_features > self.n_features:
+            features = np.pad(features, ((0, 0), (0, n_features - self.n_features)))
+        return features, grades
 
     def _open(self) -> None:
-        features = np.load(self.folder / "features.npy", mmap_mode="r")
-        self._features_at, (self.n_rows, self.n_features) = features.offset, features.shape
-        self._grades = np.load(self.folder / "grades.npy", mmap_mode="r")
+        """Map the files copy-on-write: read-only arrays would have every kernel compiled once more."""
+        self._file = self.folder / "features.npy"
+        mapped = np.load(self._file, mmap_mode="c")
+        self._map, self._offset, self._features = mapped._mmap, mapped.offset, np.asarray(mapped)
+        self.n_rows, self.n_features = mapped.shape
+        self._n_bytes = self._offset + mapped.nbytes
+        self._grades = np.asarray(np.load(self.folder / "grades.npy", mmap_mode="c"))
         self.zero_based = bool(json.loads((self.folder / "layout.json").read_text())["zero_based"])
         if len(self._grades) != self.n_rows or not (self.folder / "names.json").exists():
-            raise ValueError("the copy is not whole")
-        self._file = ColumnFile(self.folder / "features.npy")
-
-    def _read(self, rows: Floats, position: int) -> None:
-        if not self._file.read(rows, position):
-            raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
+            raise ValueError("the copy is not complete")
 
 
 def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
-    """Parse the part and rename the finished columns into place; whoever is first wins."""
+    """Parse the part and rename the finished columns into place; another process may be first."""
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
     try:
         with source.local() as path:
@@ -204,11 +212,11 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
             os.rename(unfinished, folder)
     except OSError as error:
         if error.errno == errno.ENOTEMPTY:
-            return  # another worker of this machine was first
-        what = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
+            return  # another worker of this machine was faster
+        reason = "no space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
         raise InvalidInput(
-            f"{source.name} cannot be kept in {str(folder.parent)!r}: {what}; set RANKLOOP_CACHE to a folder on a disk "
-            "with as much room as the numbers of all parts take"
+            f"{source.name} cannot be copied to {str(folder.parent)!r}: {reason}; set RANKLOOP_CACHE to a folder "
+            "on a disk with 8 bytes for every number of all parts"
         ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -216,23 +224,23 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
 
 def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -> None:
     with tempfile.TemporaryFile(dir=folder) as unsorted:
-        seen = _Seen()
+        gathered = _GatheredRows()
         for rows in options.read(path):
-            seen.add(rows, unsorted)
-        if not seen.numbers:
+            gathered.add(rows, unsorted)
+        if not gathered.numbers:
             raise InvalidInput(f"{source.name} has no rows")
-        zero_based = seen.lowest == 0 if options.zero_based is None else options.zero_based
-        hashes = np.array([hash_of(name) for name in seen.numbers], np.uint64)
+        zero_based = gathered.lowest == 0 if options.zero_based is None else options.zero_based
+        hashes = np.array([hash_of(name) for name in gathered.numbers], np.uint64)
         order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
         _save(folder / "hashes.npy", hashes[order])
-        _write_queries(seen, order, zero_based, folder)
-        _write_rows(seen, order, unsorted, zero_based, folder)
+        _write_queries(gathered, order, zero_based, folder)
+        _write_rows(gathered, order, unsorted, zero_based, folder)
     if options.normalise:
         _normalise(folder)
 
 
-class _Seen:
-    """The rows so far: those in the file by blocks, the queries by name."""
+class _GatheredRows:
+    """The rows so far: their features in blocks of a file, their queries by name."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -251,49 +259,39 @@ class _Seen:
         file.write(np.ascontiguousarray(rows.features[:, :width]).data)
 
 
-def _write_queries(seen: _Seen, order: Ints, zero_based: bool, folder: Path) -> None:
-    names = list(seen.numbers)
-    sizes = np.bincount(np.concatenate(seen.owners), minlength=len(names))
+def _write_queries(gathered: _GatheredRows, order: Ints, zero_based: bool, folder: Path) -> None:
+    names = list(gathered.numbers)
+    sizes = np.bincount(np.concatenate(gathered.owners), minlength=len(names))
     _save(folder / "sizes.npy", sizes[order])
     (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
     (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
 
 
-def _write_rows(seen: _Seen, order: Ints, unsorted: IO[bytes], zero_based: bool, folder: Path) -> None:
-    """Every row to where its query is kept, rows of one query in the order of the part."""
-    owners, first = np.concatenate(seen.owners), 0 if zero_based else 1
+def _write_rows(gathered: _GatheredRows, order: Ints, unsorted: IO[bytes], zero_based: bool, folder: Path) -> None:
+    """Write every row to the place of its query; rows of one query keep the order of the part."""
+    owners, first = np.concatenate(gathered.owners), 0 if zero_based else 1
     position_of_query = np.empty(len(order), np.int64)
     position_of_query[order] = np.arange(len(order))
     target = np.empty(len(owners), np.int64)
     target[np.argsort(position_of_query[owners], kind="stable")] = np.arange(len(owners))
     grades = np.empty(len(owners))
-    grades[target] = np.concatenate(seen.grades)
+    grades[target] = np.concatenate(gathered.grades)
     _save(folder / "grades.npy", grades)
-    width = max(1, seen.width - first)
-    header = np.lib.format.open_memmap(folder / "features.npy", mode="w+", dtype=np.float64, shape=(len(owners), width))
-    offset = header.offset
-    del header
+    width = max(1, gathered.width - first)
+    features = np.lib.format.open_memmap(
+        folder / "features.npy", mode="w+", dtype=np.float64, shape=(len(owners), width)
+    )
+    if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later it would end the process
+        with (folder / "features.npy").open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, features.offset + features.nbytes)
     unsorted.seek(0)
-    with (folder / "features.npy").open("r+b", buffering=0) as file:
-        row = 0
-        for n_rows, n_columns in seen.blocks:
-            block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
-            rows = np.zeros((n_rows, width))
-            used = block[:, first : first + width]
-            rows[:, : used.shape[1]] = used
-            _scatter(file, offset, rows, target[row : row + len(rows)])
-            row += n_rows
-        os.fsync(file.fileno())
-
-
-def _scatter(file: IO[bytes], offset: int, rows: Floats, target: Ints) -> None:
-    """Each run of rows that stay together in one piece."""
-    starts = np.flatnonzero(np.append(True, np.diff(target) != 1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)]):
-        position, room = offset + int(target[start]) * rows.shape[1] * 8, rows[start:end].data.cast("B")
-        while len(room):
-            written = os.pwrite(file.fileno(), room, position)
-            position, room = position + written, room[written:]
+    row = 0
+    for n_rows, n_columns in gathered.blocks:
+        block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
+        used = block[:, first : first + width]
+        features[target[row : row + n_rows], : used.shape[1]] = used
+        row += n_rows
+    features.flush()
 
 
 def _normalise(folder: Path) -> None:
@@ -301,8 +299,8 @@ def _normalise(folder: Path) -> None:
     ends = np.cumsum(sizes)
     features = np.load(folder / "features.npy", mmap_mode="r+")
     for first, end in zip((ends - sizes).tolist(), ends.tolist()):
-        one = Dataset(np.array(features[first:end]), np.empty(end - first), np.array([0, end - first]), ("",))
-        features[first:end] = normalise_queries(one).features
+        query = Dataset(np.array(features[first:end]), np.empty(end - first), np.array([0, end - first]), ("",))
+        features[first:end] = normalise_queries(query).features
     features.flush()
 
 

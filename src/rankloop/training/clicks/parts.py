@@ -12,7 +12,7 @@ from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
-from rankloop.data.parts.catalogue import END, StoredDataset
+from rankloop.data.parts.catalogue import HASH_END, StoredDataset
 from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
 from rankloop.data.parts.source import SCHEME, PartSource
 from rankloop.engine import kept
@@ -101,7 +101,7 @@ def clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
     with source.local() as path:
         (log, features), names = columns.read(path), TableReader(path).names
         pairs = _pair_hashes(path, log)
-    end = END if len(pairs) <= limit else END * limit // len(pairs)
+    end = HASH_END if len(pairs) <= limit else HASH_END * limit // len(pairs)
     some = pairs <= np.uint64(end - 1)
     return PartClicks(
         pairs=pairs[some],
@@ -165,8 +165,8 @@ def train_click_parts(
         examined = _examined(parts) if position_bias is None else finite_floats(position_bias, 1, "position_bias")
         reader = ClickReader(understood, tuple(examined.tolist()), clip)
         catalogue = catalogue_of(sources, PartOptions(reader), engine)
-        cut, path = END // HELD_OUT_SHARE, solver.checked_path()
-        training, held_out = catalogue.within([(cut, END)]), catalogue.within([(0, cut)])
+        cut, path = HASH_END // HELD_OUT_SHARE, solver.checked_path()
+        training, held_out = catalogue.within([(cut, HASH_END)]), catalogue.within([(0, cut)])
         if 0 in (training.n_queries, held_out.n_queries):
             raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
 
@@ -179,7 +179,7 @@ def train_click_parts(
             progress(len(models), len(path))
         gains = dict(zip(path, mean_measures([(weights, GAIN) for weights in models], held_out, engine)))
         best = max(gains, key=lambda regularisation: gains[regularisation])
-        everything = catalogue.within([(0, END)])
+        everything = catalogue.within([(0, HASH_END)])
         final = fit(everything, ClickedPairs(), best, settings=settings, per=per(everything))
     return ClickTraining(
         session=session_of(final.weights, feature_names=first.feature_names),
