@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := .[data,search,serve,test]
+EXTRAS := .[test]
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # uv does in seconds what takes pip minutes; where it cannot reach an index (it does not read pip's settings), pip does it.
 install = { $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1); } 2>/dev/null || $(PIP) $(1)
