@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba-$(SOURCE)
 export OPENBLAS_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # where it is set, every process would compile the sources of all it imports
 
-.PHONY: help setup run test cluster-test check format bench reproduce search serve load soak docs clean
+.PHONY: help setup run test cluster-test check format bench reproduce search serve load soak docs wheel first-contact clean
 
 help:
 	@echo 'make run        play the loop on a built-in stream, with a report at the end'
@@ -27,6 +27,8 @@ help:
 	@echo 'make serve      the HTTP service with a page to try it'
 	@echo 'make load       requests per second beside the bare HTTP stack; make soak: the long fault tests'
 	@echo 'make docs       the documentation site'
+	@echo 'make wheel      the wheel with compiled kernels and the source distribution, in dist/'
+	@echo 'make first-contact  install size, time to the first ranking, make run on a fresh clone'
 
 $(READY): pyproject.toml constraints.txt
 	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
@@ -70,6 +72,14 @@ docs: $(READY)
 	@$(call install,-e '.[docs]')
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'the site is in site/index.html'
+
+wheel: $(READY)
+	@$(call install,build wheel)
+	@$(BIN)/python tools/wheel.py $(PYTHONS)
+
+first-contact: $(READY)
+	@$(call install,build wheel)
+	@$(BIN)/python tools/first_contact.py
 
 search: setup
 	@$(BIN)/rankloop search docs --data .cache/search

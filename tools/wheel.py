@@ -68,10 +68,12 @@ def add_kernels(wheel: Path, kernels: Path, python_tag: str, scratch: Path) -> P
             target = unpacked / "rankloop" / "compiled" / path.relative_to(kernels)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    run(sys.executable, "-m", "wheel", "pack", "--dest-dir", DIST, unpacked)
+    packed = scratch / "packed"
+    packed.mkdir()
+    run(sys.executable, "-m", "wheel", "pack", "--dest-dir", packed, unpacked)
     tags = ("--python-tag", python_tag, "--abi-tag", python_tag, "--platform-tag", platform_tag())
-    run(sys.executable, "-m", "wheel", "tags", "--remove", *tags, wheel)
-    return next(DIST.glob(f"*-{python_tag}-{python_tag}-*.whl"))
+    run(sys.executable, "-m", "wheel", "tags", "--remove", *tags, packed / wheel.name)
+    return Path(shutil.move(next(packed.glob("*.whl")), DIST))
 
 
 def build_wheel(pure_wheel: Path, python: str) -> Path:
@@ -84,9 +86,7 @@ def build_wheel(pure_wheel: Path, python: str) -> Path:
             (folder / part).mkdir()
         executable = empty_environment(python, folder / "environment", pure_wheel)
         compile_kernels(executable, folder / "kernels", folder / "home")
-        copy = folder / pure_wheel.name
-        shutil.copyfile(pure_wheel, copy)
-        built = add_kernels(copy, folder / "kernels", python_tag, folder / "wheel")
+        built = add_kernels(pure_wheel, folder / "kernels", python_tag, folder / "wheel")
     print(f"{built.relative_to(ROOT)}: {built.stat().st_size / 1e6:.1f} MB")
     return built
 
