@@ -85,15 +85,15 @@ def test_every_option_says_what_it_takes_and_what_for() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nosuch"], "No such command 'nosuch'; `rankloop --help` shows how"),
+        (["nosuch"], "No such command 'nosuch'; see `rankloop --help`"),
         (["lst"], "No such command 'lst'. Did you mean 'list'?"),
-        (["run"], "Missing argument 'SPEC'; `rankloop run --help` shows how"),
-        (["run", "--xyzzy"], "No such option: --xyzzy; `rankloop run --help` shows how"),
+        (["run"], "Missing argument 'SPEC'; see `rankloop run --help`"),
+        (["run", "--xyzzy"], "No such option: --xyzzy; see `rankloop run --help`"),
         (["run", "--sedes", "3"], "No such option: --sedes; did you mean --seeds?"),
         (["run", "tiny.toml", "more"], "unexpected extra argument(s) (more)"),
         (["run", "tiny.toml", "--seeds", "x"], "'--seeds': "),
         (["run", "tiny.toml", "--import", "nosuch_module"], "there is no module 'nosuch_module'"),
-        (["analyse", "-m", "zebra"], "one of your own needs --import its_module"),
+        (["analyse", "-m", "zebra"], "for your own kind add --import MODULE"),
         (["evaluate"], "give RANKINGS and TRUTH, or a log"),
         (["train", "x.txt", "--engine", "moon"], "'moon' is not one of"),
         (["run", "nosuch.toml"], "there is no file nosuch.toml"),
@@ -221,6 +221,6 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(spec: Path) -> None
         os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "the same command goes on" in error
+    assert "run the same command again" in error
     assert "Traceback" not in error
     assert 0 < len(read_runs(Path("results/tiny"))) < 300

@@ -24,6 +24,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Problem, Query, Reward
 from rankloop.engine import Here, Threads
 from rankloop.evaluation import ChoiceLog, evaluate_on_lists
+from rankloop.evaluation.log_evaluation import evaluate
 from rankloop.evaluation.off_policy.propensities import session_rows
 from rankloop.evaluation.propensity_evaluation import Judge, evaluate_policies
 from rankloop.evaluation.report import PER_PAGE, verdict
@@ -182,7 +183,7 @@ def test_the_command(log, tmp_path, capsys):
     assert re.search(r"earns [\d.]+ clicks per 100 rows instead of [\d.]+: at least [\d.]+ more \(95% sure\)\.", out)
     assert "%" not in out.replace("95%", "")
     assert "context: age (number), income (number), visits (number), city (2 values)" in out.splitlines()
-    assert out.splitlines()[-1] == f"The plot is in {plot}."
+    assert out.splitlines()[-1] == f"plot: {plot}"
     assert plot.read_bytes().startswith(b"\x89PNG")
     code, out, _ = run(capsys, str(saved), "--log", fresh, "--json")
     answer = json.loads(out)
@@ -218,15 +219,12 @@ def test_a_saved_policy_is_judged_with_a_reward_model_of_half_the_rows(log, tmp_
     assert abs(found["value"] - known["value"]) < slack + 0.1 * known["value"]  # a linear model is not the truth
 
 
-def test_the_largest_reward_is_for_bounds_that_need_a_range(tmp_path, capsys):
+def test_the_largest_reward_is_for_bounds_that_need_a_range(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("ad,reward,propensity,target\n" + "a,3,0.5,0.25\nb,0,0.25,0.5\n" * 100)
-    arguments = ["--log", str(path), "--estimator", "ips", "--bound", "hoeffding", "--json"]
-    code, _, err = run(capsys, *arguments)
-    assert code == 2
-    assert "max_reward" in err
-    code, out, _ = run(capsys, *arguments, "--max-reward", "3")
-    found = json.loads(out)["estimates"]["target"]
+    with pytest.raises(InvalidInput, match="max_reward"):
+        evaluate(None, path, estimator="ips", bound="hoeffding")
+    found = evaluate(None, path, estimator="ips", bound="hoeffding", max_reward=3.0).to_json()["estimates"]["target"]
     # Summands from 0 to 3 / 0.25 in 200 rows: Hoeffding's width is 12 · √(ln 20 / 400).
     assert found["lower"] == pytest.approx(0.75 - 12 * np.sqrt(np.log(20) / 400))
 

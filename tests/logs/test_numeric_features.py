@@ -10,6 +10,7 @@ import pytest
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
+from rankloop.training.clicks.train import train_clicks
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 SEEN = ["--position-bias", "1,0.5,0.33"]  # there is no column of items
@@ -96,12 +97,10 @@ def test_headers_that_cannot_be_used(tmp_path, header, message):
         read_click_log(written(tmp_path, header, "0,1,1,2.5,3"))
 
 
-@pytest.mark.parametrize("clip", ["nan", "-3", "0"])
-def test_a_clip_that_is_no_weight(tmp_path, capsys, clip):
-    with pytest.raises(SystemExit) as leaving:
-        main(["train-clicks", str(leaking(tmp_path)), "--out", str(tmp_path / "out"), "--clip", clip, *SEEN])
-    assert leaving.value.code == 2
-    assert f"clip = {float(clip)} must be a weight above 0" in capsys.readouterr().err
+@pytest.mark.parametrize("clip", [np.nan, -3.0, 0.0])
+def test_a_clip_that_is_no_weight(tmp_path, clip):
+    with pytest.raises(InvalidInput, match="must be a weight above 0"):
+        train_clicks(leaking(tmp_path), clip=clip, position_bias=[1.0, 0.5, 0.33])
 
 
 def test_a_text_column_is_refused_with_the_option_that_leaves_it_out(tmp_path):

@@ -159,7 +159,7 @@ def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "the same command goes on" in error
+    assert "run the same command again" in error
     before = [(run.key, run.seconds) for run in read_runs(tmp_path / "thesis-3.2")]
     assert 0 < len(before) < 6
     assert [record.id for record in finished_records(tmp_path)] == ["table-3.2"]

@@ -131,7 +131,7 @@ def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
     model = str(out / "model.rankloop")
     silent, asked = (run(model, str(data), *flag, command="evaluate") for flag in ((), ("--normalise",)))
     assert silent.stdout == asked.stdout
-    assert "was trained on features scaled from 0 to 1 inside each query, and is judged on such" in silent.stderr
+    assert "was trained with --normalise" in silent.stderr
     assert asked.stderr.strip() == ""
     session, notes = load_with_notes(model)
     assert notes[NORMALISED] is True
@@ -162,9 +162,8 @@ def test_the_command_prints_a_table_and_saves_a_model(tmp_path: Path):
     ("options", "complaint"),
     [
         (("--loss", "ordinl"), "did you mean"),
-        (("--regularisation", "much"), "write numbers with commas between"),
+        (("--regularisation", "much"), "write them separated by commas"),
         (("--tight",), "tight applies to losses"),
-        (("--tolerance", "nan"), "tolerance = nan must be"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: tuple[str, ...], complaint: str):

@@ -1,4 +1,4 @@
-"""The command line application: every module of `commands` adds its command to it."""
+"""The command line application; the modules of `commands` add their commands to it."""
 
 import platform
 from collections.abc import Callable
@@ -19,28 +19,39 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="`rankloop COMMAND --help` says more, with examples. To begin: `rankloop demo`",
+    epilog="`rankloop COMMAND --help` has details and examples. Start with `rankloop demo`.",
 )
 
 
 class Command(TyperCommand):
-    """A command whose epilog is one example per line, printed as it is typed, however narrow the terminal is."""
+    """Command whose epilog is one example per line, which is never wrapped."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help, and write the examples below it."""
+        """Write the help text, then the examples.
+
+        Args:
+          ctx: The context of typer.
+          formatter: The formatter that collects the text.
+        """
         examples, self.epilog = self.epilog or "", None
         super().format_help(ctx, formatter)
         formatter.write("\n  ".join(["Examples:", *examples.splitlines()]))
 
 
 def command(part: Part, *examples: str, name: str | None = None) -> Callable[[F], F]:
-    """Make a function a command, listed with the others of its part, its help ending with the examples."""
+    """Make a function a command.
+
+    Args:
+      part: The part of `rankloop --help` that lists the command.
+      *examples: Calls that the help text shows.
+      name: The command's name; by default that of the function.
+    """
     return app.command(name, cls=Command, epilog="\n".join(examples), rich_help_panel=part)
 
 
 @command("Start here", "rankloop version", "rankloop version --json")
 def version(as_json: AsJson = False) -> None:
-    """Print the version of rankloop, and of what its numbers depend on."""
+    """Print the version of rankloop; with --json also of Python and the numeric libraries."""
     if not as_json:
         print_version()
         return
@@ -49,7 +60,7 @@ def version(as_json: AsJson = False) -> None:
 
 
 def print_version() -> None:
-    """Print the version of rankloop alone."""
+    """Print the version of rankloop."""
     typer.echo(f"rankloop {metadata.version('rankloop')}")
 
 
@@ -57,7 +68,7 @@ def print_version() -> None:
 def rankloop(
     context: typer.Context, is_version: Annotated[bool, flag("--version", "Print the version.")] = False
 ) -> None:
-    """Rankings that learn while people use them, from the little that they reveal."""
+    """Rank items by a model that learns while it is used: from clicks, orders or grades."""
     if is_version:
         print_version()
     elif context.invoked_subcommand is None:

@@ -1,4 +1,4 @@
-"""From arguments to an exit code: 0 done, 2 wrong input in one line, 130 interrupted, 1 a defect of rankloop itself."""
+"""Run commands; exit codes: 0 success, 1 a defect of rankloop, 2 wrong input, 130 interrupted."""
 
 import gc
 import importlib
@@ -15,7 +15,7 @@ from rankloop.cli.app import app
 from rankloop.core.errors import RankloopError
 from rankloop.core.registry import UnknownKind
 
-EXTRAS = {  # by the module that is missed
+EXTRA_BY_MODULE = {
     "fastapi": "serve",
     "httpx": "serve",
     "lightgbm": "trees",
@@ -31,8 +31,8 @@ EXTRAS = {  # by the module that is missed
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command that the arguments name, then leave with its exit code."""
-    gc.set_threshold(50_000, 20, 100)  # imports and open impressions are many objects, and no garbage
+    """Run a command, then exit with its exit code."""
+    gc.set_threshold(50_000, 20, 100)  # imports and open impressions make many objects that are not garbage
     import_commands()
     try:
         with warnings.catch_warnings():
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        _forget_output()
+        _discard_output()
         code = 0
     except Exception as error:
         code = _report(error)
@@ -51,12 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
-    """A warning as one line, without the place in the code."""
+    """Print a warning as one line, without its place in the code."""
     print("rankloop:", " ".join(str(message).split()), file=sys.stderr)
 
 
 def import_commands() -> None:
-    """Each module of the folder adds its command."""
+    """Import the modules of the folder `commands`; each adds its commands."""
     folder = str(Path(__file__).parent / "commands")
     for module in pkgutil.iter_modules([folder], "rankloop.cli.commands."):
         importlib.import_module(module.name)
@@ -68,37 +68,39 @@ def _report(error: Exception) -> int:
         traceback.print_exception(error)
     if line is None:
         defect = f"{type(error).__name__}: {error}"
-        _show_warning(f"this is a defect of rankloop, please report it ({defect}); RANKLOOP_TRACEBACK=1 shows where")
+        _show_warning(
+            f"this is a defect of rankloop ({defect}): please report it, with the output of RANKLOOP_TRACEBACK=1"
+        )
         return 1
     _show_warning(line)
     return 2
 
 
-def _forget_output() -> None:
-    """Nobody reads any more: let the interpreter's last flush go nowhere instead of complaining."""
+def _discard_output() -> None:
+    """Redirect standard output to nowhere, so that the last flush into a closed pipe does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def one_line(error: BaseException) -> str | None:
-    """What a person has to know about a wrong input; None for what is no fault of the input."""
+    """Return the message for a wrong input; None for an error that is not the fault of the input."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, UnknownKind):
-        return f"{error}; one of your own needs --import its_module"
+        return f"{error}; for your own kind add --import MODULE"
     if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
         return str(error)
-    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get(str(error.name).partition(".")[0])):
-        return f"this needs {error.name}: pip install 'rankloop[{extra}]'"
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRA_BY_MODULE.get(str(error.name).partition(".")[0])):
+        return f"this command needs the package {error.name}: pip install 'rankloop[{extra}]'"
     if isinstance(error, MemoryError):
-        return f"there is not enough memory for this {error}".strip()
-    return parser_words(error) if hasattr(error, "format_message") else None
+        return f"not enough memory for this command {error}".strip()
+    return usage_message(error) if hasattr(error, "format_message") else None
 
 
-def parser_words(error: Any) -> str:
-    """Return one line for an error of typer, by its attributes: the classes are private to its versions."""
+def usage_message(error: Any) -> str:
+    """Return one line for an error of typer, by its attributes, since its classes are private."""
     if close := getattr(error, "possibilities", None):
         return f"{error.message}; did you mean {' or '.join(close)}?"
     name = getattr(getattr(getattr(error, "ctx", None), "command", None), "name", None)
     call = "rankloop" if name in (None, "rankloop") else f"rankloop {name}"
     message = error.format_message().rstrip(".")
-    return message if message.endswith("?") else f"{message}; `{call} --help` shows how"
+    return message if message.endswith("?") else f"{message}; see `{call} --help`"

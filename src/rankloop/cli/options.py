@@ -12,32 +12,49 @@ from rankloop.core.errors import InvalidInput
 
 
 def option(names: str, metavar: str, help: str, **more: Any) -> Any:
-    """An option that takes a value; several names have spaces between."""
+    """Declare an option that takes a value.
+
+    Args:
+      names: The names, separated by spaces.
+      metavar: The value's name in the help text.
+      help: The help text.
+      **more: Further arguments of `typer.Option`.
+    """
     return typer.Option(*names.split(), metavar=metavar, help=help, **more)
 
 
 def flag(names: str, help: str) -> Any:
-    """An option that takes no value."""
+    """Declare an option that takes no value.
+
+    Args:
+      names: The names, separated by spaces.
+      help: The help text.
+    """
     return typer.Option(*names.split(), help=help)
 
 
 def argument(metavar: str, help: str) -> Any:
-    """A positional argument."""
+    """Declare a positional argument.
+
+    Args:
+      metavar: The argument's name in the help text.
+      help: The help text.
+    """
     return typer.Argument(metavar=metavar, help=help)
 
 
-log_option = partial(option, rich_help_panel="From a log")  # one that counts with a log only
+log_option = partial(option, rich_help_panel="From a log")  # an option that applies to logs only
 
 
 EngineName = Literal["here", "local", "cluster"]
-AsJson = Annotated[bool, flag("--json", "Print the answer as JSON, for programs.")]
+AsJson = Annotated[bool, flag("--json", "Print the result as JSON.")]
 EngineChoice = Annotated[
     EngineName,
-    option("--engine", "here|local|cluster", "Compute in this process, in one per core (local), or on a Ray cluster."),
+    option("--engine", "here|local|cluster", "Run in this process, in local processes, or on a Ray cluster."),
 ]
-Workers = Annotated[int | None, option("--workers", "N", "How many processes; by default one per core.", min=1)]
-Quick = Annotated[bool, flag("--quick", "Far fewer rounds and seeds: to see that it works.")]
-Out = Annotated[Path | None, option("--out", "FOLDER", "The folder for results.")]
+Workers = Annotated[int | None, option("--workers", "N", "Number of processes. Default: one per core.", min=1)]
+Quick = Annotated[bool, flag("--quick", "Run far fewer rounds and seeds, as a trial.")]
+Out = Annotated[Path | None, option("--out", "FOLDER", "Folder for the results.")]
 
 
 def _imported(modules: list[str] | None) -> list[str] | None:
@@ -53,71 +70,99 @@ Imports = Annotated[
     option(
         "--import",
         "MODULE",
-        "Import this module or .py file first: it registers learners, measures … of your own. May be repeated.",
+        "Import this module or .py file first, to register your own learners, measures or streams. Repeatable.",
         callback=_imported,
     ),
 ]
 
 
 ContextColumns = Annotated[
-    list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
+    list[str] | None, log_option("--context", "COLUMN", "Use this column of an ad log as a feature. Repeatable.")
 ]
 WithoutColumns = Annotated[
-    list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
+    list[str] | None, log_option("--without", "COLUMN", "Do not use this column as a feature. Repeatable.")
 ]
 PositionBias = Annotated[
     str | None,
-    log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
+    log_option(
+        "--position-bias", "NUMBERS", "Probability that each position is examined, as 1,0.5,… Default: estimated."
+    ),
 ]
-RankerName = Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")]
+RankerName = Annotated[str, log_option("--ranker", "NAME", "The ranker, if the service has several.")]
 ColumnRoles = Annotated[
     list[str] | None,
-    log_option("--column", "ROLE=NAME", "Which column of a log is what, as in item=sku; may be repeated."),
+    log_option("--column", "ROLE=NAME", "The column of a role, as in item=sku. Repeatable."),
 ]
-ListsLog = Annotated[str, option("--log", "LOG", "A table of shown lists and their clicks, or a service's log.")]
-ClickModelName = Annotated[str, option("--model", "NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or the best of them.")]
-Plot = Annotated[Path | None, option("--plot", "FILE", "Draw the answer into this file (PNG, SVG, PDF).")]
-Port = Annotated[int, option("--port", "N", "The port to listen on.", min=0, max=65535)]
-Host = Annotated[str, option("--host", "ADDRESS", "Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")]
-Seed = Annotated[int, option("--seed", "N", "Of every draw.", min=0)]
+ListsLog = Annotated[str, option("--log", "LOG", "A table of shown lists and their clicks, or the log of a service.")]
+ClickModelName = Annotated[str, option("--model", "NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or best.")]
+Plot = Annotated[Path | None, option("--plot", "FILE", "Write a plot to this file (.png, .svg or .pdf).")]
+Port = Annotated[int, option("--port", "N", "Port to listen on.", min=0, max=65535)]
+Host = Annotated[
+    str, option("--host", "ADDRESS", "Address to listen on. Other addresses than 127.0.0.1 need keys in RANKLOOP_KEYS.")
+]
+Seed = Annotated[int, option("--seed", "N", "Seed of the random numbers.", min=0)]
 FeatureColumns = Annotated[
     list[str] | None,
-    log_option("--feature", "COLUMN", "Learn from this column even if it looks like an outcome; may be repeated."),
+    log_option("--feature", "COLUMN", "Use this column as a feature even if it looks like an outcome. Repeatable."),
 ]
 
-# Of `train` and `train-clicks`.
-Loss = Annotated[str | None, option("--loss", "NAME", "ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")]
-Tight = Annotated[bool, flag("--tight", "The tighter, non-convex bound on a measure.")]
+# Options of `train` and `train-clicks`.
+Loss = Annotated[
+    str | None, option("--loss", "NAME", "A loss, such as ordinal or list_net, or a measure: nDCG@10, P@5, ERU.")
+]
 Regularisation = Annotated[
-    str, option("--regularisation", "NUMBERS", "A number, several with commas between, or `path` for the usual.")
+    str,
+    option("--regularisation", "NUMBERS", "A number, several separated by commas, or `path` for a default sequence."),
 ]
-Tolerance = Annotated[
-    float, option("--tolerance", "NUMBER", "The share of the possible improvement over w = 0 that may be missing.")
+Trees = Annotated[
+    str | None, option("--trees", "BOOSTER", "Train cross-fitted trees as a base score: lightgbm or xgboost.")
 ]
-Trees = Annotated[str | None, option("--trees", "BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
-TrainOut = Annotated[Path, option("--out", "FOLDER", "The folder for model and picture.")]
+TrainOut = Annotated[Path, option("--out", "FOLDER", "Folder for the model and its plot.")]
 
 
 def numbers_of(option: str, text: str) -> list[float]:
-    """Return the numbers of an option such as 1,0.5,0.3."""
+    """Return the numbers of an option such as 1,0.5,0.3.
+
+    Args:
+      option: The option's name, for the error message.
+      text: Its value.
+
+    Raises:
+      InvalidInput: If a part is not a number.
+    """
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidInput(f"{option} {text!r}: write numbers with commas between, as 1,0.5,0.3") from None
+        raise InvalidInput(
+            f"{option} {text!r} is not a list of numbers: write them separated by commas, as 1,0.5,0.3"
+        ) from None
 
 
-def batch_solver(loss: str | None, tight: bool, regularisation: str, tolerance: float, engine: Any) -> Any:
-    """The solver of these options."""
+def batch_solver(loss: str | None, regularisation: str, engine: Any, tight: bool = False) -> Any:
+    """Return the batch solver of these options.
+
+    Args:
+      loss: The value of --loss.
+      regularisation: The value of --regularisation.
+      engine: The engine that computes.
+      tight: The value of --tight.
+    """
     from rankloop.training.risks.base import risk_of
     from rankloop.training.solution_path import DEFAULT_PATH, BatchSolver, SolverSettings
 
-    risk_of(loss or "ordinal")  # a wrong name is said before the data are read
+    risk_of(loss or "ordinal")  # reports a wrong name before the data are read
     path = DEFAULT_PATH if regularisation == "path" else tuple(numbers_of("--regularisation", regularisation))
-    return BatchSolver(loss or "ordinal", tight, path, SolverSettings(tolerance=tolerance, engine=engine))
+    return BatchSolver(loss or "ordinal", tight, path, SolverSettings(engine=engine))
 
 
 def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> Any:
-    """The engine of this name; `here` may use the threads of this process."""
+    """Return the engine of the options --engine and --workers.
+
+    Args:
+      name: The value of --engine.
+      workers: The value of --workers.
+      threads: Use the threads of this process for the engine `here`.
+    """
     from rankloop.engine import Cluster, Here, LocalProcesses, Threads
 
     if name == "here":
@@ -125,14 +170,14 @@ def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> A
     return LocalProcesses(workers=workers) if name == "local" else Cluster(workers=workers)
 
 
-RESUMABLE = "finished runs are kept, the same command goes on from here"
+RESUME_HINT = "finished runs are kept; run the same command again to continue"
 
 
 @contextmanager
-def interruptible(meaning: str = RESUMABLE) -> Iterator[None]:
-    """Ctrl-C ends the command with one line that says what it means, and exit code 130."""
+def interruptible(consequence: str = RESUME_HINT) -> Iterator[None]:
+    """End the command on Ctrl-C with one line about the consequence, and exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nrankloop: interrupted; {meaning}", err=True)
+        typer.echo(f"\nrankloop: interrupted; {consequence}", err=True)
         raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""Tables, verdicts and progress on a terminal, JSON for programs."""
+"""Print tables, verdicts, progress bars and JSON."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,26 +15,36 @@ if TYPE_CHECKING:
     from rankloop.experiments.report.model import Table
     from rankloop.training.trees import TreeRanker
 
-WIDE = 160  # where the output is a file or a pipe
+FILE_COLUMNS = 160  # the width of a table that is written to a file or a pipe
 SECONDS_UNTIL_BAR = 1.0
-COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red", "cannot hold": "red"}
+VERDICT_COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red", "cannot hold": "red"}
 
 
 def print_json(answer: Any) -> None:
-    """One line of JSON."""
+    """Print a value as one line of JSON."""
     typer.echo(msgspec.json.encode(answer).decode())
 
 
 class CommandResult(Protocol):
-    """What the functions behind the commands return: it prints as a table."""
+    """Result of a function behind a command; it prints as a table."""
 
     @property
-    def notes(self) -> Sequence[str]: ...
-    def to_json(self) -> dict[str, Any]: ...
+    def notes(self) -> Sequence[str]:
+        """Remarks for standard error."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain values."""
 
 
 def print_result(result: CommandResult, as_json: bool, more: Mapping[str, Any] = {}, *lines: str) -> None:
-    """Print a result as JSON, with `more` in it, or as text with lines below it; notes go to standard error."""
+    """Print a result as JSON or as text; its notes go to standard error.
+
+    Args:
+      result: The result.
+      as_json: Print JSON.
+      more: Further fields of the JSON.
+      *lines: Further lines of the text.
+    """
     if as_json:
         print_json({**more, **result.to_json()})
         return
@@ -45,31 +55,45 @@ def print_result(result: CommandResult, as_json: bool, more: Mapping[str, Any] =
 
 
 def print_trained(result: Any, out: Path, as_json: bool, plot: str = "held-out.png") -> None:
-    """Save what was trained and its picture in a folder, and print it."""
+    """Save a trained model and its plot in a folder, and print the result.
+
+    Args:
+      result: The result of training.
+      out: The folder.
+      as_json: Print JSON.
+      plot: The file name of the plot.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    model, picture = out / "model.rankloop", out / plot
+    model, plot_file = out / "model.rankloop", out / plot
     result.save(model)
-    result.plot(picture)
-    print_result(result, as_json, {"model": str(model)}, f"model: {model}", f"picture: {picture}")
+    result.plot(plot_file)
+    print_result(result, as_json, {"model": str(model)}, f"model: {model}", f"plot: {plot_file}")
 
 
 def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as_json: bool) -> None:
-    """Write trees to the file that a base score is computed with, and print how they rank unseen queries."""
+    """Save trees for a base score, and print their quality on held-out queries.
+
+    Args:
+      trees: The trees.
+      measures: Values by measure, on held-out queries.
+      out: The folder.
+      as_json: Print JSON.
+    """
     path = out / "trees.json"
     out.mkdir(parents=True, exist_ok=True)
     trees.save(path)
     if as_json:
         answer = {"trees": str(path), "hash": trees.hash, "kind": trees.kind, "boosters": len(trees.boosters)}
-        print_json(answer | {"features": list(trees.names), "unseen queries": measures})
+        print_json(answer | {"features": list(trees.names), "held_out": measures})
         return
     typer.echo(f"{path}: {len(trees.boosters)} boosters of {trees.kind}, hash {trees.hash[:12]}…")
     for name, value in measures.items():
-        typer.echo(f"{name:<8} {value:.4f}  (each query by the booster that has not seen it)")
-    typer.echo("Its score is a feature: TreeRanker.load(FILE).scores(rows, query_id), named as `base` of a ranker.")
+        typer.echo(f"{name:<8} {value:.4f}  (each query is scored by a booster that was trained without it)")
+    typer.echo("Use TreeRanker.load(FILE).scores(rows, query_id) as the `base` feature of a ranker.")
 
 
 def show_table(table: "Table") -> None:
-    """A table with its title above and its note below; plain text where the output is no terminal."""
+    """Print a table with its title above and its note below; plain text if the output is not a terminal."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as Grid
@@ -84,11 +108,12 @@ def show_table(table: "Table") -> None:
         grid.add_row(*map(Text, row))
     console = Console()
     if not console.is_terminal:
-        console.width = WIDE
+        console.width = FILE_COLUMNS
     console.print(grid)
 
 
 def show_claims(claims: "Iterable[Verdict]") -> None:
+    """Print claims with their verdicts in colour."""
     from rich.console import Console
     from rich.text import Text
 
@@ -97,15 +122,20 @@ def show_claims(claims: "Iterable[Verdict]") -> None:
         parts = [claim.because, f"paper: {claim.paper}" if claim.paper else "", claim.argument]
         numbers = " | ".join(part for part in parts if part)
         console.print(
-            Text.assemble((f"{claim.word:<14}", COLOURS[claim.word]), claim.statement, (f"  {numbers}", "dim"))
+            Text.assemble((f"{claim.word:<14}", VERDICT_COLOURS[claim.word]), claim.statement, (f"  {numbers}", "dim"))
         )
 
 
 @contextmanager
 def progress_bar(title: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for what takes longer than a second, on a terminal only; it goes to standard error.
+    """Show a progress bar on standard error if the work takes longer than a second; on terminals only.
 
-    It hands out the function to call with (finished, of how many).
+    Args:
+      title: The text before the bar.
+      unit: The name of the steps.
+
+    Yields:
+      The function to call with the number of finished steps and of all steps.
     """
     if not sys.stderr.isatty():
         yield lambda finished, of: None

@@ -80,9 +80,9 @@ def test_a_measure_gets_a_verdict_and_a_program_that_runs(
         (("--feedback", "click"), "feedback is one of clicks, order"),
         (("--feedback", "clicks", "--items", "many"), "or 'fixed' or a number"),
         (("--items", "0"), "at least 1 item"),
-        (("--depth", "0", "--items", "features"), "--depth counts from 1"),
-        (("--feedback", "clicks", "-m", "nDCG"), "--measure is answered for grades"),
-        (("--items", "features", "-m", "nDCG"), "--items is a number then"),
+        (("--depth", "0", "--items", "features"), "--depth 0: give 1"),
+        (("--feedback", "clicks", "-m", "nDCG"), "--measure works with the feedback grades"),
+        (("--items", "features", "-m", "nDCG"), "give --items a number"),
         (("--feedback", "files", "--items", "3"), "items 'features' only"),
     ],
 )

@@ -44,4 +44,4 @@ def test_what_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as leaving:
         main(["list", "numbr"])
     assert leaving.value.code == 2
-    assert "nothing is listed as 'numbr'; did you mean 'number'?" in capsys.readouterr().err
+    assert "nothing has the name 'numbr'; did you mean 'number'?" in capsys.readouterr().err

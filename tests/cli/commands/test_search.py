@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rankloop.cli.commands.search import what_to_forget
+from rankloop.cli.commands.search import forget_options
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
 from rankloop.search.box import data_beside
@@ -67,13 +67,13 @@ def test_data_are_beside_this_folder_and_the_one_above(tmp_path: Path, monkeypat
     ],
 )
 def test_what_is_forgotten(text: str, what: dict[str, object]) -> None:
-    assert what_to_forget(text) == what
+    assert forget_options(text) == what
 
 
 @pytest.mark.parametrize("text", ["days:", "days:x", "days:-1", "days:1e9", "days:nan"])
 def test_what_is_no_number_of_days(text: str) -> None:
-    with pytest.raises(InvalidInput, match="is no number of days"):
-        what_to_forget(text)
+    with pytest.raises(InvalidInput, match="is not a number of days"):
+        forget_options(text)
 
 
 def code(*arguments: str) -> int:
@@ -160,7 +160,7 @@ def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     for part in ("--forget", "--study", "--column", "--field", "--no-open", "rankloop search notes/"):
         assert part in text
-    assert "Queries are kept" in text
+    assert "Queries are stored" in text
 
 
 def test_it_serves_beside_the_source_and_stops(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_trees_from_grades_are_a_base_score(kind: str, tmp_path: Path, capsys: p
     code, out, _ = run(capsys, data, "--trees", kind, "--out", tmp_path / "out", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert answer["unseen queries"]["nDCG@5"] > 0.7
+    assert answer["held_out"]["nDCG@5"] > 0.7
     trees = TreeRanker.load(tmp_path / "out" / "trees.json")
     assert (trees.hash, trees.kind) == (answer["hash"], kind)
     rows = np.array([[0.9, 0.9], [0.9, 0.1]])

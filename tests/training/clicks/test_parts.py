@@ -148,11 +148,11 @@ def test_what_is_no_log_in_parts_is_refused(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--solver", "both"], "--solver 'both' must be online or batch"),
-        (["--solver", "online"], "--solver online is for a log in one file"),
-        (["--schema", "shop.toml"], "--schema is for a log in one file"),
-        (["--guess-schema", "shop.toml"], "--guess-schema is for a log in one file"),
-        (["--tight"], "a log in parts is trained with the loss ordinal"),
+        (["--solver", "both"], "Invalid value for '--solver'"),
+        (["--solver", "online"], "--solver online works with a log in one file"),
+        (["--schema", "shop.toml"], "--schema works with a log in one file"),
+        (["--guess-schema", "shop.toml"], "--guess-schema works with a log in one file"),
+        (["--loss", "nDCG@10"], "a log in parts is trained with the loss ordinal"),
     ],
 )
 def test_what_only_one_file_can_have_is_refused(

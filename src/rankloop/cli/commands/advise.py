@@ -1,4 +1,4 @@
-"""`rankloop advise`: which learner for this feedback, why, how to start; and whether it can be learned at all."""
+"""`rankloop advise`: choose a learner for the feedback at hand, and check that it can learn."""
 
 from textwrap import indent
 from typing import Annotated
@@ -12,7 +12,7 @@ from rankloop.cli.options import AsJson, option
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
-USUAL_ITEMS = 4  # where a fixed set is asked about without its size
+DEFAULT_N_ITEMS = 4  # of a fixed set whose size is not an option
 
 
 @command(
@@ -22,47 +22,49 @@ USUAL_ITEMS = 4  # where a fixed set is asked about without its size
     "rankloop advise --measure nDCG --depth 1 --items 10",
 )
 def advise(
-    feedback: Annotated[str | None, option("--feedback -f", "NAME", f"What comes back: {', '.join(FEEDBACK)}.")] = None,
+    feedback: Annotated[str | None, option("--feedback -f", "NAME", f"The feedback: {', '.join(FEEDBACK)}.")] = None,
     items: Annotated[
         str | None,
-        option("--items", "features|fields|fixed|N", "With numbers, with fields as they are, or a fixed set of N."),
+        option("--items", "features|fields|fixed|N", "Items with numbers, with raw fields, or a fixed set of N."),
     ] = None,
     measure: Annotated[
-        str | None, option("--measure -m", "NAME", "Can this be learned, for a fixed set and its first grades?")
+        str | None, option("--measure -m", "NAME", "Check that this measure can be learned, for a fixed set of items.")
     ] = None,
     depth: Annotated[
-        int | None, option("--depth", "K", "How many items from the top reveal their grades; 1 unless given.")
+        int | None, option("--depth", "K", "The number of top items whose grades come back. Default: 1.")
     ] = None,
     max_grade: MaxGrade = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Name the learner for your feedback, say why and how to start.
+    """Recommend a learner for your feedback, with the reason and a first program.
 
-    Without options, the whole table. With --measure, whether it can be learned at all.
+    Without options, print all recommendations. With --measure, say if and how fast it can be learned.
     """
     if (feedback, items, measure, depth) == (None, None, None, None):
         _show_all(as_json)
         return
     n_items = int(items) if items is not None and items.isdecimal() else None
     if n_items is not None and n_items < 1:
-        raise InvalidInput(f"a fixed set has at least 1 item, got {items}")
-    check_depth(depth, n_items or (USUAL_ITEMS if measure is not None else None))
+        raise InvalidInput(f"--items {items}: a fixed set has at least 1 item")
+    check_depth(depth, n_items or (DEFAULT_N_ITEMS if measure is not None else None))
     if measure is not None:
         _check_measure(feedback, items, n_items)
-        every = feedback == "grades" and depth is None
-        _judge(measure, n_items or USUAL_ITEMS, None if every else 1 if depth is None else depth, max_grade, as_json)
+        shown_depth = depth if depth is not None or feedback == "grades" else 1
+        _judge(measure, n_items or DEFAULT_N_ITEMS, shown_depth, max_grade, as_json)
         return
     if depth is not None and depth < 1:
-        raise InvalidInput(f"--depth counts from 1 (the first item), got {depth}")
+        raise InvalidInput(f"--depth {depth}: give 1 (the first item) or more")
     size = ProblemSize(n_items, 1 if depth is None else depth, max_grade)
     _choose(choices(feedback or "top_grades", "fixed" if n_items else items), size, as_json)
 
 
 def _check_measure(feedback: str | None, items: str | None, n_items: int | None) -> None:
     if feedback not in (None, "grades", "top_grades"):
-        raise InvalidInput(f"--measure is answered for grades and top_grades, not for {feedback}: leave it out")
+        raise InvalidInput(
+            f"--measure works with the feedback grades or top_grades, not with {feedback}: leave one of them out"
+        )
     if items is not None and n_items is None:
-        raise InvalidInput(f"--measure is answered for a fixed set of items: --items is a number then, got {items!r}")
+        raise InvalidInput(f"--measure needs a fixed set of items: give --items a number instead of {items!r}")
 
 
 def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
@@ -76,7 +78,9 @@ def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
     for row in others:
         typer.echo(f"  {row.when}: {row.use}; {row.why}")
     if (first.feedback, first.items) == ("top_grades", "fixed"):
-        typer.echo("\nWhether a measure can be learned from so little: rankloop advise --measure nDCG --items 10")
+        typer.echo(
+            "\nTo check if a measure can be learned from these grades: rankloop advise --measure nDCG --items 10"
+        )
 
 
 def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_json: bool) -> None:
@@ -103,4 +107,4 @@ def _show_all(as_json: bool) -> None:
             options = f"--feedback {row.feedback} --items {row.items}"
             typer.echo(f"{options:<38}  {FEEDBACK[row.feedback]}, {ITEMS[row.items]}: {row.use}")
     more = "rankloop advise --feedback clicks --items features"
-    typer.echo(f"\nWhy, how to start and what else there is, with the options of a line: {more}")
+    typer.echo(f"\nFor the reason, a first program and alternatives add the options of a line: {more}")

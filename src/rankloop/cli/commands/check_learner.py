@@ -1,4 +1,4 @@
-"""`rankloop check-learner`: whether a learner of your own keeps the contracts."""
+"""`rankloop check-learner`: test a learner against the contracts of all learners."""
 
 import sys
 import time
@@ -28,44 +28,42 @@ T = TypeVar("T")
     name="check-learner",
 )
 def check_learner(
-    target: Annotated[str, argument("LEARNER", "FILE.py or a module, all its learners or FILE.py:Class; or a kind.")],
-    only: Annotated[list[str] | None, option("--contract", "NAME", "Try this contract alone. May be repeated.")] = None,
+    target: Annotated[str, argument("LEARNER", "FILE.py, a module, FILE.py:Class, or a registered kind.")],
+    only: Annotated[list[str] | None, option("--contract", "NAME", "Test only this contract. Repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try whether a learner keeps every contract, and say how to fix what does not.
+    """Test a learner against every contract, and say how to fix what fails.
 
-    The file stays where it is; it is imported, here and in other processes. The exit code is 1 if a contract fails.
+    The file is imported, in this and in other processes. Exit code 1 if a contract fails.
     """
     from rankloop.contracts import outcomes
     from rankloop.contracts.suite import check_names, learners_of
 
     check_names(only or ())
     with interruptible("nothing was changed"):
-        tables = [
-            _checked(entry, outcomes(entry, only or ()), as_json)
-            for entry in _without_prints(partial(learners_of, target))
-        ]
+        learners = _without_prints(partial(learners_of, target))
+        tables = [_check(entry, outcomes(entry, only or ()), as_json) for entry in learners]
     if as_json:
         print_json(tables)
     if not all(table["kept"] for table in tables):
         raise typer.Exit(1)
 
 
-def _checked(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: bool) -> dict[str, Any]:
-    """The contracts of one learner, each shown as soon as it was tried."""
+def _check(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: bool) -> dict[str, Any]:
+    """Test the contracts of a learner and print each result as soon as it is there."""
     say = _silent if as_json else typer.echo
     say(f"{entry.kind} ({entry.cls.__module__}:{entry.cls.__qualname__})")
-    started, found = time.monotonic(), []
+    started, results = time.monotonic(), []
     while outcome := _without_prints(partial(next, outcomes, None)):
-        found.append(outcome)
-        say(_told(outcome))
-    failures = sum(outcome.failure is not None for outcome in found)
-    verdict = f"fails {failures} of {len(found)} contracts" if failures else f"keeps all {len(found)} contracts"
+        results.append(outcome)
+        say(_outcome_line(outcome))
+    failures = sum(outcome.failure is not None for outcome in results)
+    verdict = f"fails {failures} of {len(results)} contracts" if failures else f"keeps all {len(results)} contracts"
     say(f"{entry.kind} {verdict} ({time.monotonic() - started:.0f} s)")
-    return {"kind": entry.kind, "kept": not failures, "contracts": [one._asdict() for one in found]}
+    return {"kind": entry.kind, "kept": not failures, "contracts": [outcome._asdict() for outcome in results]}
 
 
-def _told(outcome: "ContractOutcome") -> str:
+def _outcome_line(outcome: "ContractOutcome") -> str:
     """Return one line for a contract that is kept; a failure with its case and how to fix it."""
     if outcome.failure is None:
         return f"  {typer.style('ok', fg='green')}      {outcome.name:<26}  {outcome.promise}"
@@ -77,7 +75,7 @@ def _told(outcome: "ContractOutcome") -> str:
 
 
 def _without_prints(call: Callable[[], T]) -> T:
-    """What a call returns; what it prints is not part of the answer."""
+    """Call a function whose prints go to standard error."""
     with redirect_stdout(sys.stderr):
         return call()
 

@@ -1,4 +1,4 @@
-"""`rankloop evaluate`: how good these rankings are."""
+"""`rankloop evaluate`: measure rankings by judgments, or estimate from a log what a ranker would earn."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ from rankloop.cli.options import argument, engine_of, flag, interruptible, log_o
 from rankloop.cli.output import print_json, progress_bar
 from rankloop.core.errors import InvalidInput
 
-MEASURES = ["nDCG@10", "AP"]
+DEFAULT_MEASURES = ["nDCG@10", "AP"]
 
 
 @command(
@@ -27,18 +27,18 @@ MEASURES = ["nDCG@10", "AP"]
 def evaluate(
     rankings: Annotated[Path | None, argument("RANKINGS", "A saved model, or a TREC run file.")] = None,
     truth: Annotated[Path | None, argument("TRUTH", "A LETOR file for a model, TREC judgments for a run.")] = None,
-    measure: Annotated[list[str], option("--measure -m", "NAME", "May be repeated.")] = MEASURES,
-    per_query: Annotated[bool, flag("--per-query -q", "Each query as well.")] = False,
-    every_query: Annotated[bool, flag("--every-query", "Judged queries that a run lacks count too.")] = False,
+    measure: Annotated[list[str], option("--measure -m", "NAME", "A measure. Repeatable.")] = DEFAULT_MEASURES,
+    per_query: Annotated[bool, flag("--per-query -q", "Also print each query.")] = False,
+    every_query: Annotated[bool, flag("--every-query", "Count judged queries that the run lacks, as 0.")] = False,
     normalise: Annotated[
-        bool, flag("--normalise", "Scale features from 0 to 1 inside each query, as train --normalise does.")
+        bool, flag("--normalise", "Scale features from 0 to 1 within each query, as train --normalise does.")
     ] = False,
     log: Annotated[
         str | None,
         log_option(
             "--log",
             "LOG",
-            "A table of shown lists, or of single choices with their propensity; the folder or export of a service.",
+            "A table of shown lists, or of single choices with propensities; the folder or export of a service.",
         ),
     ] = None,
     estimator: Annotated[
@@ -46,23 +46,11 @@ def evaluate(
         log_option(
             "--estimator",
             "NAME",
-            "snips, ips, clipped_ips, direct_method, doubly_robust or switch_dr; of lists examination_dr, cascade_dr, "
-            "browsing_dr or examination_ips; for a service also swap_dr, cascade_ips, position_wise or pseudo_inverse. "
-            "Unless said, whichever fits.",
+            "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination_dr, "
+            "cascade_dr, browsing_dr, examination_ips. For the log of a service also: swap_dr, cascade_ips, "
+            "position_wise, pseudo_inverse. Default: chosen by the kind of log.",
         ),
     ] = "auto",
-    bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
-    level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
-    limit: Annotated[
-        float,
-        log_option("--limit", "NUMBER", "The weight at which clipped_ips cuts and beyond which switch_dr switches."),
-    ] = 100.0,
-    max_reward: Annotated[
-        float, log_option("--max-reward", "NUMBER", "The largest possible reward, for bernstein and hoeffding.")
-    ] = 1.0,
-    positions: Annotated[
-        int, log_option("--positions", "N", "Of rankings, only what so many first positions earned counts.", min=1)
-    ] = 10,
     position_bias: options.PositionBias = None,
     column: options.ColumnRoles = None,
     ranker: options.RankerName = "",
@@ -73,17 +61,16 @@ def evaluate(
     imports: options.Imports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Score rankings by any measures, or tell from a log what a ranker or a policy would earn.
+    """Measure rankings by judgments, or estimate from a log what a ranker or a policy would earn.
 
-    A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
-    without judgments are left out, and so are those that the run lacks unless --every-query.
+    A run is scored as trec_eval scores it: ties by document id, documents without judgment are not relevant, queries
+    without judgments are left out, and queries that the run lacks are left out unless --every-query.
 
-    With --log, a saved ranker or policy is judged beside the one that made the log, so give it a log that it has not
-    learned from. Lists are judged by which positions users examine, which needs no propensities and answers for rankers
-    without exploration: clicks per 1,000 pages, and purchases and money where the log tells them. Single choices are
-    judged by their propensities; without a model, by a column of the log with a target policy's probabilities. On the
-    log of a service the propensities come from learning the log again. Lists are judged wherever --engine says, with
-    the same answer to the last digit.
+    With --log, lists are evaluated by a model of which positions users examine. This needs no propensities, also works
+    for rankers without exploration, and reports clicks per 1,000 pages, and purchases and money where the log has
+    them. Single choices are evaluated by their propensities; without a model, by a column with the probabilities of a
+    target policy. For the log of a service the propensities come from replaying it. Bounds, clipping and the number of
+    positions are settings of `rankloop.evaluate` in Python.
     """
     if log is None:
         _score(
@@ -91,15 +78,15 @@ def evaluate(
         )
         return
     from rankloop.core.files import check_picture
-    from rankloop.evaluation.log_evaluation import evaluate as evaluated
+    from rankloop.evaluation.log_evaluation import evaluate as evaluate_on_log
     from rankloop.logs.columns import named_columns
 
     if plot is not None:
         check_picture(plot)
     if imports and engine != "here":
-        raise InvalidInput("a learner of your own is judged in this process: leave --engine out")
-    with interruptible("nothing was saved"), progress_bar(f"judging {Path(log).name}", "rows") as progress:
-        evaluation = evaluated(
+        raise InvalidInput("a learner from --import is evaluated in this process: leave --engine out")
+    with interruptible("nothing was saved"), progress_bar(f"evaluating {Path(log).name}", "rows") as progress:
+        evaluation = evaluate_on_log(
             rankings,
             log,
             estimator=estimator,
@@ -107,11 +94,6 @@ def evaluate(
             ranker=ranker,
             engine=engine_of(engine, workers),
             progress=progress,
-            level=level,
-            bound=bound,
-            limit=limit,
-            max_reward=max_reward,
-            positions=positions,
             position_bias=None if position_bias is None else numbers_of("--position-bias", position_bias),
             seed=seed,
         )
@@ -122,7 +104,7 @@ def evaluate(
         return
     typer.echo(evaluation)
     if plot is not None:
-        typer.echo(f"The plot is in {plot}.")
+        typer.echo(f"plot: {plot}")
 
 
 def _score(
@@ -142,13 +124,10 @@ def _score(
     from rankloop.evaluation.ranking.score import measures_of
     from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
-    parsed = measures_of(measures)  # a wrong name is told before the files are read
+    parsed = measures_of(measures)  # reports a wrong name before the files are read
     if is_model(rankings):
         if not normalise and was_normalised(rankings):
-            said = (
-                f"{rankings.name} was trained on features scaled from 0 to 1 inside each query, and is judged on such"
-            )
-            typer.echo(said, err=True)
+            typer.echo(f"note: {rankings.name} was trained with --normalise, so the features are normalised", err=True)
         scores = score_model(rankings, truth, parsed, normalise=normalise, watch=_watched)
     else:
         scores = score_run(read_run(rankings), read_qrels(truth), parsed, every_query=every_query)

@@ -1,4 +1,4 @@
-"""`rankloop demo` and `rankloop run`: an experiment, the built-in one or that of a TOML file, to its report."""
+"""`rankloop demo` and `rankloop run`: run the built-in experiment or that of a TOML file, and write its report."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,18 +14,16 @@ from rankloop.cli.output import progress_bar, show_claims, show_table
 
 @command("Start here", "rankloop demo", "rankloop demo --seed 7 --rounds 2000")
 def demo(
-    seed: Annotated[int, option("--seed", "N", "The first of the seeds: another world, other people.", min=0)] = 0,
-    rounds: Annotated[
-        int | None, option("--rounds", "N", "How many rankings are shown; 10,000 as a rule.", min=20)
-    ] = None,
-    out: Annotated[Path, option("--out", "FOLDER", "The folder for the report.")] = Path("results/demo"),
+    seed: Annotated[int, option("--seed", "N", "First seed of the simulations.", min=0)] = 0,
+    rounds: Annotated[int | None, option("--rounds", "N", "Number of rounds per run. Default: 10,000.", min=20)] = None,
+    out: Annotated[Path, option("--out", "FOLDER", "Folder for the report.")] = Path("results/demo"),
     engine: options.EngineChoice = "local",
     workers: options.Workers = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Play the whole loop in half a minute.
+    """Run a demonstration in half a minute.
 
-    Simulated people search, several learners learn from what they reveal, and a report says how well.
+    Several learners rank for simulated users and learn from their clicks; a report compares them.
     """
     from rankloop.experiments.analysis.summary import finding_of, summary_json
     from rankloop.experiments.demo import demo_experiment
@@ -34,14 +32,14 @@ def demo(
 
     experiment = demo_experiment(seed, rounds)
     interruption = interruptible("nothing was written")
-    with interruption, TemporaryDirectory() as scratch, progress_bar("playing the loop") as progress:
+    with interruption, TemporaryDirectory() as scratch, progress_bar("simulating") as progress:
         runs = run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress)
     finding = finding_of(experiment, runs)
     report = write_report(out, finding.title, [finding])
     if as_json:
         typer.echo(summary_json(experiment, runs, finding, report))
         return
-    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; a query ranked perfectly scores 1.\n")
+    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; a perfect ranking scores 1.\n")
     show_table(finding.tables[0])
     show_claims(finding.claims)
     typer.echo(f"\nreport: {report.resolve()}\nnext: rankloop serve --demo, or rankloop list learners")
@@ -53,19 +51,19 @@ def demo(
     "rankloop run mine.toml --import my_learner.py --out results/second-try",
 )
 def run(
-    spec: Annotated[Path, argument("SPEC", "The experiment, a TOML file.")],
+    spec: Annotated[Path, argument("SPEC", "The experiment: a TOML file.")],
     out: options.Out = None,
     engine: options.EngineChoice = "local",
     workers: options.Workers = None,
-    seeds: Annotated[int | None, option("--seeds", "N", "How many seeds, instead of the file's.", min=1)] = None,
+    seeds: Annotated[int | None, option("--seeds", "N", "Number of seeds, instead of the file's.", min=1)] = None,
     quick: options.Quick = False,
     imports: options.Imports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run an experiment, or go on with it where it was interrupted, and write its report.
+    """Run an experiment, or continue an interrupted one, and write its report.
 
-    Every finished run is kept in the results folder (by default results/NAME) before the next one starts. What the
-    experiment imports is code that runs: read an experiment of somebody else before you run it.
+    Every finished run is saved in the results folder (default: results/NAME). An experiment can import and run Python
+    code: read the file of somebody else before you run it.
     """
     import msgspec
 

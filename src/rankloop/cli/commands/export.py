@@ -1,4 +1,4 @@
-"""`rankloop export`: a saved ranker for the engine that is there."""
+"""`rankloop export`: write a saved ranker in the format of another engine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, argument, flag, option
 from rankloop.cli.output import print_json
 
-EXTENSIONS = {"onnx": ".onnx"}
+FORMAT_EXTENSIONS = {"onnx": ".onnx"}
 
 
 @command(
@@ -21,41 +21,41 @@ EXTENSIONS = {"onnx": ".onnx"}
 def export(
     model: Annotated[Path, argument("MODEL", "A saved ranker.")],
     to: Annotated[str, option("--to", "FORMAT", "elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")],
-    out: Annotated[Path | None, option("--out", "FILE", "The file; beside the model unless given.")] = None,
-    name: Annotated[str, option("--name", "NAME", "What the engine calls the model.")] = "",
+    out: Annotated[Path | None, option("--out", "FILE", "Output file. Default: beside the model.")] = None,
+    name: Annotated[str, option("--name", "NAME", "Name of the model in the engine.")] = "",
     approximate: Annotated[
-        bool, flag("--approximate", "Leave out what the format cannot hold, such as exploration.")
+        bool, flag("--approximate", "Leave out what the format does not support, such as exploration.")
     ] = False,
     log: Annotated[
         Path | None,
         option(
-            "--log", "TABLE", "With --approximate: lists on which a sum of numbers is fitted to a ranker with a schema."
+            "--log", "TABLE", "With --approximate: lists on which a linear model is fitted to a ranker with a schema."
         ),
     ] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a saved ranker as other engines read it: a weighted sum of named features, each with its normaliser.
+    """Write a saved ranker for another engine: a weighted sum of named features, each with its normaliser.
 
-    What the format cannot hold is said, and refused unless --approximate: exploration, what is known of whoever asks,
-    and the hashed columns of a schema, which only json has. A ranker with a schema is approximated by its columns of
-    numbers, on the lists of a table; how many pairs of items both order alike is told.
+    Exploration, features of the user and the hashed columns of a schema (except in json) are not supported by the
+    formats: such a ranker is refused unless --approximate. A ranker with a schema is approximated by its numeric
+    columns, on the lists of a table; the command prints the share of item pairs that both order alike.
     """
     from rankloop.core.files import atomic_write
     from rankloop.export.formats import UPLOADS, export_model
 
-    called = name or model.stem
-    exported = export_model(model, to, name=called, approximate=approximate, log=log)
-    path = out or model.with_name(f"{model.stem}.{to}").with_suffix(EXTENSIONS.get(to, ".json"))
+    model_name = name or model.stem
+    exported = export_model(model, to, name=model_name, approximate=approximate, log=log)
+    path = out or model.with_name(f"{model.stem}.{to}").with_suffix(FORMAT_EXTENSIONS.get(to, ".json"))
     atomic_write(path, exported.content)
     if as_json:
-        answer = {"file": str(path), "format": to, "name": called}
+        answer = {"file": str(path), "format": to, "name": model_name}
         print_json(answer | {"lost": exported.lost, "agreement": exported.agreement})
         return
-    typer.echo(f"{path}: {called} as {to}")
+    typer.echo(f"{path}: {model_name} as {to}")
     for part in exported.lost:
         typer.echo(f"left out: {part}")
     if exported.agreement < 1.0:
-        typer.echo(f"it orders {exported.agreement:.1%} of the pairs of {log} as the ranker does")
+        typer.echo(f"the export orders {exported.agreement:.1%} of the item pairs of {log} as the ranker does")
     if to in UPLOADS:
-        typer.echo(f"upload: {UPLOADS[to].format(file=path, name=called)}")
+        typer.echo(f"upload: {UPLOADS[to].format(file=path, name=model_name)}")

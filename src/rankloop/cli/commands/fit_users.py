@@ -1,4 +1,4 @@
-"""`rankloop fit-users`: a click model from a log, as users for any experiment."""
+"""`rankloop fit-users`: fit a click model to a log, as the simulated users of an experiment."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +19,13 @@ from rankloop.cli.output import print_result, progress_bar
 def fit_users(
     log: options.ListsLog,
     model: options.ClickModelName = "best",
-    out: Annotated[Path | None, option("--out", "FILE", "Write the users as TOML, for an experiment.")] = None,
+    out: Annotated[
+        Path | None, option("--out", "FILE", "Write the simulated users as TOML, for an experiment.")
+    ] = None,
     by_item: Annotated[
-        bool, flag("--by-item", "An item attracts alike whatever was asked: where queries seldom repeat.")
+        bool, flag("--by-item", "Fit the attraction of items without the query, for logs where queries seldom repeat.")
     ] = False,
-    folds: Annotated[int, option("--folds", "N", "Parts of the visits, each held out once.", min=2)] = 5,
+    folds: Annotated[int, option("--folds", "N", "Number of folds for cross-validation.", min=2)] = 5,
     column: options.ColumnRoles = None,
     ranker: options.RankerName = "",
     plot: options.Plot = None,
@@ -32,20 +34,20 @@ def fit_users(
     workers: options.Workers = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Fit click models to a log: how positions are examined, what attracts, when users stop.
+    """Fit click models to a log: which positions users examine, which items attract them, when they stop.
 
-    Each model is judged by visits that it was not fitted to: log-likelihood of a page and perplexity by position (1:
-    every click foreseen, 2: as by tossing a coin). The answer is a table that an experiment takes as its users:
+    Each model is evaluated on held-out visits by the log-likelihood of a page and the perplexity by position (1: every
+    click predicted, 2: no better than a coin). The result is a table for an experiment:
     feedback = {kind = "fitted_users", …}.
     """
-    from rankloop.click_models.fit import fit_users as fitted_users
+    from rankloop.click_models.fit import fit_users as fit_click_model
     from rankloop.core.files import atomic_write, check_picture
     from rankloop.logs.columns import named_columns
 
     if plot is not None:
         check_picture(plot)
     with interruptible("nothing was saved"), progress_bar("fitting", unit="fits") as progress:
-        users = fitted_users(
+        users = fit_click_model(
             log,
             model,
             by_item=by_item,

@@ -1,4 +1,4 @@
-"""`rankloop import-log`: a log in the format of another system as a table that every other command reads."""
+"""`rankloop import-log`: convert the log of another system to a table for the other commands."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,25 +19,25 @@ def import_log(
     format: Annotated[Literal["ubi"], argument("ubi", "User Behavior Insights, version 1.0 to 1.3.")],
     queries: Annotated[Path, option("--queries", "FILE", "The documents of ubi_queries.")],
     events: Annotated[Path, option("--events", "FILE", "The documents of ubi_events.")],
-    out: Annotated[Path, option("--out", "FILE", "The log, .parquet or .csv.")],
+    out: Annotated[Path, option("--out", "FILE", "Output file, .parquet or .csv.")],
     items: Annotated[
-        Path | None, option("--items", "FILE", "A table of the items, whose columns can be learned from.")
+        Path | None, option("--items", "FILE", "A table of the items, whose columns become features.")
     ] = None,
     weight: Annotated[
         list[str] | None,
         option(
             "--weight",
             "ACTION=NUMBER",
-            "What an action counts, purchase=5; click, add_to_cart and purchase count 1. May be repeated.",
+            "The weight of an action, as purchase=5. Default: click, add_to_cart and purchase 1. Repeatable.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn the log of another system into a table for train, evaluate, fit-users and rehearse.
+    """Convert the log of another system to a table for train-clicks, evaluate, fit-users and rehearse.
 
-    The files are JSON Lines, a list, a search response (hits.hits[]._source) or a bulk file, packed or not. The hits
-    of a query are what was shown; events say what was done with them, joined by query_id. What does not fit together
-    (events of unknown queries, clicks without a position, repeated events, clocks that disagree) is counted and said.
+    The files are JSON Lines, a JSON list, a search response (hits.hits[]._source) or a bulk file, compressed or not.
+    The hits of a query are the shown list; events are joined to them by query_id. Inconsistencies (events of unknown
+    queries, clicks without a position, repeated events, clocks that disagree) are counted and reported.
     """
     from rankloop.data.folder import given_path
     from rankloop.logs.ubi.log import read_ubi
@@ -55,4 +55,4 @@ def _weight(text: str) -> tuple[str, float]:
     try:
         return action, float(number)
     except ValueError:
-        raise InvalidInput(f"--weight {text}: write an action, then =, then a number, as in purchase=5") from None
+        raise InvalidInput(f"--weight {text} is not ACTION=NUMBER: write, for example, purchase=5") from None

@@ -1,4 +1,4 @@
-"""`rankloop ingest`: a log of clicks into a running service."""
+"""`rankloop ingest`: send a log of clicks to a running service."""
 
 import os
 from typing import Annotated
@@ -9,7 +9,7 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, ColumnRoles, argument, interruptible, option
 from rankloop.cli.output import print_json, progress_bar
 
-GOES_ON = "what was brought stays there, the same command goes on"
+RESUME_HINT = "the pages sent so far are kept; run the same command again to continue"
 
 
 @command(
@@ -18,31 +18,31 @@ GOES_ON = "what was brought stays there, the same command goes on"
     "rankloop ingest clicks.csv --ranker shop --to https://rank.example.org --column item=sku",
 )
 def ingest(
-    log: Annotated[str, argument("LOG", "A table of shown items: CSV, JSON Lines, Parquet, Arrow.")],
-    ranker: Annotated[str, option("--ranker", "NAME", "The ranker that takes the pages in.")],
-    to: Annotated[str, option("--to", "URL", "Where the service is.")] = "http://127.0.0.1:8080",
+    log: Annotated[str, argument("LOG", "A table of shown items: CSV, JSON Lines, Parquet or Arrow.")],
+    ranker: Annotated[str, option("--ranker", "NAME", "The ranker that learns from the pages.")],
+    to: Annotated[str, option("--to", "URL", "Address of the service.")] = "http://127.0.0.1:8080",
     column: ColumnRoles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the pages of a log to a ranker of a running service, in the order in which they were shown, with clicks.
+    """Send the pages and clicks of a log to a ranker of a running service, in the order in which they were shown.
 
-    The log is what `rankloop import-log ubi` wrote, or a table of your own. The pages become impressions of the ranker,
-    and it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
-    however often the command runs. The key of the service is taken from RANKLOOP_KEY.
+    The log is the output of `rankloop import-log ubi` or your own table. The pages become impressions of the ranker,
+    which learns from clicks on lists that another ranker ordered. Each page is sent once, even if the command is
+    repeated. The environment variable RANKLOOP_KEY holds the key of the service.
     """
     from rankloop.client import Client
     from rankloop.data.folder import given_path
-    from rankloop.ingestion import ingest as bring  # with httpx, which comes with [serve]
+    from rankloop.ingestion import ingest as send_pages  # with httpx, which comes with [serve]
     from rankloop.logs.columns import LIST_ROLES, named_columns
 
     columns = named_columns(column or [], LIST_ROLES)
     path = given_path(log)
-    service, bar = Client(to, key=os.environ.get("RANKLOOP_KEY", "")), progress_bar(f"bringing {path.name}", "pages")
-    with interruptible(GOES_ON), service as client, bar as progress:
-        found = bring(client, ranker, path, columns, progress)
+    service, bar = Client(to, key=os.environ.get("RANKLOOP_KEY", "")), progress_bar(f"sending {path.name}", "pages")
+    with interruptible(RESUME_HINT), service as client, bar as progress:
+        result = send_pages(client, ranker, path, columns, progress)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
         return
-    typer.echo(found.columns, err=True)
-    typer.echo(found)
-    typer.echo(f"{ranker} has learned from {found.learned:,} pages")
+    typer.echo(result.columns, err=True)
+    typer.echo(result)
+    typer.echo(f"{ranker} has learned from {result.learned:,} pages")

@@ -1,4 +1,4 @@
-"""`rankloop list`: everything that has a name."""
+"""`rankloop list`: list everything that is registered by name."""
 
 import json
 import re
@@ -22,14 +22,16 @@ from rankloop.core.errors import InvalidInput
     name="list",
 )
 def list_all(
-    family: Annotated[str | None, argument("WHAT", "learners, measures, streams, fields …, or one of them.")] = None,
+    family: Annotated[
+        str | None, argument("WHAT", "learners, measures, streams, fields …, or the name of a single thing.")
+    ] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show everything that has a name: learners, measures, streams, click models and more.
+    """List learners, measures, streams, click models and everything else that has a name.
 
-    One line each; with --json also the parameters and their defaults. Fields are the kinds of values that a schema
-    knows. The name of a single thing (`rankloop list newton_pairs`) shows its parameters and an example.
+    Each has one line; --json adds the parameters and their defaults. Fields are the kinds of values in a schema. The
+    name of a single thing (`rankloop list newton_pairs`) shows its parameters and an example.
     """
     from rankloop.core.registry import catalogue
     from rankloop.core.registry.specs import nearest
@@ -37,11 +39,11 @@ def list_all(
     families = catalogue()
     if family is not None:
         family = next((name for name in families if family in (name, _singular(name))), family)
-        named = {name: [one for one in members if one["kind"] == family] for name, members in families.items()}
+        named = {name: [member for member in members if member["kind"] == family] for name, members in families.items()}
         single = {name: members for name, members in named.items() if members}
         if family not in families and not single:
-            known = [*families, *(one["kind"] for members in families.values() for one in members)]
-            raise InvalidInput(f"nothing is listed as {family!r}{nearest(family, known)}")
+            names = [*families, *(member["kind"] for members in families.values() for member in members)]
+            raise InvalidInput(f"nothing has the name {family!r}{nearest(family, names)}")
         if family not in families and not as_json:
             _print_single(single)
             return
@@ -57,7 +59,7 @@ def _singular(family: str) -> str:
 
 
 def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
-    """What a thing is for, and its parameters with their defaults."""
+    """Print the summary of a thing, and its parameters with their defaults."""
     for family, members in families.items():
         for member in members:
             typer.echo(f"{member['kind']} ({_singular(family)}): {member['summary']}")
@@ -70,14 +72,14 @@ def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _example(member: dict[str, Any], category: str) -> str:
-    """A spec that can be built, with the first parameters that somebody may want to change."""
+    """Return a spec that can be built, with the first parameters that a user may change."""
     from rankloop.core.registry import lookup
 
     examples: Sequence[Any] = getattr(lookup(member["kind"], category).cls, "examples", ({},))
     plain = {part["name"]: part["default"] for part in member["parameters"] if _is_plain(part.get("default"))}
     needed = {part["name"]: "…" for part in member["parameters"] if "default" not in part}
-    given = dict(examples[0]) or needed or dict(list(plain.items())[:1])
-    values = ", ".join(f"{name}={_as_toml(value)}" for name, value in given.items())
+    parameters = dict(examples[0]) or needed or dict(list(plain.items())[:1])
+    values = ", ".join(f"{name}={_as_toml(value)}" for name, value in parameters.items())
     return f"{member['kind']}({values})" if values else str(member["kind"])
 
 

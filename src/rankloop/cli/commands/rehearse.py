@@ -1,4 +1,4 @@
-"""`rankloop rehearse`: would it help us, with which learner, and what would it cost?"""
+"""`rankloop rehearse`: simulate learners on a log, to estimate their gain and the cost of exploration."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,13 +17,16 @@ from rankloop.cli.output import print_result, progress_bar
 )
 def rehearse(
     log: options.ListsLog,
-    schema: Annotated[Path | None, option("--schema", "FILE", "What the columns are, instead of a guess.")] = None,
+    schema: Annotated[
+        Path | None, option("--schema", "FILE", "A schema: the kinds of columns. Default: guessed.")
+    ] = None,
     model: options.ClickModelName = "best",
     learner: Annotated[
-        list[str] | None, option("--learner", "SPEC", "Instead of those that advise names; may be repeated.")
+        list[str] | None,
+        option("--learner", "SPEC", "A learner to simulate. Default: those that advise recommends. Repeatable."),
     ] = None,
-    pages: Annotated[int, option("--pages", "N", "How long each learner is played.", min=20)] = 3000,
-    seeds: Annotated[int, option("--seeds", "N", "How many worlds, for the intervals.", min=2)] = 5,
+    pages: Annotated[int, option("--pages", "N", "Number of simulated pages per learner.", min=20)] = 3000,
+    seeds: Annotated[int, option("--seeds", "N", "Number of simulations, for the intervals.", min=2)] = 5,
     column: options.ColumnRoles = None,
     without: options.WithoutColumns = None,
     ranker: options.RankerName = "",
@@ -34,20 +37,19 @@ def rehearse(
     imports: options.Imports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Play learners against the users of a log, and say what they would win beside today's order.
+    """Simulate learners with users that are fitted to a log, and compare them with the logged order.
 
-    Click models are fitted to the log, queries, items and fields are taken from it, and the learners that fit (see
-    advise) are played with the logged order as the baseline. The answer is which to take, with which parameters, what
-    it would win in clicks, and in purchases and money where the log has them, and what exploring would cost; or that
-    there is nothing to win, or that the log cannot tell.
+    Click models are fitted to the log, and queries, items and fields are taken from it. The result names the best
+    learner with its parameters, its gain in clicks (and in purchases and money where the log has them), and the cost of
+    exploration; or says that there is no gain, or that the log is not enough to decide.
     """
-    from rankloop.experiments.rehearsal.answer import rehearse as rehearsed
+    from rankloop.experiments.rehearsal.answer import rehearse as simulate_learners
     from rankloop.features.schema import Schema
     from rankloop.logs.columns import named_columns
 
     name = Path(log).name
-    with interruptible("nothing was kept"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
-        rehearsal = rehearsed(
+    with interruptible("nothing was saved"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
+        rehearsal = simulate_learners(
             log,
             model,
             schema=None if schema is None else Schema.from_toml(schema),

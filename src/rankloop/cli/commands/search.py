@@ -1,4 +1,4 @@
-"""`rankloop search`: a search box over one's own documents that learns."""
+"""`rankloop search`: serve a search box over documents; its ranking learns from clicks."""
 
 import re
 import webbrowser
@@ -12,8 +12,9 @@ from rankloop.cli.options import AsJson, Host, Port, argument, flag, option
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
-VISITOR, DAYS = re.compile(r"[0-9a-f]{32}"), re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
-MAX_SKIPPED = 10  # files that could not be read, as the command names them
+VISITOR_PATTERN = re.compile(r"[0-9a-f]{32}")
+DAYS_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
+MAX_SKIPPED_LISTED = 10  # files that could not be read
 
 
 @command(
@@ -26,31 +27,35 @@ MAX_SKIPPED = 10  # files that could not be read, as the command names them
 def search(
     source: Annotated[Path, argument("SOURCE", "A folder, or a file of JSON Lines, CSV or Parquet.")],
     data: Annotated[
-        Path | None, option("--data", "FOLDER", "Where index and log are kept; beside the source by default.")
+        Path | None, option("--data", "FOLDER", "Folder of the index and the log. Default: beside the source.")
     ] = None,
     columns: Annotated[
-        list[str] | None, option("--column", "PART=NAME", "The column of id, title or body, if not called so.")
+        list[str] | None,
+        option("--column", "PART=NAME", "The column of id, title or body, if it has another name. Repeatable."),
     ] = None,
     fields: Annotated[
-        list[str] | None, option("--field", "COLUMN", "A column that visitors' segments may like. May be repeated.")
+        list[str] | None, option("--field", "COLUMN", "A column to cross with the visitor's segment. Repeatable.")
     ] = None,
-    engine: Annotated[str | None, option("--engine", "NAME", "tantivy or sqlite.")] = None,
-    language: Annotated[str, option("--language", "NAME", "Whose endings are cut.")] = "english",
-    study: Annotated[bool, flag("--study", "Half of the visitors teach, half compare.")] = False,
+    engine: Annotated[str | None, option("--engine", "NAME", "The index: tantivy or sqlite.")] = None,
+    language: Annotated[str, option("--language", "NAME", "Language of the stemmer.")] = "english",
+    study: Annotated[
+        bool, flag("--study", "Learn from half of the visitors, compare rankings on the other half.")
+    ] = False,
     forget: Annotated[
-        str | None, option("--forget", "QUERY|VISITOR|DAYS", "Forget it, and what was learned from it; then end.")
+        str | None,
+        option("--forget", "QUERY|VISITOR|DAYS", "Delete these searches and what was learned from them, then stop."),
     ] = None,
     port: Port = 8080,
     host: Host = "127.0.0.1",
-    browse: Annotated[bool, flag("--open/--no-open", "Open the page in a browser; --no-open: do not.")] = True,
-    seed: Annotated[int, option("--seed", "N", "Of the swaps.", min=0)] = 0,
+    browse: Annotated[bool, flag("--open/--no-open", "Open the page in a browser.")] = True,
+    seed: Annotated[int, option("--seed", "N", "Seed of the exploration.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """A search box over your own documents that becomes better while it is used.
+    """Serve a search box over your documents whose ranking learns from clicks.
 
-    Texts, Markdown, HTML, reStructuredText, e-mail, JSON Lines, CSV and Parquet are read; what cannot be read is named
-    and left out. Changed files are read again at every start, and what was learned stays. Queries are kept in the data
-    folder and nowhere else: --forget takes them out again.
+    It reads text, Markdown, HTML, reStructuredText, e-mail, JSON Lines, CSV and Parquet; files that cannot be read are
+    listed and left out. Changed files are read again at every start; what was learned is kept. Queries are stored in
+    the data folder only; --forget deletes them.
     """
     from rankloop.search.box import SearchBox, data_beside, source_of
     from rankloop.search.local_engine import LocalEngine
@@ -63,7 +68,7 @@ def search(
     names = tuple(fields or ())
     if forget is not None:
         with SearchBox(source, folder, fields=names, engine=engine, language=language, seed=seed, **parts) as box:
-            count = box.forget(**what_to_forget(forget))
+            count = box.forget(**forget_options(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
@@ -85,37 +90,35 @@ def columns_of(texts: Any) -> dict[str, str]:
     columns = dict(text.partition("=")[::2] for text in texts)
     for part, name in columns.items():
         if part not in ("id", "title", "body") or not name:
-            raise InvalidInput(f"--column {part}={name}: give id=NAME, title=NAME or body=NAME")
+            raise InvalidInput(f"--column {part}={name} names no part: write id=NAME, title=NAME or body=NAME")
     return columns
 
 
-def what_to_forget(text: str) -> dict[str, Any]:
-    """A visitor by the name in the log, a number of days, or else a query; `query:`, `visitor:`, `days:` say which."""
-    kind, colon, rest = text.partition(":")
+def forget_options(text: str) -> dict[str, Any]:
+    """Read --forget: a visitor id, a number of days or a query; the prefixes query:, visitor: and days: decide."""
+    kind, colon, value = text.partition(":")
     if colon and kind in ("query", "visitor", "days"):
-        return {"days": _days(rest)} if kind == "days" else {kind: rest}
-    if DAYS.fullmatch(text.strip()):
+        return {"days": _days(value)} if kind == "days" else {kind: value}
+    if DAYS_PATTERN.fullmatch(text.strip()):
         return {"days": _days(text)}
-    return {"visitor": text} if VISITOR.fullmatch(text) else {"query": text}
+    return {"visitor": text} if VISITOR_PATTERN.fullmatch(text) else {"query": text}
 
 
 def _days(text: str) -> float:
-    found = DAYS.fullmatch(text.strip())
-    if not found:
-        raise InvalidInput(f"--forget: {text.strip()!r:.60} is no number of days")
-    return float(found[1])
+    match = DAYS_PATTERN.fullmatch(text.strip())
+    if not match:
+        raise InvalidInput(f"--forget: {text.strip()!r:.60} is not a number of days: write days:30")
+    return float(match[1])
 
 
-def _show_refresh(found: Any, as_json: bool) -> None:
-    """What was read, and what could not be."""
+def _show_refresh(refresh: Any, as_json: bool) -> None:
+    """Print the numbers of documents, and the files that could not be read."""
     if as_json:
-        print_json(found._asdict() | {"skipped": dict(found.skipped)})
+        print_json(refresh._asdict() | {"skipped": dict(refresh.skipped)})
         return
-    typer.echo(
-        f"{found.documents:,} documents: {found.added:,} new, {found.changed:,} changed, {found.removed:,} gone",
-        err=True,
-    )
-    for what, reason in list(found.skipped.items())[:MAX_SKIPPED]:
-        typer.echo(f"  left out: {what}: {reason}", err=True)
-    if len(found.skipped) > MAX_SKIPPED:
-        typer.echo(f"  and {len(found.skipped) - MAX_SKIPPED:,} more", err=True)
+    changes = f"{refresh.added:,} new, {refresh.changed:,} changed, {refresh.removed:,} removed"
+    typer.echo(f"{refresh.documents:,} documents: {changes}", err=True)
+    for name, reason in list(refresh.skipped.items())[:MAX_SKIPPED_LISTED]:
+        typer.echo(f"  left out: {name}: {reason}", err=True)
+    if len(refresh.skipped) > MAX_SKIPPED_LISTED:
+        typer.echo(f"  and {len(refresh.skipped) - MAX_SKIPPED_LISTED:,} more", err=True)

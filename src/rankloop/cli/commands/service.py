@@ -1,4 +1,4 @@
-"""`rankloop serve`, `learn` and `key`: rankers behind HTTP, their learner in a process of its own, keys for callers."""
+"""`rankloop serve`, `learn` and `key`: serve rankers over HTTP, learn in a separate process, make keys."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ from rankloop.cli.app import command
 from rankloop.cli.options import Host, Imports, Port, argument, flag, option
 from rankloop.core.errors import InvalidInput
 
-Data = Annotated[Path, option("--data", "FOLDER", "The folder of the log and its archive.")]
+Data = Annotated[Path, option("--data", "FOLDER", "Folder of the log and its archive.")]
 KeepDays = Annotated[
-    float | None, option("--keep-days", "DAYS", "Move older events to Parquet files in the data folder.")
+    float | None, option("--keep-days", "DAYS", "Move events older than this to Parquet files in the data folder.")
 ]
 
 
@@ -31,10 +31,11 @@ def serve(
     data: Data = Path("rankloop-data"),
     host: Host = "127.0.0.1",
     workers: Annotated[
-        int, option("--workers", "N", "How many processes; several need a PostgreSQL store.", min=1)
+        int, option("--workers", "N", "Number of processes. More than one needs PostgreSQL.", min=1)
     ] = 1,
     drain: Annotated[
-        float, option("--drain", "SECONDS", "Go on answering so long after SIGTERM; not ready then.", min=0)
+        float,
+        option("--drain", "SECONDS", "After SIGTERM, answer requests for this long while reporting not ready.", min=0),
     ] = 0.0,
     keep_days: KeepDays = None,
     limits: Annotated[
@@ -42,7 +43,7 @@ def serve(
         option(
             "--limit",
             "NAME=N",
-            "Allow more or less: body, items, batch, rankers, open_bytes, state, rate, connections.",
+            "Set a limit: body, items, batch, rankers, open_bytes, state, rate or connections. Repeatable.",
             envvar="RANKLOOP_LIMITS",
         ),
     ] = None,
@@ -51,23 +52,23 @@ def serve(
         option(
             "--keys",
             "FILE",
-            "Hashes of keys, as `rankloop key new` prints them; read again when it changes.",
+            "File of key hashes, as `rankloop key new` prints them. Read again when it changes.",
             envvar="RANKLOOP_KEYS_FILE",
         ),
     ] = None,
     learns: Annotated[
         bool,
-        flag("--learn/--no-learn", "Learn in this process too, or leave it to `rankloop learn` and other workers."),
+        flag("--learn/--no-learn", "Learn in this process, or leave it to `rankloop learn` and other workers."),
     ] = True,
-    demo: Annotated[bool, flag("--demo", "Add rankers to play with, and simulated people.")] = False,
+    demo: Annotated[bool, flag("--demo", "Add example rankers and simulated users.")] = False,
     imports: Imports = None,
 ) -> None:
     """Serve rankers over HTTP.
 
-    What is acknowledged is on disk. Ctrl-C finishes, snapshots and stops; SIGHUP replaces several workers one after
-    the other. RANKLOOP_STORE=postgresql://… keeps the log in PostgreSQL; RANKLOOP_KEYS are the keys that callers must
-    show, or their hashes, and --keys names a file of such; RANKLOOP_LIMITS="items=5000 rate=100" is the same as two
-    --limit. What is imported can be named by callers, but they cannot import.
+    Every acknowledged request is on disk. Ctrl-C finishes open requests, writes a snapshot and stops; SIGHUP replaces
+    the workers one after the other. RANKLOOP_STORE=postgresql://… keeps the log in PostgreSQL. RANKLOOP_KEYS holds the
+    callers' keys or their hashes; --keys names a file of hashes. RANKLOOP_LIMITS="items=5000 rate=100" equals two
+    --limit options. Callers can use what --import registers, but cannot import anything themselves.
     """
     from rankloop.service.http.workers import run_service
     from rankloop.service.settings import Settings, environment_keys, limits_from
@@ -91,7 +92,7 @@ def serve(
     def announce(address: str) -> None:
         typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
 
-    command = [sys.executable, "-m", "rankloop", *context.obj]  # this one, for each worker
+    command = [sys.executable, "-m", "rankloop", *context.obj]  # the command of each worker
     run_service(settings, announce, command, demo)
 
 
@@ -102,11 +103,11 @@ def serve(
 )
 def learn(
     store: Annotated[
-        str, option("--store", "ADDRESS", "The PostgreSQL that workers serve from.", envvar="RANKLOOP_STORE")
+        str, option("--store", "ADDRESS", "The PostgreSQL database of the service.", envvar="RANKLOOP_STORE")
     ] = "",
     partitions: Annotated[
         list[str] | None,
-        option("--partition", "K", "Learn only these, as in 3 or 0-7; may be repeated. By default all."),
+        option("--partition", "K", "Learn only this partition or range, as 3 or 0-7. Repeatable. Default: all."),
     ] = None,
     data: Data = Path("rankloop-data"),
     keep_days: KeepDays = None,
@@ -114,15 +115,15 @@ def learn(
 ) -> None:
     """Learn for workers that run with `serve --no-learn`.
 
-    Several share the partitions: each is learned by one process at a time, and when that is gone another takes it
-    within five seconds. Ctrl-C finishes, snapshots and stops.
+    Several learner workers share the partitions: each partition has one learner worker at a time, and if it stops,
+    another takes over within five seconds. Ctrl-C finishes, writes a snapshot and stops.
     """
     from rankloop.service.application.local_service import LocalService
     from rankloop.service.http.server import write_json_lines
     from rankloop.service.settings import Settings, partitions_from
 
     if not store:
-        raise InvalidInput("a learner of its own needs PostgreSQL: set RANKLOOP_STORE=postgresql://…, or give --store")
+        raise InvalidInput("`rankloop learn` needs PostgreSQL: set RANKLOOP_STORE=postgresql://… or give --store")
     settings = Settings(data=data, store=store, keep_days=keep_days, learn=partitions_from(partitions or ()))
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -130,8 +131,8 @@ def learn(
     write_json_lines()
     service = LocalService(settings)
     try:
-        found = ", ".join(map(str, service.node.learning.worker.leases.wanted))
-        typer.echo(f"rankloop: a learner, for its share of the partitions {found}", err=True)
+        partition_numbers = ", ".join(map(str, service.node.learning.worker.leases.wanted))
+        typer.echo(f"rankloop: learner worker for its share of the partitions {partition_numbers}", err=True)
         stopping.wait()
     finally:
         service.close()
@@ -144,27 +145,31 @@ def learn(
     "rankloop key hash --role rank",
 )
 def key(
-    action: Annotated[Literal["new", "hash"], argument("new|hash", "A new key, or the hash of one from the input.")],
+    action: Annotated[
+        Literal["new", "hash"], argument("new|hash", "Make a new key, or hash a key from standard input.")
+    ],
     role: Annotated[
-        Literal["rank", "admin"], option("--role", "ROLE", "rank: rankings and feedback; admin: everything.")
+        Literal["rank", "admin"], option("--role", "ROLE", "rank: rankings and feedback. admin: everything.")
     ] = "rank",
     rankers: Annotated[
-        list[str] | None, option("--rankers", "PATTERN", "Only for names like this, as in shop-*; repeatable.")
+        list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")
     ] = None,
-    rate: Annotated[float | None, option("--rate", "N", "Calls per second, of all who use it together.")] = None,
+    rate: Annotated[float | None, option("--rate", "N", "Most calls per second, over all users of the key.")] = None,
 ) -> None:
     """Make a key for callers of a service.
 
-    The key is printed once, on standard error; the line for the file of `rankloop serve --keys` (or for RANKLOOP_KEYS)
-    goes to standard output. It holds only a hash: whoever reads the file cannot call. A running service reads the file
-    again when it changes, or at SIGHUP.
+    The key is printed once, on standard error. Standard output gets the line for the file of `rankloop serve --keys`
+    (or for RANKLOOP_KEYS); it contains only a hash, from which the key cannot be computed. A running service reads the
+    file again when it changes, or at SIGHUP.
     """
     from rankloop.service.keys import MIN_LENGTH, line_of, new_key
 
-    given = new_key() if action == "new" else sys.stdin.readline().strip()
-    if len(given) < MIN_LENGTH:
-        raise InvalidInput(f"a key has {MIN_LENGTH} characters or more: echo KEY | rankloop key hash")
-    line = line_of(role, given, rankers or (), rate)
+    key_text = new_key() if action == "new" else sys.stdin.readline().strip()
+    if len(key_text) < MIN_LENGTH:
+        raise InvalidInput(
+            f"the key is shorter than {MIN_LENGTH} characters: pass a longer one, as in `echo KEY | rankloop key hash`"
+        )
+    line = line_of(role, key_text, rankers or (), rate)
     if action == "new":
-        typer.echo(f"rankloop: the key, which is not kept anywhere: {given}", err=True)
+        typer.echo(f"rankloop: the key, which is stored nowhere: {key_text}", err=True)
     typer.echo(line)

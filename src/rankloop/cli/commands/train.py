@@ -1,4 +1,4 @@
-"""`rankloop train`: a ranker from a data set with grades."""
+"""`rankloop train`: train a ranker on a data set with grades."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,23 +21,21 @@ def train(
         str,
         argument(
             "DATA",
-            "A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or an "
-            "address (s3://…, gs://…) of parts: LETOR files, CSV or Parquet tables with query and relevance.",
+            "A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or address "
+            "(s3://…, gs://…) of LETOR files, CSV or Parquet tables with query and relevance.",
         ),
     ],
     loss: options.Loss = None,
-    tight: options.Tight = False,
+    tight: Annotated[bool, flag("--tight", "Use the tighter, non-convex bound on a measure.")] = False,
     regularisation: options.Regularisation = "path",
-    tolerance: options.Tolerance = 1e-4,
-    folds: Annotated[int, option("--folds", "N", "How many folds.", min=3)] = 5,
-    measure: Annotated[str, option("--measure -m", "NAME", "What chooses the regularisation.")] = "nDCG@10",
-    normalise: Annotated[bool, flag("--normalise", "Scale every feature from 0 to 1 inside each query.")] = False,
+    folds: Annotated[int, option("--folds", "N", "Number of folds.", min=3)] = 5,
+    measure: Annotated[str, option("--measure -m", "NAME", "The measure that chooses the regularisation.")] = "nDCG@10",
+    normalise: Annotated[bool, flag("--normalise", "Scale every feature from 0 to 1 within each query.")] = False,
     stream: Annotated[
         bool,
         flag(
             "--stream",
-            "Read the data from a cache on disk at every pass. Done by itself with a folder of parts, and with "
-            "data that need more memory than there is.",
+            "Read the data from a disk cache at every pass. Automatic for folders of parts and data beyond memory.",
         ),
     ] = False,
     trees: options.Trees = None,
@@ -48,19 +46,17 @@ def train(
     imports: options.Imports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train a linear ranker from grades, and save it for evaluate and serve.
+    """Train a linear ranker on grades, and save it for evaluate and serve.
 
-    Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
-    judged on its test queries. The saved model is trained on all queries with the one that is best on average.
+    Each fold is trained with all regularisations, keeps the best one on its validation queries, and is evaluated on its
+    test queries. The saved model is trained on all queries with the regularisation that is best on average.
 
-    Parts are read by the workers, each its own; on a cluster the folder or address need only be seen by them. Their
-    folds go by the hash of the query, so that it does not matter how the queries are spread over the parts.
+    The workers read the parts; on a cluster only they need access to the folder or address. The fold of a query is a
+    hash of its id, so it does not depend on the part.
 
-    With --trees the result is a file of cross-fitted boosters of LightGBM or XGBoost: its score is the base from which
-    an online learner goes on (docs/guides/trees-in-the-loop.md). Logs of clicks are for train-clicks, logs of single
-    choices for train-policy.
+    With --trees the result is a file of cross-fitted boosters of LightGBM or XGBoost, whose score is the base of an
+    online learner (docs/guides/trees-in-the-loop.md). For clicks use train-clicks, for single choices train-policy.
     """
-
     if trees is not None:
         from rankloop.training.trees.tree_ranker import train_trees
 
@@ -71,7 +67,7 @@ def train(
     from rankloop.training.train import find_folds
     from rankloop.training.validation import cross_validate
 
-    solver = batch_solver(loss, tight, regularisation, tolerance, engine_of(engine, workers, threads=True))
+    solver = batch_solver(loss, regularisation, engine_of(engine, workers, threads=True), tight)
     with interruptible("nothing was saved"), kept(solver.settings.engine) as where:
         with progress_bar("reading", unit="parts") as progress:
             parts = find_folds(data, folds, where, normalise=normalise, stream=stream, seed=seed, progress=progress)

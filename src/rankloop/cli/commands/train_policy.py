@@ -1,4 +1,4 @@
-"""`rankloop train-policy`: a policy from a log of single choices."""
+"""`rankloop train-policy`: train a policy on a log of single choices."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +18,10 @@ from rankloop.cli.output import print_trained, progress_bar
     name="train-policy",
 )
 def train_policy(
-    log: Annotated[str, argument("LOG", "A table of shown ads: context, ad, click, propensity.")],
-    epsilon: Annotated[float, option("--epsilon", "SHARE", "How often the policy explores.", min=0.0, max=1.0)] = 0.0,
+    log: Annotated[str, argument("LOG", "A table of shown ads with context, ad, click and propensity.")],
+    epsilon: Annotated[
+        float, option("--epsilon", "SHARE", "Probability that the policy explores.", min=0.0, max=1.0)
+    ] = 0.0,
     context: options.ContextColumns = None,
     column: options.ColumnRoles = None,
     without: options.WithoutColumns = None,
@@ -31,7 +33,7 @@ def train_policy(
 ) -> None:
     """Train a policy of AUC-optimised rankers, one for each ad, and save it for evaluate and serve.
 
-    Half of the rows train; the other half says what the policy would earn, beside the policy that made the log.
+    Half of the rows train the policy; the other half estimates its reward and that of the logging policy.
     """
     from rankloop.logs.choice_log import ChoiceLog
     from rankloop.logs.columns import GUESSES, named_columns
@@ -50,4 +52,4 @@ def train_policy(
         )
     print_trained(result, out, as_json, plot="estimates.png")
     if not (epsilon or as_json):
-        typer.echo("It does not explore; --epsilon 0.1 keeps tomorrow's log useful.")
+        typer.echo("The policy does not explore. Add --epsilon 0.1 to make its own log useful for training.")

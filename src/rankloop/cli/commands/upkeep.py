@@ -1,4 +1,4 @@
-"""`rankloop backup`, `restore`, `migrate` and `replay`: the log of a service is kept, moved, and proven to be whole."""
+"""`rankloop backup`, `restore`, `migrate` and `replay`: maintain the log of a service."""
 
 import tempfile
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rankloop.service.application.upkeep.backup import Contents
 
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
-Archive = Annotated[Path | None, option("--data", "FOLDER", "The folder of the archive; as a rule that of the file.")]
-Check = Annotated[bool, flag("--check", "Replay it, and compare every snapshot bit for bit.")]
+Archive = Annotated[Path | None, option("--data", "FOLDER", "Folder of the archive. Default: that of the log.")]
+Check = Annotated[bool, flag("--check", "Replay the log, and compare every snapshot bit for bit.")]
 
 
 @command(
@@ -27,19 +27,19 @@ Check = Annotated[bool, flag("--check", "Replay it, and compare every snapshot b
 )
 def backup(
     log: Log,
-    to: Annotated[Path, option("--to", "FILE", "The file to write; it must not be there yet.")],
+    to: Annotated[Path, option("--to", "FILE", "File to write; it must not exist.")],
     data: Archive = None,
-    check: Annotated[bool, flag("--check", "Restore it into a folder that goes away, and replay it there.")] = False,
+    check: Annotated[bool, flag("--check", "Restore the backup to a temporary folder and replay it there.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the log of a service to one file, while the service runs.
 
-    The file holds all events, snapshots and files of the archive of one moment, with their hashes, and can be restored
-    into a folder as well as into PostgreSQL. People whose events were erased are in older backups still.
+    The file contains all events, snapshots and archive files of one moment, with their hashes. It can be restored to a
+    folder or to PostgreSQL. Older backups still contain the events of users that were erased later.
     """
     from rankloop.service.application.upkeep.backup import back_up
-    from rankloop.service.application.upkeep.restoration import restore as put_back
+    from rankloop.service.application.upkeep.restoration import restore as restore_backup
 
     contents = back_up(log, to, data)
     if as_json:
@@ -48,7 +48,7 @@ def backup(
         typer.echo(f"{to}: {_sizes_of(contents)}, {to.stat().st_size:,} bytes")
     if check:
         with tempfile.TemporaryDirectory(prefix="rankloop-check-", dir=to.parent) as folder:
-            put_back(to, folder)
+            restore_backup(to, folder)
             _check(folder, None, as_json)
 
 
@@ -58,23 +58,23 @@ def backup(
     "rankloop restore shop.rankloop-backup --to postgresql://user:password@host/database",
 )
 def restore(
-    backup: Annotated[Path, argument("BACKUP", "What `rankloop backup` wrote.")],
-    to: Annotated[str, option("--to", "LOG", "A folder or a PostgreSQL database in which there is no log.")],
+    backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
+    to: Annotated[str, option("--to", "LOG", "An empty folder or a PostgreSQL database without a log.")],
     data: Annotated[
-        Path | None, option("--data", "FOLDER", "Where the archive goes, with PostgreSQL; else rankloop-data.")
+        Path | None, option("--data", "FOLDER", "With PostgreSQL: folder of the archive. Default: rankloop-data.")
     ] = None,
     check: Check = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup into an empty place, from where `rankloop serve` goes on.
+    """Restore a backup to an empty folder or database, from which `rankloop serve` continues.
 
-    A backup of SQLite may go into PostgreSQL and the other way round. Every hash is checked before anything is
-    written; either all of it is there afterwards, or nothing. Exit code 1 where a replay differs.
+    A backup of SQLite can be restored to PostgreSQL and the other way round. Every hash is checked before anything is
+    written; the restore is complete or has no effect. Exit code 1 if a replay differs.
     """
-    from rankloop.service.application.upkeep.restoration import restore as put_back
+    from rankloop.service.application.upkeep.restoration import restore as restore_backup
 
-    contents = put_back(backup, to, data)
+    contents = restore_backup(backup, to, data)
     if as_json:
         print_json(contents._asdict())
     else:
@@ -89,39 +89,37 @@ def restore(
 def migrate(
     log: Log,
     data: Archive = None,
-    dry_run: Annotated[bool, flag("--dry-run", "Only say which version it is of.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print the version of the log.")] = False,
     check: Check = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the log of an earlier rankloop up to date.
+    """Upgrade the log of an earlier version of rankloop.
 
-    `rankloop serve` does the same when it starts; here it can be tried, and checked, before. Make a backup first: an
-    older rankloop cannot read the log afterwards.
+    `rankloop serve` does the same when it starts; this command allows to check it first. Make a backup: an older
+    version of rankloop cannot read the upgraded log.
     """
     from rankloop.service.application.upkeep.migration import bring_up_to_date, version_of
 
-    before = version_of(log) if dry_run else bring_up_to_date(log)
-    steps = before.current - before.found
+    version = version_of(log) if dry_run else bring_up_to_date(log)
+    steps = version.current - version.found
     if as_json:
-        print_json(before._asdict() | {"migrated": steps > 0 and not dry_run})
+        print_json(version._asdict() | {"migrated": steps > 0 and not dry_run})
     elif not steps:
-        typer.echo(f"the log is of {before}: it is up to date")
+        typer.echo(f"the log has {version}: it is up to date")
     else:
         n_steps = f"{steps} step{'s' if steps > 1 else ''}"
-        typer.echo(
-            f"the log is of {before}: {n_steps} to go" if dry_run else f"the log was of {before}: {n_steps} taken"
-        )
+        typer.echo(f"the log has {version}: {n_steps} needed" if dry_run else f"the log had {version}: {n_steps} done")
     if check:
         _check(log, data, as_json)
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
 def replay(log: Log, data: Archive = None, imports: Imports = None, as_json: AsJson = False) -> None:
-    """Prove that the state of a service is its log.
+    """Verify that the log of a service reproduces its state.
 
-    Everything is learned again, and every snapshot compared bit for bit. Exit code 1 where one differs, or where a file
-    of the archive is missing or damaged.
+    All feedback is learned again, and every snapshot is compared bit for bit. Exit code 1 if one differs, or if an
+    archive file is missing or damaged.
     """
     from rankloop.service.application.rebuild import replay_log
 
@@ -131,7 +129,7 @@ def replay(log: Log, data: Archive = None, imports: Imports = None, as_json: AsJ
         print_json([*(result._asdict() for result in results), *lost])
     else:
         if not results and not damaged:
-            typer.echo(f"{log} holds no ranker: there is nothing to learn again")
+            typer.echo(f"{log} contains no ranker: there is nothing to replay")
         for result in results:
             typer.echo(
                 f"{result.stream}: {result.events} events, {result.learned} updates, {result.refused} refused, "
@@ -150,7 +148,7 @@ def _sizes_of(contents: "Contents") -> str:
 
 
 def _check(log: str, data: Path | None, as_json: bool) -> None:
-    """Replay a log; exit code 1 where a snapshot differs."""
+    """Replay a log; exit code 1 if a snapshot differs."""
     from rankloop.service.application.upkeep.restoration import check
 
     results: Sequence[ReplayResult] = check(log, data)
