@@ -1,5 +1,6 @@
 """`rankloop train-clicks`: train a ranker on a log of lists and their clicks."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -86,7 +87,12 @@ def train_clicks(
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
     batch = batch_solver(loss, regularisation, engine_of(engine, workers, threads=True))
     if is_in_parts(log):
-        single_file_options = {"schema": schema, "guess-schema": guess_schema, "ranker": ranker, "trees": trees}
+        single_file_options: dict[str, object] = {
+            "schema": schema,
+            "guess-schema": guess_schema,
+            "ranker": ranker,
+            "trees": trees,
+        }
         single_file_options |= {"solver online": solver == "online", "learner": learner, "passes": passes}
         _refuse(single_file_options, f"works with a log in one file, but {log!r} is a folder of parts: leave it out")
         columns = LogColumns(tuple(without or ()), tuple(roles.items()), features)
@@ -130,7 +136,7 @@ def train_clicks(
     print_trained(result, out, as_json)
 
 
-def _refuse(options: dict[str, object], reason: str) -> None:
+def _refuse(options: Mapping[str, object], reason: str) -> None:
     """Raise for the first option that has a value."""
     for name, value in options.items():
         if value:
