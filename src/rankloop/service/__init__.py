@@ -1,1 +1,1 @@
-"""Rankers behind HTTP: `Session.rank` and `Session.learn` plus a durable log, and nothing that decides."""
+"""The HTTP service: `Session.rank` and `Session.learn` behind HTTP, with an event log that survives crashes."""

@@ -1,43 +1,43 @@
-"""What can go wrong only in a service; each has its HTTP status in `problems`."""
+"""Errors that only a service raises; `http.problems` maps each to its HTTP status."""
 
 from rankloop.core.errors import RankloopError
 
 
 class LateFeedback(RankloopError):
-    """The window of the impression has closed; nothing is learned from what comes now."""
+    """The impression has closed; nothing is learned from the feedback."""
 
 
 class TooLarge(RankloopError):
-    """More bytes or items than the limits allow."""
+    """The request has more bytes or items than the limits allow."""
 
 
 class WrongMedia(RankloopError):
-    """A body that is said to be something other than JSON."""
+    """The body has a media type that the endpoint does not accept."""
 
 
 class TooMany(RankloopError):
-    """More requests per second than the limits allow."""
+    """The client sends more requests per second than the limits allow."""
 
 
 class Unauthorised(RankloopError):
-    """No key, or one that nobody gave out."""
+    """The request has no key, or an unknown one."""
 
 
 class Forbidden(RankloopError):
-    """A key whose role does not cover this call."""
+    """The key does not allow this call."""
 
 
 class DamagedArchive(RankloopError):
-    """A file of the archive is missing or is not what was written."""
+    """A file of the archive is missing or was changed."""
 
 
 class Unavailable(RankloopError):
-    """The log cannot be written now; nothing of the request was kept."""
+    """The log cannot be written now; nothing of the request was stored."""
 
 
 class StorageFull(Unavailable):
-    """The disk of the log is full; nothing of the request was kept."""
+    """The disk of the log is full; nothing of the request was stored."""
 
 
 class Superseded(Unavailable):
-    """Another process learns by now; nothing of what this one wanted to write was kept."""
+    """Another process holds the lease now; nothing of what this one tried to write was stored."""

@@ -1,4 +1,4 @@
-"""Keys: who may call, for which rankers and how often. Hashes are enough; a file of them is read when it changes."""
+"""API keys: the role of each key, the rankers it is for and its rate. A file of hashed keys is read when it changes."""
 
 import hashlib
 import logging
@@ -7,15 +7,15 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
 
-ROLES = ("rank", "admin")
-MIN_LENGTH = 8  # of a key that is given as it is
+KEY_ROLES = ("rank", "admin")
+MIN_KEY_LENGTH = 8  # characters of a key that is not hashed
 CHECK_SECONDS = 1.0  # between two looks at the file
 _HASH = re.compile(r"sha256-[0-9a-f]{64}")
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,100}")
@@ -23,29 +23,40 @@ logger = logging.getLogger("rankloop.service")
 
 
 class Grant(NamedTuple):
-    """What a key allows: a role, at rankers whose names fit one of the patterns (none: all), so many calls a second."""
+    """The permissions of a key."""
 
     role: str
-    id: str  # of the key, for logs: the beginning of its hash
-    rankers: tuple[str, ...] = ()
-    rate: float | None = None  # None: that of the settings
+    id: str  # names the key in logs: the beginning of its hash
+    rankers: tuple[str, ...] = ()  # patterns of names; empty: all
+    rate: float | None = None  # calls per second; None: that of the settings
 
     def reaches(self, name: str) -> bool:
-        """Whether a name is among those that the key is for."""
+        """Return True if the key is for this ranker, experiment or catalogue."""
         return not self.rankers or any(fnmatchcase(name, pattern) for pattern in self.rankers)
 
 
 def new_key() -> str:
-    """A key of 256 random bits: nobody can try them all, so one round of a hash is enough to hide it."""
+    """Return a key of 256 random bits, which one round of a hash is enough to hide."""
     return secrets.token_urlsafe(32)
 
 
 def hash_of(key: str) -> str:
+    """Return the hash of a key, as files and variables hold it."""
     return f"sha256-{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def line_of(role: str, key: str, rankers: Iterable[str] = (), rate: float | None = None) -> str:
-    """What a file or a variable holds of a key; what could not be read again is refused."""
+    """Return the line of a key for a file or for RANKLOOP_KEYS.
+
+    Args:
+      role: The role `rank` or `admin`.
+      key: The key itself; the line has its hash.
+      rankers: Patterns of the names that it is for.
+      rate: Calls per second.
+
+    Raises:
+      InvalidInput: If the line could not be read again.
+    """
     parts = [role, hash_of(key), "|".join(rankers), "" if rate is None else f"{rate:g}"]
     line = ":".join(parts).rstrip(":")
     read_line(line)
@@ -53,18 +64,22 @@ def line_of(role: str, key: str, rankers: Iterable[str] = (), rate: float | None
 
 
 def read_line(line: str) -> tuple[str, Grant]:
-    """The hash of a key and what it allows: `role:key`, or `role:sha256-…[:pattern|pattern[:calls per second]]`."""
-    role, _, rest = line.partition(":")
-    hashed, *more = rest.split(":")
-    if role not in ROLES:
-        raise InvalidInput(f"a key has the role {' or '.join(ROLES)}, as in rank:KEY")
+    """Return the hash and the permissions of `role:key` or `role:sha256-…[:pattern|pattern[:calls per second]]`.
+
+    Raises:
+      InvalidInput: If the line has another form.
+    """
+    role, _, secret = line.partition(":")
+    hashed, *limits = secret.split(":")
+    if role not in KEY_ROLES:
+        raise InvalidInput(f"the role of a key must be {' or '.join(KEY_ROLES)}, as in rank:KEY")
     if not _HASH.fullmatch(hashed):
-        if len(rest) < MIN_LENGTH:
-            raise InvalidInput(f"a key has {MIN_LENGTH} characters or more")
-        hashed, more = hash_of(rest), []
-    patterns, rate, *beyond = [*more, "", ""]
+        if len(secret) < MIN_KEY_LENGTH:
+            raise InvalidInput(f"a key must have at least {MIN_KEY_LENGTH} characters")
+        hashed, limits = hash_of(secret), []
+    patterns, rate, *surplus = [*limits, "", ""]
     rankers = tuple(filter(None, patterns.split("|")))
-    if any(beyond) or not all(map(_PATTERN.fullmatch, rankers)):
+    if any(surplus) or not all(map(_PATTERN.fullmatch, rankers)):
         raise InvalidInput(f"after a hash come patterns of names and a rate, as in {role}:sha256-…:shop-*|blog:100")
     return hashed, Grant(role, hashed[7:15], rankers, _rate(rate))
 
@@ -75,63 +90,66 @@ def _rate(text: str) -> float | None:
     except ValueError:
         rate = math.nan
     if rate is not None and not 0 < rate < math.inf:
-        raise InvalidInput(f"the rate of a key is a number of calls per second above 0, got {text!r:.40}")
+        raise InvalidInput(f"the rate of a key must be a number of calls per second above 0, got {text!r:.40}")
     return rate
 
 
 def grants_of(lines: Iterable[str]) -> dict[str, Grant]:
-    """What is allowed, by the hash of the key; of a key that has both roles admin counts."""
+    """Return the permissions by the hash of the key; a key that has both roles is an admin key."""
     grants: dict[str, Grant] = {}
-    for line in lines:
-        hashed, grant = read_line(line)
-        known = grants.setdefault(hashed, grant)
-        if known[2:] != grant[2:]:
-            raise InvalidInput(f"the key {grant.id} stands there twice, with other rankers or another rate")
-        grants[hashed] = grant if known.role != "admin" else known
+    for hashed, grant in map(read_line, lines):
+        if hashed not in grants or grant.role == "admin":
+            grants[hashed] = grant
     return grants
 
 
 def grants_in(file: Path) -> dict[str, Grant]:
-    """The keys of a file, one hash per line; what follows a # is for people."""
+    """Return the permissions in a file with one hashed key per line; text after a # is a comment.
+
+    Raises:
+      InvalidInput: With the number of the line that is wrong.
+    """
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"the keys in {file} cannot be read: {error}") from None
     grants: dict[str, Grant] = {}
     for number, line in enumerate((line.partition("#")[0].strip() for line in lines), 1):
-        if line and not _HASH.match(line.partition(":")[2]):
-            raise InvalidInput(f"{file}, line {number}: a file has hashes of keys: `rankloop key hash` makes one")
+        if not line:
+            continue
         try:
-            grants = grants if not line else grants | _unless_known(grants, line)
+            hashed, grant = read_line(line)
         except InvalidInput as error:
             raise InvalidInput(f"{file}, line {number}: {error}") from None
+        if not _HASH.match(line.partition(":")[2]):
+            raise InvalidInput(f"{file}, line {number}: a file has hashes of keys: `rankloop key hash` makes one")
+        if hashed in grants:
+            raise InvalidInput(f"{file}, line {number}: this key is in the file already")
+        grants[hashed] = grant
     return grants
 
 
-def _unless_known(grants: Mapping[str, Grant], line: str) -> dict[str, Grant]:
-    new = grants_of([line])
-    if not new.keys().isdisjoint(grants):
-        raise InvalidInput("this key stands there already")
-    return new
-
-
 class Keyring:
-    """The keys of a service: those that it was started with, and those of a file, read again when it changes.
+    """The keys of a service: those it was started with, and those of a file.
 
-    What cannot be read changes nothing: the keys of before go on, and the log says why.
+    If the file cannot be read, the keys read before stay valid and the reason is logged.
+
+    Args:
+      keys: Pairs of a role and a key.
+      file: More keys, read again when the file changes.
     """
 
-    def __init__(self, given: Iterable[tuple[str, str]] = (), file: Path | None = None) -> None:
-        self._given = grants_of(f"{role}:{key}" for role, key in given)
+    def __init__(self, keys: Iterable[tuple[str, str]] = (), file: Path | None = None) -> None:
+        self._fixed_grants = grants_of(f"{role}:{key}" for role, key in keys)
         self._file = file
         self._stamp = None if file is None else _stamp(file)
-        self.grants = self._given if file is None else self._given | grants_in(file)  # by the hash of the key
-        self.check_at = math.inf if file is None else -math.inf  # when `refresh` is to be called, by time.monotonic
+        self.grants = self._fixed_grants if file is None else self._fixed_grants | grants_in(file)  # by hash
+        self.check_at = math.inf if file is None else -math.inf  # when to call `refresh`, by time.monotonic
 
     @property
     def is_needed(self) -> bool:
-        """Whether callers must show a key: also while the file has none."""
-        return bool(self._given) or self._file is not None
+        """True if callers must send a key, even while the file has none."""
+        return bool(self._fixed_grants) or self._file is not None
 
     def refresh(self) -> None:
         """Read the file again if it has changed."""
@@ -145,17 +163,17 @@ class Keyring:
             return
         self._stamp = _stamp(self._file)
         try:
-            self.grants = self._given | grants_in(self._file)
+            self.grants = self._fixed_grants | grants_in(self._file)
         except InvalidInput as error:
-            logger.error(f"the keys stay as they were: {error}")
+            logger.error(f"the keys were not changed: {error}")
         else:
-            logger.info(f"keys read again: there are {len(self.grants)}")
+            logger.info(f"the keys were read again: {len(self.grants)} keys")
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What changes with a file; None where there is none."""
+    """Return numbers that change when a file changes; None if there is no file."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,4 +1,4 @@
-"""Requests and answers, as they travel: unknown fields are refused, so that a typing error is not silently ignored."""
+"""Request and response bodies. Unknown fields are refused, so that a misspelt name is not silently ignored."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,120 +10,125 @@ from rankloop.core.errors import Rejected
 from rankloop.core.types import Floats
 
 Name = str
-Value = Annotated[  # checked by the schema, which can say whose value and which field is wrong
+Value = Annotated[  # checked by the ranker's schema, whose errors name the item and the field
     Any,
     msgspec.Meta(
-        description="A text, a number, true or false, null for what is not known, or a list of them",
+        description="A text, a number, true, false, null if it is unknown, or a list of these",
         extra_json_schema={"type": ["string", "number", "boolean", "null", "array"]},
     ),
 ]
-MAX_TAGS, MAX_TAG_NAME = 16, 64  # per request; characters
+MAX_TAGS, MAX_TAG_NAME_LENGTH = 16, 64
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The base of every request."""
+    """The base of all request bodies."""
 
 
 class ContextBody(Strict):
-    """How a visitor's columns become numbers: one with values as 0/1 for each of them, one without as it is."""
+    """The columns of the context: a column with values becomes one 0/1 number per value, one without is a number."""
 
     columns: list[str]
     values: list[list[str]]
-    means: list[float]  # what a number that is not known counts as
+    means: list[float]  # replace unknown numbers
 
 
 class ProblemBody(Strict):
-    """What is known before the first ranking; `items` names a fixed set."""
+    """The problem of a ranker; `items` are its fixed set of items, if it has one."""
 
-    n_features: int | None = None  # may be left out where `feature_names` say it
+    n_features: int | None = None  # not needed with `feature_names`
     items: list[Id] | None = None
-    n_context: int = 0  # may be left out where `context` says it
+    n_context: int = 0  # not needed with `context`
     shown: int | None = None
     depth: int | None = None
     max_grade: int = 1
     feature_names: list[str] | None = None
     context: ContextBody | None = None
-    schema: dict[str, Any] | None = None  # fields by kind: features, context, crosses, bits; instead of numbers
-    catalogue: Name | None = None  # where the values of an item are that a request does not give; needs a schema
+    schema: dict[str, Any] | None = None  # features and context by kind, crosses, bits; instead of n_features
+    catalogue: Name | None = None  # holds item values that requests need not send; needs a schema
 
 
 class BaseBody(Strict):
-    """Today's ranker: the feature that holds its score, its weights, or a booster that computes it here."""
+    """The existing ranker: the feature that holds its score, its weights, or a booster that computes the score."""
 
     feature: str | int | None = None
     weights: list[float] | None = None
-    weight: float = 1.0  # how much today's score counts at the beginning; a larger one is left more slowly
-    model: str | None = None  # the name or hash of what computes that feature; a request may name a newer one
-    booster: bytes | None = None  # the file of LightGBM, XGBoost or `rankloop train --trees`, in base64
+    weight: float = 1.0  # the initial weight of the base score
+    model: str | None = None  # the name or hash of the model that computes the feature; a request may name a newer one
+    booster: bytes | None = None  # a file of LightGBM, XGBoost or `rankloop train --trees`, in base64
 
 
 class CreateBody(Strict):
-    """A ranker."""
+    """Create a ranker."""
 
     learner: dict[str, Any] | str
     problem: ProblemBody
     seed: int = 0
-    window: float = 1800.0  # seconds in which the feedback of an impression may come
-    default_feedback: Literal["none", "not_clicked"] = "none"  # when none has come by then
+    window: float = 1800.0  # seconds after a ranking in which feedback is accepted
+    default_feedback: Literal["none", "not_clicked"] = "none"  # if no feedback came in the window
     snapshot_every: int = 1000  # updates
     base: BaseBody | None = None
     shadow: bool = False  # rank and learn, but show the base order
-    evaluation_share: float = 0.0  # of the rankings, mixed with the base order to compare the two; not learned from
-    guard: bool = False  # freeze and go back when that comparison is lost
+    evaluation_share: float = 0.0  # share of rankings that are interleaved with the base order, and not learned from
+    guard: bool = False  # freeze and roll back if the ranker loses that comparison
 
 
 class Item(Strict):
-    """A candidate: features in order, or by name; where there is a schema, values by name of the kinds that it says."""
+    """A candidate: features in order or by name; with a schema, values by name."""
 
     id: Id
     features: list[float] | dict[str, Value] = []
 
 
 class RankBody(Strict):
-    """One request to rank."""
+    """Rank items."""
 
     items: list[Item] = []
     query_id: str = ""
-    context: list[float] | dict[str, Value] = []  # numbers, or columns by name
-    pinned: list[Id] = []  # these stand first, in this order
-    excluded: list[Id] = []  # these are not shown
-    ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
-    user: str = ""  # who asks, and in which session: kept in the log, to be joined with or to be forgotten
+    context: list[float] | dict[str, Value] = []  # numbers, or values by column name
+    pinned: list[Id] = []  # shown first, in this order
+    excluded: list[Id] = []  # not shown
+    ids: list[Id] = []  # items whose values are all in the catalogue, in addition to `items`
+    user: str = ""  # the user and the session are kept in the log, for joins and for erasing a user
     session: str = ""
-    tags: dict[str, str] = {}  # whatever else the log should say of it, as in {"page": "home", "variant": "b"}
-    base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
-    order: list[Id] = []  # of a page that others have shown: all its items as they stood; it is taken in, not ranked
+    tags: dict[str, str] = {}  # further labels for the log, as in {"page": "home", "variant": "b"}
+    base_model: str | None = None  # the model that computed the base score; that of the ranker unless given
+    order: list[Id] = []  # all items of a page that another system has shown, in its order: logged, not ranked
 
 
 def check_tags(tags: dict[str, str]) -> None:
-    """Few and short, since every ranking logs them: 16 of them, names of 64 characters, values like an id."""
+    """Refuse tags that are too many or too long: every ranking logs them."""
     if len(tags) > MAX_TAGS:
-        raise Rejected("tags", f"{len(tags)} tags, the limit is {MAX_TAGS}")
+        raise Rejected("tags", f"are {len(tags)}, the limit is {MAX_TAGS}")
     for name, value in tags.items():
-        if not 0 < len(name) <= MAX_TAG_NAME or len(value) > MAX_ID_LENGTH:
-            limits = f"a name has 1 to {MAX_TAG_NAME} characters, a value at most {MAX_ID_LENGTH}"
+        if not 0 < len(name) <= MAX_TAG_NAME_LENGTH or len(value) > MAX_ID_LENGTH:
+            limits = f"a name has 1 to {MAX_TAG_NAME_LENGTH} characters, a value at most {MAX_ID_LENGTH}"
             raise Rejected("tags", f"{name!r:.80}: {limits}")
 
 
 class PackedRankBody(RankBody):
-    """The same in MessagePack, where `features` may be the bytes of one array: a row for each of `ids`."""
+    """A request in MessagePack; `features` may be the bytes of one array with a row for each of `ids`."""
 
-    features: bytes = b""  # little end first, row by row
+    features: bytes = b""  # little-endian, row by row
     dtype: Literal["float32", "float64"] = "float64"
 
     def rows(self, n_features: int) -> Floats:
-        """The features of `ids`, one row each."""
+        """Return the features of `ids`, one row each.
+
+        Raises:
+          Rejected: If the number of bytes is wrong, or there are items too.
+        """
         dtype = np.dtype(self.dtype).newbyteorder("<")
-        wanted = len(self.ids) * n_features * dtype.itemsize
-        if self.items or len(self.features) != wanted:
-            told = f"{len(self.ids)} ids with {n_features} features as {self.dtype}, and no items, are {wanted} bytes"
-            raise Rejected("features", f"{told}; got {len(self.features)} bytes and {len(self.items)} items")
+        n_bytes = len(self.ids) * n_features * dtype.itemsize
+        if self.items or len(self.features) != n_bytes:
+            expected = f"must have {n_bytes} bytes for {len(self.ids)} ids with {n_features} features as {self.dtype}"
+            received = f"got {len(self.features)} bytes and {len(self.items)} items"
+            raise Rejected("features", f"{expected}, without items; {received}")
         return np.frombuffer(self.features, dtype).astype(np.float64).reshape(-1, n_features)
 
 
 class FeedbackBody(Strict):
-    """What came back for an impression: one of four kinds."""
+    """Feedback on an impression: one of clicks, relevances, preferred and reward; `final` closes the impression."""
 
     impression: str
     clicks: list[Id] | dict[str, float] | None = None
@@ -134,7 +139,7 @@ class FeedbackBody(Strict):
 
 
 class RankBatch(Strict):
-    """Many requests to rank."""
+    """A batch of requests to rank."""
 
     requests: list[RankBody]
 
@@ -146,7 +151,7 @@ class FeedbackBatch(Strict):
 
 
 class SchemaBody(Strict):
-    """What a live schema gets and what it loses: fields by kind, crosses; `remove` names fields or crosses."""
+    """Add fields and crosses to a schema; `remove` names fields or crosses to remove."""
 
     features: dict[str, Any] = {}
     context: dict[str, Any] = {}
@@ -155,58 +160,58 @@ class SchemaBody(Strict):
 
 
 class CatalogueBody(Strict):
-    """Rows by id: each replaces that of its id, null takes it away."""
+    """Rows of a catalogue by id: each replaces the row of its id, null deletes it."""
 
     rows: dict[str, dict[str, Value] | None]
 
 
 class RollbackBody(Strict):
-    """Which snapshot to go back to, by its state number; the newest when left out."""
+    """Roll back to a snapshot, by its state number; to the newest if it is left out."""
 
     state: int | None = None
 
 
 class ForgetBody(Strict):
-    """Which impressions to forget: of a query, of a user, shown before a time (seconds since 1970)."""
+    """Delete impressions: of a query, of a user, or shown before a time (seconds since 1970)."""
 
     query_id: str | None = None
     user: str | None = None
-    before: float | None = None
+    shown_before: float | None = None
 
 
-class RankerBody(Strict):
-    """What of a live ranker can be changed: the seconds in which feedback may come."""
+class RankerChangeBody(Strict):
+    """Change the feedback window of a ranker, in seconds."""
 
     window: float
 
 
 class AliasBody(Strict):
-    """The ranker that a name leads to."""
+    """Point an alias to a ranker."""
 
     ranker: Name
 
 
 class CloneBody(Strict):
-    """The name of the new ranker."""
+    """Clone a ranker under a new name."""
 
     name: Name
 
 
 class FreezeBody(Strict):
-    """Why learning stops."""
+    """Stop learning, with a reason for the report."""
 
     reason: str = ""
 
 
 class SideBody(Strict):
-    """One side of an experiment: a ranker, or fixed weights."""
+    """One side of an experiment: a ranker or fixed weights."""
 
     ranker: Name | None = None
     weights: list[float] | None = None
 
 
 class ExperimentBody(Strict):
-    """Two rankers whose predictions are shown as one list."""
+    """Create an experiment: the predictions of two sides are interleaved in one list."""
 
     a: SideBody
     b: SideBody
@@ -216,7 +221,7 @@ class ExperimentBody(Strict):
 
 
 class RankResponse(msgspec.Struct):
-    """What to show, best first."""
+    """The order to show, best first."""
 
     impression: str
     ranking: list[Id]
@@ -225,7 +230,7 @@ class RankResponse(msgspec.Struct):
 
 
 class FeedbackResponse(msgspec.Struct):
-    """What became of the feedback: taken, closed (the impression is), or repeated (it was there already)."""
+    """The verdict on feedback: accepted, closed (accepted, and it closed the impression), or repeated (a duplicate)."""
 
     impression: str
     verdict: Literal["accepted", "closed", "repeated"]

@@ -1,4 +1,4 @@
-"""How a service runs: limits with safe defaults, keys from the environment."""
+"""Settings of a service: limits with safe defaults, and keys from the environment."""
 
 import os
 from collections.abc import Iterable
@@ -10,60 +10,58 @@ from pathlib import Path
 from rankloop.core.errors import InvalidInput
 from rankloop.service.keys import Keyring, read_line
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LIMITS = ("body", "items", "batch", "rankers", "open_bytes", "state", "rate", "connections")
-
-
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+LIMIT_NAMES = ("body", "items", "batch", "rankers", "open_bytes", "state", "rate", "connections")
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def half_of_memory() -> int:
-    """Half of the bytes that this process may have: of the machine, or of the container where that is less."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Return half of the memory of the machine, or of the container if it has less."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for file in map(Path, CGROUP_LIMITS):
-        with suppress(OSError, ValueError):  # there is none, or it says "max"
-            found.append(int(file.read_text()))
-    return min(found) // 2
+        with suppress(OSError, ValueError):  # there is no limit, or it is "max"
+            limits.append(int(file.read_text()))
+    return min(limits) // 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that can be set; `keys` are pairs of a role and a key, or its hash and what it is limited to."""
+    """The settings of a service; `keys` are pairs of a role and a key, or of a role and a hash with its limits."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     data: Path = Path("rankloop-data")
     store: str = ""  # a PostgreSQL address; empty: a SQLite file in the data folder
     keys: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    keys_file: Path | None = None  # more keys, by their hashes; it is read again when it changes
+    keys_file: Path | None = None  # hashed keys; read again when it changes
     max_body: int = 2_000_000  # bytes
     max_items: int = 1_000  # per ranking
     max_batch: int = 200  # requests per batch
     max_rankers: int = 1_000
-    max_open_bytes: int = field(default_factory=half_of_memory)  # that impressions take on their way to the log
-    max_state: int = 64_000_000  # bytes that a learner begins with
+    max_open_bytes: int = field(default_factory=half_of_memory)  # of impressions that wait for the log
+    max_state: int = 64_000_000  # bytes of a learner's initial state
     rate: float = 10_000.0  # requests per second and client
-    max_connections: int = 10_000  # at once, of each process
+    max_connections: int = 10_000  # per process
     workers: int = 1
-    sharers: int = 1  # workers, this one among them, that share what a key allows
+    sharers: int = 1  # the number of workers that share the rate of a key
     drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
-    keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
-    partitions: int | None = None  # of a new PostgreSQL database; each is learned by one process at a time
+    keep_days: float | None = None  # older events move to Parquet files in the data folder; None: never
+    partitions: int | None = None  # of a new PostgreSQL database; one process at a time learns a partition
     learn: tuple[int, ...] | None = None  # the partitions that this process may learn; None: all, (): none
 
     def __post_init__(self) -> None:
-        if not self.keyring.is_needed and self.host not in LOOPBACK:
+        if not self.keyring.is_needed and self.host not in LOOPBACK_HOSTS:
             raise InvalidInput(
-                f"host {self.host!r} can be reached from outside: set RANKLOOP_KEYS=rank:KEY,admin:KEY first, "
-                "or name a file with --keys, or stay on 127.0.0.1"
+                f"host {self.host!r} can be reached from other machines: set RANKLOOP_KEYS=rank:KEY,admin:KEY first, "
+                "or name a file with --keys, or use 127.0.0.1"
             )
         if self.workers > 1 and not self.store:
             raise InvalidInput("several workers need PostgreSQL: set RANKLOOP_STORE=postgresql://…")
         if self.learn == () and not self.store:
-            raise InvalidInput("without PostgreSQL nobody else can learn: leave out --no-learn")
+            raise InvalidInput("without PostgreSQL no other process can learn: leave out --no-learn")
         if self.data.exists() and not self.data.is_dir():
-            raise InvalidInput(f"{self.data} is a file; --data names a folder")
-        for name in (*map(_field, LIMITS), "workers", "keep_days", "partitions"):
+            raise InvalidInput(f"{self.data} is a file; --data must name a folder")
+        for name in (*map(_field, LIMIT_NAMES), "workers", "keep_days", "partitions"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
@@ -71,34 +69,37 @@ class Settings:
             raise InvalidInput(f"drain must be a number of seconds, 0 or more, got {self.drain}")
 
     def partitions_of(self, n_partitions: int) -> list[int]:
-        """Those of so many that this process may learn."""
+        """Return the partitions that this process may learn, of `n_partitions`."""
         if self.learn is not None and any(not 0 <= part < n_partitions for part in self.learn):
-            raise InvalidInput(f"there are the partitions 0 to {n_partitions - 1}, not {max(self.learn)}")
+            raise InvalidInput(
+                f"--partition {max(self.learn)}: the database has the partitions 0 to {n_partitions - 1}"
+            )
         return list(range(n_partitions)) if self.learn is None else sorted(set(self.learn))
 
     @property
     def max_file(self) -> int:
-        """Bytes of a saved ranker: its state, and what is written beside it."""
+        """The limit for the bytes of a saved ranker: its state and its header."""
         return self.max_state + self.max_body
 
     @cached_property
     def keyring(self) -> Keyring:
+        """The keys of the service."""
         return Keyring(self.keys, self.keys_file)
 
 
 def keys_from(text: str) -> tuple[tuple[str, str], ...]:
-    """The keys of `RANKLOOP_KEYS`: role:key or role:hash, separated by commas."""
+    """Read the value of RANKLOOP_KEYS: role:key or role:hash, separated by commas."""
     parts = [part for part in (part.strip() for part in text.split(",")) if part]
     try:
         for part in parts:
             read_line(part)
     except InvalidInput as error:
-        raise InvalidInput(f"RANKLOOP_KEYS is a list role:key,…; {error}") from None
+        raise InvalidInput(f"RANKLOOP_KEYS must be role:key,role:key,…: {error}") from None
     return tuple((role, key) for role, _, key in (part.partition(":") for part in parts))
 
 
 def limits_from(texts: Iterable[str]) -> dict[str, float]:
-    """The limits of `--limit`, each name=number, as arguments of `Settings`."""
+    """Read the values of `--limit`, each name=number, as arguments of `Settings`."""
     limits: dict[str, float] = {}
     for text in texts:
         name, _, number = text.partition("=")
@@ -106,20 +107,20 @@ def limits_from(texts: Iterable[str]) -> dict[str, float]:
             limits[_field(name)] = float(number) if name == "rate" else int(number)
         except ValueError:
             name = ""
-        if name not in LIMITS:
-            raise InvalidInput(f"--limit {text}: give name=number with one of the names {', '.join(LIMITS)}")
+        if name not in LIMIT_NAMES:
+            raise InvalidInput(f"--limit {text}: give name=number with one of the names {', '.join(LIMIT_NAMES)}")
     return limits
 
 
 def partitions_from(texts: Iterable[str]) -> tuple[int, ...] | None:
-    """The partitions of `--partition`, each a number or a range as in 0-7; None where there is none."""
-    found: set[int] = set()
+    """Read the values of `--partition`, each a number or a range as in 0-7; None if there are none."""
+    partitions: set[int] = set()
     for text in texts:
         first, dash, last = text.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) < int(first):
             raise InvalidInput(f"--partition {text}: give a number or a range, as in 3 or 0-7")
-        found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found)) or None
+        partitions.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(partitions)) or None
 
 
 def _field(limit: str) -> str:
@@ -127,10 +128,11 @@ def _field(limit: str) -> str:
 
 
 def environment_keys() -> tuple[tuple[str, str], ...]:
+    """Return the keys of RANKLOOP_KEYS."""
     return keys_from(os.environ.get("RANKLOOP_KEYS", ""))
 
 
 def keys_file() -> Path | None:
-    """The file that RANKLOOP_KEYS_FILE names."""
+    """Return the file that RANKLOOP_KEYS_FILE names."""
     name = os.environ.get("RANKLOOP_KEYS_FILE")
     return Path(name) if name else None

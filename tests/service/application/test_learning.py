@@ -13,7 +13,7 @@ import pytest
 
 from rankloop.service.application import learning as learner
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain.projection import LOG_PER_SNAPSHOT
+from rankloop.service.domain.projection import LOG_BYTES_PER_SNAPSHOT_BYTE
 from rankloop.service.records import Ranked, Snapshotted, partition_of, ranker_entity
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
@@ -106,7 +106,7 @@ def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:
         else:
             sizes.append(since)
             since = 0
-    assert all(size >= LOG_PER_SNAPSHOT * 1000 for size in sizes[1:-1])
+    assert all(size >= LOG_BYTES_PER_SNAPSHOT_BYTE * 1000 for size in sizes[1:-1])
     assert [result.differing for result in replay_records(records)] == [()]
     assert [result.checked for result in replay_records(records)] == [len(seen)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.counters import LOST
+from rankloop.service.domain.counters import LOST_TO_BASE
 from rankloop.service.domain.projection import Projection
 from rankloop.service.domain.trainer import Rollback
 from rankloop.service.records import Frozen, Record, RolledBack, Snapshotted
@@ -110,9 +110,9 @@ def test_what_the_guard_says_is_one_event(location: Location) -> None:
         learned = report(client)["counts"]["learned"]
         learn(client, 2)
         assert report(client)["counts"]["learned"] == learned
-        assert report(client)["reason"] == LOST
+        assert report(client)["reason"] == LOST_TO_BASE
     said = [record.event for record in location.records() if isinstance(record.event, Frozen | RolledBack)]
-    assert said == [RolledBack(2, LOST, freezes=True)]
+    assert said == [RolledBack(2, LOST_TO_BASE, freezes=True)]
     (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (learned, ())
 
@@ -126,7 +126,7 @@ def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location)
         course.is_kept = False
     with running(location) as client:
         until(lambda: report(client)["frozen"])
-        assert report(client)["reason"] == LOST
+        assert report(client)["reason"] == LOST_TO_BASE
 
 
 def test_going_back_and_stopping_are_folded_together() -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.service.domain.named_values import COMPRESSED_FROM_BYTES, ZLIB, packed, unpacked
+from rankloop.service.domain.named_values import COMPRESSED_FROM_BYTES, ZLIB_FIRST_BYTE, packed, unpacked
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import Ranked, decode, encode
 from tests.service.cases import Location, inside, report, running
@@ -144,9 +144,9 @@ def _names(client: httpx.Client, impression: str, id: str) -> set[str]:
     [
         ({"a": {"price": "ten"}}, "item 'a': price must be a number"),
         ({"a": {"price": {"x": 1}}}, "item 'a': price must be"),
-        ({"": {"price": 1}}, "is no id"),
-        ({"a" * 300: {"price": 1}}, "is no id"),
-        ({"a": {"": 1}}, "is no name of a field"),
+        ({"": {"price": 1}}, "is not an id"),
+        ({"a" * 300: {"price": 1}}, "is not an id"),
+        ({"a": {"": 1}}, "is not a field name"),
     ],
 )
 def test_a_row_that_could_not_be_read_is_refused(client: httpx.Client, rows: dict[str, Any], reason: str) -> None:
@@ -272,7 +272,7 @@ def test_an_impression_of_fifty_products_is_small() -> None:
 def test_large_values_are_pressed_and_come_back() -> None:
     rows = [{"id": i, "vector": "AAAA" * 20, "huge": 10**40} for i in range(200)]
     content = packed(rows, {"query": "q"})
-    assert content[:1] == ZLIB
+    assert content[:1] == ZLIB_FIRST_BYTE
     assert len(content) < 4_000
     assert unpacked(content, 200) == (rows, {"query": "q"})
 
@@ -283,4 +283,4 @@ def test_small_values_are_as_they_were_before() -> None:
         assert packed(ROWS * n, {})[:1] == b"\x93"
     text = "x" * (COMPRESSED_FROM_BYTES - 100)
     assert packed([{"a": text}], {})[:1] == b"\x93"
-    assert packed([{"a": text + "x" * 100}], {})[:1] == ZLIB
+    assert packed([{"a": text + "x" * 100}], {})[:1] == ZLIB_FIRST_BYTE

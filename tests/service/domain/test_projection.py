@@ -25,7 +25,7 @@ from rankloop.service.domain.feedback_rules import (
     TrackedImpression,
     fingerprint,
     impression_of,
-    merged,
+    merge_feedback,
     received_feedback,
 )
 from rankloop.service.domain.projection import TEAM_DRAFT, AppliedRecord, Projection
@@ -134,7 +134,7 @@ class World:
             return Closed(first.ranked.impression)
         body = FeedbackBody(first.ranked.impression, **given[0], final=given[1])
         feedback = received_feedback(body, first.ranked, self.runtime.config)
-        merged(first.feedback, feedback)
+        merge_feedback(first.feedback, feedback)
         return feedback
 
     def live_through(self, calls: list[Any]) -> None:

@@ -90,7 +90,7 @@ def test_a_file_cannot_demand_what_a_request_cannot(client: httpx.Client) -> Non
             archive.writestr(name, part)
     answer = client.put("/rankers/invented/state", content=invented.getvalue())
     assert answer.status_code == 422
-    assert "which is the limit for a state" in answer.json()["detail"]
+    assert "the limit of a state" in answer.json()["detail"]
 
 
 def test_a_learner_that_is_too_large_is_found_out_without_its_memory() -> None:

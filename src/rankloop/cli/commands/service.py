@@ -162,12 +162,12 @@ def key(
     (or for RANKLOOP_KEYS); it contains only a hash, from which the key cannot be computed. A running service reads the
     file again when it changes, or at SIGHUP.
     """
-    from rankloop.service.keys import MIN_LENGTH, line_of, new_key
+    from rankloop.service.keys import MIN_KEY_LENGTH, line_of, new_key
 
     key_text = new_key() if action == "new" else sys.stdin.readline().strip()
-    if len(key_text) < MIN_LENGTH:
+    if len(key_text) < MIN_KEY_LENGTH:
         raise InvalidInput(
-            f"the key is shorter than {MIN_LENGTH} characters: pass a longer one, as in `echo KEY | rankloop key hash`"
+            f"the key is shorter than {MIN_KEY_LENGTH} characters: pass a longer one, as in `echo KEY | rankloop key hash`"
         )
     line = line_of(role, key_text, rankers or (), rate)
     if action == "new":

@@ -1,4 +1,4 @@
-"""What a ranker is: its learner, its problem and its names, checked when it is created and when its schema changes."""
+"""The configuration of a ranker: learner, problem and names, checked when it is created and when its schema changes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session
-from rankloop.core.types import Bools, Clicks, Floats, Problem
+from rankloop.core.types import Clicks, Floats, Problem
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rankloop.training.trees.booster_file import NamedBooster
 
 MAX_FEATURES = 10_000
-MAX_WINDOW = 30 * 86400.0
+MAX_WINDOW_SECONDS = 30 * 86400.0
 
 
 class RankerConfig(NamedTuple):
@@ -48,21 +48,21 @@ class RankerConfig(NamedTuple):
     body: CreateBody
     learner: AnyLearner
     problem: Problem
-    adapter: Adapter  # the names of what requests bring
+    adapter: Adapter  # turns requests into queries
     base_column: int | None
     base_weights: Floats | None = None
-    encoding: Encoding | None = None  # of a context by names
-    encoders: Mapping[int, Encoder] = {}  # where there is a schema, by its version: what is late uses that of its time
-    base_model: str = ""  # what computes the base score, unless a request names another
-    booster: "NamedBooster | None" = None  # that computes the base score here, before it is logged
+    encoding: Encoding | None = None  # of a context by column names
+    encoders: Mapping[int, Encoder] = {}  # with a schema: by version, since late feedback needs the version of its time
+    base_model: str = ""  # the model that computes the base score, unless a request names another
+    booster: "NamedBooster | None" = None  # computes the base score before it is logged
 
     @property
     def schema(self) -> Schema | None:
-        """The newest version; None where features are plain numbers."""
+        """The newest version of the schema; None if features are plain numbers."""
         return self.encoders[max(self.encoders)].schema if self.encoders else None
 
     def with_schemas(self, schemas: Iterable[Schema]) -> "RankerConfig":
-        """The same with further versions of its schema, the last of which is the one for what comes now."""
+        """Return the configuration with further versions of its schema; new requests use the newest."""
         encoders = dict(self.encoders) | {schema.version: Encoder(schema) for schema in schemas}
         newest = encoders[max(encoders)]
         names = tuple(newest.schema.features)
@@ -71,54 +71,59 @@ class RankerConfig(NamedTuple):
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
 
     def with_base_score(self, features: Floats) -> Floats:
-        """The features as the learner sees them: where today's ranker is given by weights, its score is added."""
+        """Return the features of the learner: if the base is given by weights, its score is added."""
         if self.base_weights is None:
             return features
         return np.ascontiguousarray(np.column_stack([features, scores_of(features, self.base_weights)]))
 
     def with_booster_score(self, request: QueryRequest) -> QueryRequest:
-        """A request with the score of the ranker's booster as its last feature, which the log keeps with the others."""
+        """Return a request with the score of the ranker's booster as its last feature."""
         if self.booster is None:
             return request
-        scores = self.booster_scores(request.features, request.given, request.query.id)
+        # Values that the request did not have are missing values to the booster.
+        rows = request.features if request.given is None else np.where(request.given, request.features, np.nan)
+        scores = self._scored(lambda booster: booster.scores(rows, request.query.id))
         features = np.ascontiguousarray(np.column_stack([request.features, scores]))
-        asked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
-        return request._replace(features=features, query=request.query._replace(features=asked))
-
-    def booster_scores(self, features: Floats, given: Bools | None, query_id: str) -> Floats:
-        """Of rows of numbers, of which those that were not given are missing to the booster."""
-        rows = features if given is None else np.where(given, features, np.nan)
-        return self._scored(lambda booster: booster.scores(rows, query_id))
+        ranked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
+        return request._replace(features=features, query=request.query._replace(features=ranked))
 
     def with_booster_values(
-        self, rows: Sequence[Values], query_id: str, known: Sequence[Values] | None = None
+        self, rows: Sequence[Values], query_id: str, scored_rows: Sequence[Values] | None = None
     ) -> list[Values]:
-        """Values by name with the score of the booster among them, of what is `known` of the items, or of these."""
+        """Return values by name with the score of the booster added.
+
+        Args:
+          rows: The values of the items.
+          query_id: The query.
+          scored_rows: The values that the booster scores; `rows` unless given.
+        """
         if self.booster is None:
             return list(rows)
-        scores = self._scored(lambda booster: booster.scores_of_values(rows if known is None else known, query_id))
+        scores = self._scored(
+            lambda booster: booster.scores_of_values(rows if scored_rows is None else scored_rows, query_id)
+        )
         return [{**row, BASE_SCORE: score} for row, score in zip(rows, scores.tolist())]
 
     def _scored(self, score: Callable[[Any], Floats]) -> Floats:
         try:
             return score(self.booster)
-        except InvalidInput as error:  # the library is gone since
+        except InvalidInput as error:  # its library was uninstalled
             raise Unavailable(f"the booster of this ranker cannot be used here: {error}") from None
 
     def notes(self) -> dict[str, Any]:
-        """The names that a saved file keeps beside its numbers."""
+        """Return the names that a saved file keeps."""
         notes: dict[str, Any] = {"items": list(self.adapter.items)} if self.adapter.items else {}
         if self.encoding is not None:
             notes |= {"context": self.encoding.context_names, "encoding": self.encoding.to_plain()}
         return notes | self.schema_notes()
 
     def schema_notes(self) -> dict[str, Any]:
-        """Every version of the schema, as a saved file and a snapshot keep them."""
+        """Return every version of the schema, as saved files and snapshots keep them."""
         plain = [encoder.schema.to_plain() for encoder in self.encoders.values()]
         return {"schemas": plain} if plain else {}
 
     def body_now(self) -> CreateBody:
-        """What would create a ranker with the schema that this one has now."""
+        """Return a request that creates a ranker with the current schema."""
         if self.schema is None:
             return self.body
         problem = msgspec.structs.replace(self.body.problem, schema=self.schema.to_plain())
@@ -126,7 +131,11 @@ class RankerConfig(NamedTuple):
 
 
 def config_of(body: CreateBody) -> RankerConfig:
-    """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
+    """Check a request and return the configuration; its `body` is the request in normal form.
+
+    Raises:
+      Rejected: If a field is wrong.
+    """
     base, config = body.base, _config(body)
     config = config._replace(base_model=base_model(base))
     if base is None or base.booster is None:
@@ -145,21 +154,22 @@ def _config(body: CreateBody) -> RankerConfig:
     if body.problem.schema is not None:
         return _config_with_schema(body, _schema(body.problem))
     if body.problem.catalogue is not None:
-        raise Rejected("problem.catalogue", "needs a schema, which says of what kind the values in its rows are")
+        raise Rejected("problem.catalogue", "needs a schema, which declares the kinds of the values in its rows")
     encoding = _encoding(body.problem)
-    problem, given = _problem(body.problem, encoding)
+    problem = _problem(body.problem, encoding)
+    n_features = problem.n_features
     learner: AnyLearner = build(body.learner, "learner")
-    column, weights = base_column(body.base, problem, given)
+    column, weights = base_column(body.base, problem, n_features)
     if body.base is not None and column is not None:
         learner = BaseScore(inner=learner, feature=column, weight=base_weight(body.base))
-    if column == given:
+    if column == n_features:
         names = (*problem.feature_names, BASE_SCORE) if problem.feature_names else ()
-        problem = problem._replace(n_features=given + 1, feature_names=names)
+        problem = problem._replace(n_features=n_features + 1, feature_names=names)
     _check_together(body, learner, column)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
     items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
     adapter = Adapter(
-        names, given, items, problem.n_context, encoding=encoding, fills=from_layers(learner, "fills_gaps", False)
+        names, n_features, items, problem.n_context, encoding=encoding, fills=from_layers(learner, "fills_gaps", False)
     )
     return RankerConfig(
         body=normal,
@@ -196,17 +206,23 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
 
 
 def _schema(body: ProblemBody) -> Schema:
-    """The schema of a request, or `Rejected` with the part of it that is wrong."""
-    for name in ("n_features", "feature_names", "context"):
-        if getattr(body, name) is not None:
-            raise Rejected(f"problem.{name}", "the schema says this: leave it out, or leave the schema out")
-    if body.n_context:
-        raise Rejected("problem.n_context", "the schema says this: leave it out, or leave the schema out")
+    """Return the schema of a request, or raise `Rejected` with the part that is wrong."""
+    for name in ("n_features", "feature_names", "context", "n_context"):
+        if getattr(body, name) not in (None, 0):
+            raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
     return checked_schema(lambda: Schema.from_plain(body.schema), "problem.schema")
 
 
 def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
-    """The schema that is made, or `Rejected` with the part of it that is wrong."""
+    """Return the schema that `make` builds.
+
+    Args:
+      make: Builds the schema.
+      field: The field of the request, for the error.
+
+    Raises:
+      Rejected: With the part of the schema that is wrong.
+    """
     try:
         return make()
     except InvalidSchema as error:
@@ -216,30 +232,38 @@ def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
 
 
 def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
-    """A saved session as a request would bring it: a file may hold what no request can, and what no log could hold."""
+    """Return the request that creates a ranker like a saved session.
+
+    Args:
+      session: The saved session.
+      notes: The names that its file keeps.
+
+    Raises:
+      Rejected: If no ranker of the service can be like it.
+    """
     if notes.get(NORMALISED):
         raise Rejected(
-            "state", "this model ranks features that were scaled inside each query, which a service does not"
+            "state", "this model needs features that are scaled within each query, which the service does not do"
         )
-    known, items = session.problem._asdict(), notes.get("items")
-    n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
-    if known.pop("n_hashed", 0):
-        known |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}
+    fields, items = session.problem._asdict(), notes.get("items")
+    n_items, names = fields.pop("n_items"), list(fields.pop("feature_names"))
+    if fields.pop("n_hashed", 0):
+        fields |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}
     encoding = Encoding.from_plain(notes["encoding"]).to_plain() if notes.get("encoding") is not None else None
-    known["items"] = None if n_items is None else items or list(range(n_items))
-    known["feature_names"] = names or None
-    known["context"] = encoding and {name: encoding[name] for name in ("columns", "values", "means")}
+    fields["items"] = None if n_items is None else items or list(range(n_items))
+    fields["feature_names"] = names or None
+    fields["context"] = encoding and {name: encoding[name] for name in ("columns", "values", "means")}
     try:
-        problem = msgspec.convert(known, ProblemBody)
+        problem = msgspec.convert(fields, ProblemBody)
     except msgspec.ValidationError as error:
-        raise Rejected("problem", f"the file says what no ranker can be: {error}") from None
+        raise Rejected("problem", f"the file has a problem that no ranker can have: {error}") from None
     if problem.items is not None and len(problem.items) != n_items:
         raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
     return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
 
 
 def _newest_schema(notes: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
-    """The schema in the notes of a file, if it is the one by which its columns were made."""
+    """Return the newest schema in the notes of a file, or refuse one that did not make the file's columns."""
     try:
         schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
         newest = max(schemas, key=lambda schema: schema.version)
@@ -260,18 +284,20 @@ def _encoding(body: ProblemBody) -> Encoding | None:
         raise Rejected("problem.context", str(error)) from None
     names = encoding.context_names
     if len(set(names)) != len(names):
-        raise Rejected("problem.context", "a column or one of its values is given twice")
+        raise Rejected("problem.context", "a column or one of its values occurs twice")
     if body.n_context not in (0, len(names)):
-        raise Rejected("problem.n_context", f"{body.n_context}, but the context makes {len(names)} numbers")
+        raise Rejected("problem.n_context", f"is {body.n_context}, but the context has {len(names)} columns")
     return encoding
 
 
-def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int]:
+def _problem(body: ProblemBody, encoding: Encoding | None) -> Problem:
     names = tuple(body.feature_names or ())
     if len(set(names)) != len(names):
-        raise Rejected("problem.feature_names", "a name is given twice")
+        raise Rejected("problem.feature_names", "a name occurs twice")
     if body.n_features is None and not names and body.items is None:
-        raise Rejected("problem.n_features", "say how many features an item has, or name them in feature_names")
+        raise Rejected(
+            "problem.n_features", "is missing: give the number of features of an item, or name them in feature_names"
+        )
     n_features = len(names) if body.n_features is None else body.n_features
     if not 0 <= n_features <= MAX_FEATURES:
         raise Rejected("problem.n_features", f"must be from 0 to {MAX_FEATURES}, got {n_features}")
@@ -281,14 +307,14 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int
     n_context = body.n_context if encoding is None else encoding.n_context
     _check_sizes(body, n_context)
     n_items = None if items is None else len(items)
-    return (Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names), n_features)
+    return Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names)
 
 
 def _items(body: ProblemBody) -> list[Id] | None:
-    """The fixed set."""
+    """Return the fixed set of items; None if items come with every request."""
     items = body.items
     if items is not None and (not items or len({str(item) for item in items}) != len(items)):
-        raise Rejected("problem.items", "a fixed set has at least one item, and each item once")
+        raise Rejected("problem.items", "must have at least one item, and each item once")
     return items
 
 
@@ -309,63 +335,84 @@ def _check_numbers(body: CreateBody) -> None:
 
 
 def check_seed_and_window(seed: int, window: float) -> None:
-    """Of a ranker or a comparison."""
+    """Refuse a seed or a feedback window that is out of range.
+
+    Args:
+      seed: Of a ranker or an experiment.
+      window: The feedback window in seconds.
+    """
     if not 0 <= seed < 2**63:
         raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
-    if not 0 < window <= MAX_WINDOW:
-        raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW:.0f}, got {window}")
+    if not 0 < window <= MAX_WINDOW_SECONDS:
+        raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW_SECONDS:.0f}, got {window}")
 
 
 def _check_together(body: CreateBody, learner: AnyLearner, column: int | None) -> None:
     if body.default_feedback == "not_clicked" and Clicks not in learner.accepts:
         raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
-    for name, wanted in (("shadow", body.shadow), ("evaluation_share", body.evaluation_share), ("guard", body.guard)):
-        if wanted and column is None:
+    for name in ("shadow", "evaluation_share", "guard"):
+        if getattr(body, name) and column is None:
             raise Rejected(name, "needs a base to show or to compare with")
     if body.guard and not body.evaluation_share:
-        raise Rejected("guard", "needs an evaluation_share above 0: it judges by the comparison with the base")
+        raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
 
 
 def named_model(model: str, config: RankerConfig) -> str:
-    """What a request names as the model behind its base score."""
+    """Return the model that a request names for its base score.
+
+    Args:
+      model: The name or hash in the request.
+      config: The ranker's configuration.
+
+    Raises:
+      Rejected: If this ranker does not take one.
+    """
     if config.booster is not None:
-        raise Rejected("base_model", "the score of this ranker's booster is computed here: nobody else names it")
+        raise Rejected("base_model", "the booster of this ranker computes the base score: leave the field out")
     if not config.base_model:
-        raise Rejected("base_model", "this ranker was created without base.model, so its log has no model to name")
+        raise Rejected("base_model", "this ranker was created without base.model: leave the field out")
     check_model(model, "base_model")
     return model
 
 
 def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
-    """The next version; None where the schema is already as it is asked for."""
+    """Return the next version of a schema; None if the request changes nothing.
+
+    Args:
+      config: The ranker's configuration.
+      body: The request.
+
+    Raises:
+      Rejected: If the schema cannot be changed so.
+    """
     schema = config.schema
     if schema is None:
         raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
     base = config.body.base
     score = None if base is None else base.feature if base.booster is None else BASE_SCORE
     if score in body.remove:
-        raise Rejected("remove", f"{score!r} is the score of today's ranker, which is compared with")
-    features = {name: kind for name, kind in body.features.items() if not _is_there(name, kind, schema.features)}
-    context = {name: kind for name, kind in body.context.items() if not _is_there(name, kind, schema.context)}
-    known = {sorted_cross(cross) for cross in schema.crosses}
-    crosses = [cross for cross in body.crosses if sorted_cross(cross.replace(" ", "")) not in known]
-    remove = [name for name in body.remove if not _is_gone(name, schema)]
+        raise Rejected("remove", f"{score!r} is the score of the base and cannot be removed")
+    features = {name: kind for name, kind in body.features.items() if not _has_field(name, kind, schema.features)}
+    context = {name: kind for name, kind in body.context.items() if not _has_field(name, kind, schema.context)}
+    old_crosses = {sorted_cross(cross) for cross in schema.crosses}
+    crosses = [cross for cross in body.crosses if sorted_cross(cross.replace(" ", "")) not in old_crosses]
+    remove = [name for name in body.remove if not _was_removed(name, schema)]
     if not features and not context and not crosses and not remove:
         return None
     change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
     return checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
 
 
-def _is_there(name: str, kind: object, fields: object) -> bool:
-    """Whether a field of this kind is there already; what is no kind is refused later, with its name."""
+def _has_field(name: str, kind: object, fields: object) -> bool:
+    """Return True if the schema has a field of this kind; an invalid kind is refused later, with its name."""
     try:
         return spec_of(build(kind, "field")) == spec_of(fields[name])  # type: ignore[index]
     except (InvalidInput, KeyError):
         return False
 
 
-def _is_gone(name: str, schema: Schema) -> bool:
-    """Whether a field or a cross was removed before, as far as can be told: of a cross, that its fields are known."""
+def _was_removed(name: str, schema: Schema) -> bool:
+    """Return True if a field or a cross was removed earlier; removed crosses are not kept, only their fields."""
     parts = name.replace(" ", "").split("*")
     if len(parts) == 1:
         return name in schema.retired and name not in schema.features and name not in schema.context
@@ -374,10 +421,16 @@ def _is_gone(name: str, schema: Schema) -> bool:
 
 
 def check_new(config: RankerConfig, is_copy: bool = False) -> None:
-    """Refuse a learner that cannot begin with this problem, and what only a new ranker is not allowed.
+    """Refuse a new ranker whose learner cannot start with its problem.
 
-    Here and not in `config_of`: rankers that are in a log begin again, whatever is refused today. A copy of another
-    ranker, or of a file, may have a context that it ignores, as it always did.
+    These checks are not in `config_of`, so that rankers of an existing log always start again.
+
+    Args:
+      config: The configuration.
+      is_copy: True for a copy of a ranker or of a file, which may have a context that its learner ignores.
+
+    Raises:
+      Rejected: If a field is wrong.
     """
     if config.problem.max_grade > MAX_EXPONENT:
         raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")
@@ -400,11 +453,11 @@ def _check_booster(config: RankerConfig) -> None:
     """Refuse a booster whose features this ranker does not have, or not as numbers."""
     booster: Any = config.booster
     try:
-        wanted = booster.wanted
+        names = booster.wanted
     except InvalidInput as error:
         raise Rejected("base.booster", str(error)) from None
     fields = {} if config.schema is None else config.schema.features
-    for name in filter(fields.__contains__, wanted):
+    for name in filter(fields.__contains__, names):
         kind = spec_of(fields[name])["kind"]
         if kind not in ("number", "flag"):
-            raise Rejected("base.booster", f"{name!r:.80} is a {kind} in the schema; a booster takes numbers and flags")
+            raise Rejected("base.booster", f"{name!r:.80} is a {kind} in the schema; a booster needs numbers and flags")

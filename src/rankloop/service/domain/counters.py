@@ -1,4 +1,4 @@
-"""Counts of a ranker or a comparison, the guard that judges by them, and what a snapshot keeps beside the state."""
+"""Counts of a ranker or an experiment, and the guard's test whether a ranker is worse than its base."""
 
 import math
 from typing import Any
@@ -16,28 +16,28 @@ from rankloop.service.records import FeedbackReceived, Ranked
 MAX_POSITIONS_COUNTED = 20
 ERROR_PROBABILITY = 0.05  # the probability, over all tests, that a ranker as good as its base is stopped
 FIRST_TEST_AT = 16  # decided comparisons; every later test comes at twice as many
-LOST = "the comparison with the base was lost with significance"
-FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates change
+LOST_TO_BASE = "the ranker lost against its base, and the difference is statistically significant"
+RECENT_RATE_STEP, LONG_TERM_RATE_STEP = 1 / 100, 1 / 1000  # of the two exponential averages of the click rate
 
 
 class Counters(msgspec.Struct):
-    """Counts of one ranker or comparison."""
+    """Counts of one ranker or experiment."""
 
     impressions: int = 0
     closed: int = 0
     with_feedback: int = 0
     default_feedback: int = 0  # closed without feedback and counted as not clicked
-    not_learned: int = 0  # closed while learning was frozen, or not trainable
-    evaluated: int = 0
+    not_learned: int = 0  # closed with feedback while learning was frozen, or not trainable
+    evaluated: int = 0  # shown mixed with the base order
     shown_at: list[int] = msgspec.field(default_factory=lambda: [0] * MAX_POSITIONS_COUNTED)
     clicked_at: list[int] = msgspec.field(default_factory=lambda: [0] * MAX_POSITIONS_COUNTED)
     clicked: int = 0  # closed impressions with at least one click
-    counted: int = 0  # closed impressions on which users could click
-    fast: float = 0.0
-    slow: float = 0.0
-    ndcg: float = 0.0
+    clickable: int = 0  # closed impressions on which users could click
+    recent_click_rate: float = 0.0
+    long_term_click_rate: float = 0.0
+    ndcg_sum: float = 0.0
     graded: int = 0
-    explored: float = 0.0
+    explored_sum: float = 0.0
     explorable: int = 0
     wins: int = 0
     ties: int = 0
@@ -45,16 +45,17 @@ class Counters(msgspec.Struct):
 
     @property
     def comparison(self) -> Comparison:
+        """Wins, ties and losses."""
         return Comparison(self.wins, self.ties, self.losses)
 
     def close(self, ranked: Ranked, feedback: FeedbackReceived | None, shown: int | None, method: Any) -> None:
-        """Count an impression that has closed.
+        """Count a closed impression.
 
         Args:
-          ranked: What was shown.
-          feedback: All that came back for it.
-          shown: How many positions users see.
-          method: Of interleaving, where the impression compares two rankings.
+          ranked: The impression.
+          feedback: All feedback on it.
+          shown: The number of positions that users see.
+          method: The interleaving method, if the impression compares two rankings.
         """
         self.closed += 1
         if feedback is not None:
@@ -65,16 +66,6 @@ class Counters(msgspec.Struct):
             self._count_clicks(ranked, feedback, shown)
         if ranked.mixed is not None:
             self._credit(ranked, feedback, method)
-
-    def click_position(self) -> float | None:
-        """Return the mean position of a click, counted from 1; None before the first."""
-        clicks = sum(self.clicked_at)
-        return sum(position * count for position, count in enumerate(self.clicked_at, 1)) / clicks if clicks else None
-
-    def drift(self) -> float:
-        """Return how far the recent click rate lies from the one of longer ago, in standard errors."""
-        spread = math.sqrt(max(self.slow * (1 - self.slow), 1e-4) * FAST / (2 - FAST))
-        return (self.fast - self.slow) / spread if self.counted else 0.0
 
     def _credit(self, ranked: Ranked, feedback: FeedbackReceived | None, method: Any) -> None:
         mixed = from_plain(ranked.mixed, Mixed, "mixed")
@@ -91,8 +82,8 @@ class Counters(msgspec.Struct):
         position = {item: i for i, item in enumerate(ranked.order)}
         relevance = np.zeros(len(ranked.order))
         for item, grade in zip(feedback.items, feedback.values):
-            relevance[position[item]] = min(grade, MAX_EXPONENT)  # what is in the log must always be applicable
-        self.ndcg += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
+            relevance[position[item]] = min(grade, MAX_EXPONENT)  # a logged event must never fail to apply
+        self.ndcg_sum += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
         self.graded += 1
 
     def _count_clicks(self, ranked: Ranked, feedback: FeedbackReceived | None, shown: int | None) -> None:
@@ -102,9 +93,10 @@ class Counters(msgspec.Struct):
             self.clicked_at[position] += item in clicked
         any_click = float(bool(clicked))
         self.clicked += bool(clicked)
-        self.counted += 1
-        self.fast += max(FAST, 1 / self.counted) * (any_click - self.fast)
-        self.slow += max(SLOW, 1 / self.counted) * (any_click - self.slow)
+        self.clickable += 1
+        first_step = 1 / self.clickable  # a plain mean, until there are enough impressions
+        self.recent_click_rate += max(RECENT_RATE_STEP, first_step) * (any_click - self.recent_click_rate)
+        self.long_term_click_rate += max(LONG_TERM_RATE_STEP, first_step) * (any_click - self.long_term_click_rate)
 
 
 class SavedProjection(msgspec.Struct):
@@ -113,27 +105,27 @@ class SavedProjection(msgspec.Struct):
     counters: Counters = msgspec.field(default_factory=Counters)
     frozen: bool = False
     reason: str = ""
-    good: int = 0  # the newest snapshot at which the base did not lead
+    last_good_state: int = 0  # the newest snapshot at which the base did not lead
     updates: int = 0
-    generator_state: str = ""  # of the ranker after its last ranking
-    window: float | None = None  # seconds in which feedback may come, where it is no longer that of the beginning
+    generator_state: str = ""  # of the ranker's own random generator after its last ranking
+    window: float | None = None  # the feedback window in seconds, if it was changed since the ranker was created
 
     @property
     def n_open(self) -> int:
-        """Impressions that wait for feedback."""
+        """The number of impressions that wait for feedback."""
         return self.counters.impressions - self.counters.closed
 
 
 def saved_projection(content: bytes) -> SavedProjection:
-    """Read what `Projection.saved` wrote."""
+    """Decode the bytes of `Projection.saved`."""
     return msgspec.msgpack.decode(content, type=SavedProjection)
 
 
 def is_worse_than_base(comparison: Comparison) -> bool:
-    """Losses outweigh wins by more than chance explains.
+    """Return True if losses outweigh wins by more than chance explains.
 
-    Tested at 16, 32, 64, … decided comparisons; the k-th test is at ERROR_PROBABILITY / (k · (k + 1)), and all
-    together at ERROR_PROBABILITY.
+    The sign test runs at 16, 32, 64, … decided comparisons. The k-th test has the level
+    ERROR_PROBABILITY / (k · (k + 1)), so all tests together have the level ERROR_PROBABILITY.
     """
     decided = comparison.wins + comparison.losses
     test = math.log2(decided / FIRST_TEST_AT) + 1 if decided >= FIRST_TEST_AT else 0.0

@@ -1,4 +1,4 @@
-"""Comparisons: two rankers, or a ranker and fixed weights, shown as one list."""
+"""Interleaving experiments: the predictions of two rankers, or of a ranker and fixed weights, in one list."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +25,7 @@ from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, S
 
 
 class ComparedRanker(Protocol):
-    """A ranker in service, as a side of a comparison sees it."""
+    """A served ranker, as an experiment uses it."""
 
     entity: str
     config: RankerConfig
@@ -34,14 +34,14 @@ class ComparedRanker(Protocol):
 
 
 class Side(NamedTuple):
-    """Who is compared."""
+    """One side of an experiment: a ranker or fixed weights."""
 
     ranker: ComparedRanker | None
     weights: Floats | None
 
 
 class JointEncoder:
-    """The schemas of both sides: a request may bring the fields of either, and each side is told those that it has."""
+    """The schemas of both sides: a request may have the fields of either, and each side gets its own fields."""
 
     version = 1
 
@@ -52,55 +52,86 @@ class JointEncoder:
 
     @property
     def n_fields(self) -> int:
+        """The number of item fields of both schemas together."""
         return len(self.features)
 
     def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
-        """Those of the first side, once both have read them."""
+        """Return the rows of the first side, after both sides have checked theirs.
+
+        Args:
+          ids: The items.
+          rows: Their values by name.
+          context: The values of the context.
+          at: The time of the request.
+        """
         check_context_names(context, self.context)
         for id, row in zip(ids, rows):
             check_item_names(id, row, self.features)
-        first, *_ = [own_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
+        first, *_ = [encoded_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
         return first
 
 
-def own_rows(encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float) -> Rows:
-    """The rows of one side, made of the fields that it has."""
-    own = encoder.schema
-    known = merged_rows(rows, [{}] * len(rows), own.features.keys())
-    return encoder.rows(ids, known, {name: context[name] for name in context if name in own.context}, at)
+def encoded_rows(
+    encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float
+) -> Rows:
+    """Encode items for one side, by the fields that its schema has.
+
+    Args:
+      encoder: The encoder of the side.
+      ids: The items.
+      rows: Their values by name.
+      context: The values of the context.
+      at: The time of the request.
+    """
+    schema = encoder.schema
+    side_rows = merged_rows(rows, [{}] * len(rows), schema.features.keys())
+    return encoder.rows(ids, side_rows, {name: context[name] for name in context if name in schema.context}, at)
 
 
 class ServedExperiment:
-    """A comparison in service. It shows what both sides predict, and neither learns from it."""
+    """A served experiment. It shows the predictions of both sides in one list; neither side learns from it.
+
+    Args:
+      entity: Its name in the log.
+      body: The request that created it.
+      rankers: All rankers by name.
+    """
 
     def __init__(self, entity: str, body: ExperimentBody, rankers: Mapping[str, ComparedRanker]) -> None:
         self.entity = entity
         self.body = body
         build(body.method, "interleaving")
-        given = (("a", body.a), ("b", body.b))
-        self._runtimes = [_runtime(side, rankers, field) for field, side in given]
+        named_sides = (("a", body.a), ("b", body.b))
+        self._runtimes = [_runtime(side, rankers, field) for field, side in named_sides]
         self._configs = self._current()
         self._config = _shared_config(self._configs, body.a)
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
-        self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, self._runtimes)]
+        self.sides = [
+            _side(side, runtime, self.config, field) for (field, side), runtime in zip(named_sides, self._runtimes)
+        ]
         self.changed_after = 0
         self.published = PublishedState()
         self.projection = SavedProjection()
 
     def publish(self, published: PublishedState, is_newer: bool = False) -> None:
-        """Show what was counted up to now; counts that are older change nothing, unless they were learned again."""
+        """Take over newer counts.
+
+        Args:
+          published: The counts and the event after which they stand.
+          is_newer: True to take them over even if they are of an earlier event, after a change of the log.
+        """
         if is_newer or published.seq > self.published.seq or not self.published.projection:
             self.published, self.projection = published, saved_projection(published.projection)
 
     def recount(self, seq: int, projection: bytes) -> None:
-        """Take newer counts."""
+        """Take over the counts after the event `seq`."""
         self.publish(self.published._replace(seq=seq, projection=projection))
 
     @property
     def config(self) -> RankerConfig:
-        """What both sides rank; the schema of either may evolve meanwhile."""
+        """The configuration that both sides share; it follows changes of their schemas."""
         current = self._current()
-        if any(now is not before for now, before in zip(current, self._configs)):
+        if any(new is not old for new, old in zip(current, self._configs)):
             self._configs, self._config = current, _shared_config(current, self.body.a)
         return self._config
 
@@ -108,12 +139,19 @@ class ServedExperiment:
         return [runtime.config for runtime in self._runtimes if runtime is not None]
 
     def rank(self, request: QueryRequest, impression: str) -> Ranked:
+        """Return the event of an interleaved list.
+
+        Args:
+          request: The query.
+          impression: The name of the impression.
+
+        Raises:
+          Rejected: If the request pins or excludes items.
+        """
         if request.pinned or request.hidden:
-            raise Rejected(
-                "pinned", "a comparison shows its own list: pins and exclusions in a fixed set are not possible"
-            )
+            raise Rejected("pinned", "an experiment shows its own list: pinned and excluded items are not possible")
         a, b = (self._predicted(side, request) for side in self.sides)
-        rng = np.random.default_rng([self.body.seed, *impression.encode()])  # of each impression its own
+        rng = np.random.default_rng([self.body.seed, *impression.encode()])  # one generator per impression
         mixed = interleave(self.body.method, a, b, rng)
         ranked = Ranked(
             impression=impression,
@@ -141,16 +179,15 @@ class ServedExperiment:
         return _predicted(side, rows, request.query)
 
     def _encoded(self, runtime: ComparedRanker, request: QueryRequest) -> Query:
-        """The query as one side sees it."""
-        given, context, at, _ = request.values  # type: ignore[misc]
+        """Return the query as one side encodes it."""
+        rows, context, at, _ = request.values  # type: ignore[misc]
         ids, encoder = request.ids, runtime.config.encoders[max(runtime.config.encoders)]
         if self.catalogue is not None:
-            found = self.catalogue.rows(ids, request.catalogue)
-            given = merged_rows(found, given, encoder.schema.features.keys())
-        given = runtime.config.with_booster_values(given, request.query.id)
+            rows = merged_rows(self.catalogue.rows(ids, request.catalogue), rows, encoder.schema.features.keys())
+        rows = runtime.config.with_booster_values(rows, request.query.id)
         if request.candidates is not None:
-            ids, given = [ids[i] for i in request.candidates], [given[i] for i in request.candidates]
-        return Query(request.query.id, own_rows(encoder, ids, given, context, at), NO_CONTEXT)
+            ids, rows = [ids[i] for i in request.candidates], [rows[i] for i in request.candidates]
+        return Query(request.query.id, encoded_rows(encoder, ids, rows, context, at), NO_CONTEXT)
 
 
 def _predicted(side: Side, rows: Floats, query: Query) -> Ints:
@@ -176,7 +213,10 @@ def _shared_config(configs: list[RankerConfig], first: SideBody) -> RankerConfig
         return config_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
     for config in configs[1:]:
         if _kind_of_items(config) != _kind_of_items(configs[0]):
-            raise Rejected("b", "the two rankers do not rank the same kind of items")
+            raise Rejected(
+                "b",
+                "the two rankers do not have the same kind of items: features, fixed items and context must be equal",
+            )
     if not configs[0].encoders:
         return configs[0]._replace(booster=None)
     _check_kinds(configs)
@@ -187,14 +227,14 @@ def _shared_config(configs: list[RankerConfig], first: SideBody) -> RankerConfig
 
 
 def _check_kinds(configs: list[RankerConfig]) -> None:
-    """One field means the same on both sides."""
-    known: dict[str, Any] = {}
+    """Refuse schemas in which a field has different kinds."""
+    kinds: dict[str, Any] = {}
     for config in configs:
         schema: Any = config.schema
         for part in ("features", "context"):
             for name, kind in getattr(schema, part).items():
-                if known.setdefault(name, (part, spec_of(kind))) != (part, spec_of(kind)):
-                    raise Rejected("b", f"the field {name!r} is of another kind there than in the other's schema")
+                if kinds.setdefault(name, (part, spec_of(kind))) != (part, spec_of(kind)):
+                    raise Rejected("b", f"the field {name!r} has different kinds in the schemas of the two rankers")
 
 
 def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:
@@ -205,7 +245,7 @@ def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:
 
 def _side(side: SideBody, ranker: ComparedRanker | None, config: RankerConfig, field: str) -> Side:
     if side.weights is not None and config.encoders:
-        raise Rejected(f"{field}.weights", "with a schema there is no list of numbers to weigh: name another ranker")
+        raise Rejected(f"{field}.weights", "fixed weights are not possible with a schema: name another ranker")
     weights = (
         None if side.weights is None else check_weights(side.weights, config.adapter.n_features, f"{field}.weights")
     )

@@ -1,7 +1,7 @@
-"""An impression and its feedback: the states open, taken and closed, and every rule on what comes back.
+"""The rules on feedback: which is accepted, repeated, late or refused, and what the learner gets from it.
 
-An impression is open when it was shown, taken once feedback has come for it, and closed by its last feedback or by the
-end of its window. What comes after that is late. `Impression.verdict` is the only place that decides between these.
+An impression is open from the moment it is shown until its final feedback or the end of its feedback window closes it.
+Feedback after that is late. `TrackedImpression.verdict` is the only place that decides between these.
 """
 
 import hashlib
@@ -20,27 +20,27 @@ from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
 from rankloop.service.requests import FeedbackBody
 
 ACCEPTED, CLOSED, REPEATED, REFUSED, LATE = "accepted", "closed", "repeated", "refused", "late"
-MAX_NAME_LENGTH = 64  # characters of an impression's name that are looked at
-IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # of memory: of an impression, and of each item beside its features
-LAST_WORD = ("preferred", "reward")  # kinds of feedback that replace what came before them
+MAX_NAME_LENGTH = 64  # characters; no impression has a longer name
+IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of an open impression, and of each item without its features
+REPLACING_KINDS = ("preferred", "reward")  # kinds of feedback that replace earlier feedback
 
 
 class TrackedImpression(msgspec.Struct):
-    """What was shown, and what came back for it up to the event `seq`."""
+    """An impression, and the feedback on it up to the event `seq`."""
 
     ranked: Ranked
-    began: int  # the event that showed it
+    began: int  # the event of the ranking
     seq: int
     closed: bool = False
-    feedback: FeedbackReceived | None = None  # all of it together
-    received: set[bytes] = msgspec.field(default_factory=set)  # fingerprints
+    feedback: FeedbackReceived | None = None  # all feedback, merged
+    received: set[bytes] = msgspec.field(default_factory=set)  # fingerprints of the feedback
 
     def verdict(self, event: FeedbackReceived | Closed, mark: bytes = b"") -> str:
-        """Decide what becomes of an event: repeated, late, refused, taken or closed.
+        """Decide on an event: repeated, late, refused, accepted or closed.
 
         Args:
           event: Feedback, or the end of the window.
-          mark: The fingerprint of the feedback, where it is computed already.
+          mark: The fingerprint of the feedback, if it was computed already.
         """
         if isinstance(event, FeedbackReceived) and (mark or fingerprint(event)) in self.received:
             return REPEATED
@@ -50,7 +50,7 @@ class TrackedImpression(msgspec.Struct):
             return CLOSED
         if (
             self.feedback is not None
-            and event.feedback_kind not in LAST_WORD
+            and event.feedback_kind not in REPLACING_KINDS
             and event.feedback_kind != self.feedback.feedback_kind
         ):
             return REFUSED
@@ -63,14 +63,18 @@ class TrackedImpression(msgspec.Struct):
         if verdict in (ACCEPTED, CLOSED):
             self.closed = verdict == CLOSED
             if isinstance(event, FeedbackReceived):
-                self.feedback = merged(self.feedback, event)
+                self.feedback = merge_feedback(self.feedback, event)
                 self.received.add(mark)
         return verdict
 
 
-def impression_of(records: Iterable[Record], before: TrackedImpression | None = None) -> TrackedImpression | None:
-    """Build the impression that these records of it make, after what they made before."""
-    impression = before
+def impression_of(records: Iterable[Record], impression: TrackedImpression | None = None) -> TrackedImpression | None:
+    """Return an impression after these records.
+
+    Args:
+      records: Of the impression, in order.
+      impression: The impression before them, if there is one.
+    """
     for record in records:
         event = record.event
         if isinstance(event, Ranked):
@@ -86,16 +90,21 @@ def impression_of(records: Iterable[Record], before: TrackedImpression | None = 
 def settle_feedback(
     body: FeedbackBody, config: RankerConfig, impression: TrackedImpression | None
 ) -> FeedbackReceived | str:
-    """Decide on feedback at the moment at which it is written, by all that the log has of its impression.
+    """Decide on feedback inside the transaction that writes it.
+
+    Args:
+      body: The request.
+      config: The ranker's configuration.
+      impression: The impression as the log has it; None if the log does not have it.
 
     Returns:
-      The event to write, or the verdict where nothing is to be written.
+      The event to write, or the verdict if there is nothing to write.
 
     Raises:
       NotFound: If there is no such impression.
       LateFeedback: If the impression has closed.
       Rejected: If a field of the feedback is wrong.
-      IncompatibleFeedback: If the learner, or what has come before, takes another kind.
+      IncompatibleFeedback: If the learner cannot use this kind, or the impression already has another kind.
     """
     name = body.impression[:MAX_NAME_LENGTH]
     if impression is None:
@@ -105,13 +114,13 @@ def settle_feedback(
     if verdict == REPEATED:
         return verdict
     if verdict == LATE:
-        raise LateFeedback(f"the window of the impression {name!r} has closed; nothing was learned from this")
-    check_complete(merged(impression.feedback, feedback), impression.ranked, config.problem)
+        raise LateFeedback(f"the impression {name!r} is closed; late feedback is not learned from")
+    check_complete(merge_feedback(impression.feedback, feedback), impression.ranked, config.problem)
     return feedback
 
 
 def settle_end(impression: TrackedImpression | None) -> Closed | str:
-    """Decide on the end of a window at the moment at which it is written: feedback may have closed it meanwhile."""
+    """Decide on the end of a window inside the transaction that writes it: feedback may have closed it already."""
     if impression is None:
         return LATE
     end = Closed(impression.ranked.impression)
@@ -120,17 +129,27 @@ def settle_end(impression: TrackedImpression | None) -> Closed | str:
 
 
 def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) -> FeedbackReceived:
-    """Make the event of a request, or raise `Rejected` with the field that is wrong."""
-    given, numbers = {name: getattr(body, name) for name in KINDS}, {str(ranked.ids[i]): i for i in ranked.order}
+    """Return the event of a feedback request.
+
+    Args:
+      body: The request.
+      ranked: The impression that it is about.
+      config: The ranker's configuration.
+
+    Raises:
+      Rejected: If a field is wrong.
+      IncompatibleFeedback: If the learner or the experiment cannot use this kind of feedback.
+    """
+    numbers = {str(ranked.ids[i]): i for i in ranked.order}
     try:
-        kind, value = one_kind(given)
+        kind, value = one_kind({name: getattr(body, name) for name in KINDS})
     except InvalidInput as error:
         raise Rejected("feedback", str(error)) from None
     if ranked.decision is not None and KINDS[kind] not in config.learner.accepts:
         accepts = " or ".join(sorted(accepted.__name__.lower() for accepted in config.learner.accepts)) or "nothing"
         raise IncompatibleFeedback(f"{kind}: this learner learns from {accepts}")
     if ranked.mixed is not None and kind != "clicks":
-        raise IncompatibleFeedback(f"{kind}: a comparison of two rankings counts clicks")
+        raise IncompatibleFeedback(f"{kind}: an interleaved list accepts clicks only")
     try:
         items, values = named_values(kind, value, numbers, str)
     except (IncompatibleFeedback, InvalidInput) as error:
@@ -139,13 +158,21 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     return FeedbackReceived(body.impression, kind, items, values, body.final)
 
 
-def merged(before: FeedbackReceived | None, feedback: FeedbackReceived) -> FeedbackReceived:
-    """Join both: clicks keep their largest weight, of everything else the last word counts."""
-    if before is None or feedback.feedback_kind in LAST_WORD:
+def merge_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceived) -> FeedbackReceived:
+    """Merge feedback into earlier feedback: a click keeps its largest weight, other values are replaced.
+
+    Args:
+      earlier: All earlier feedback on the impression.
+      feedback: The new feedback.
+
+    Raises:
+      IncompatibleFeedback: If the earlier feedback is of another kind.
+    """
+    if earlier is None or feedback.feedback_kind in REPLACING_KINDS:
         return feedback
-    if before.feedback_kind != feedback.feedback_kind:
-        raise IncompatibleFeedback(f"{feedback.feedback_kind}: this impression already has {before.feedback_kind}")
-    values = dict(zip(before.items, before.values))
+    if earlier.feedback_kind != feedback.feedback_kind:
+        raise IncompatibleFeedback(f"{feedback.feedback_kind}: this impression already has {earlier.feedback_kind}")
+    values = dict(zip(earlier.items, earlier.values))
     for item, value in zip(feedback.items, feedback.values):
         values[item] = max(value, values.get(item, 0.0)) if feedback.feedback_kind == "clicks" else value
     return FeedbackReceived(
@@ -154,14 +181,23 @@ def merged(before: FeedbackReceived | None, feedback: FeedbackReceived) -> Feedb
 
 
 def fingerprint(feedback: FeedbackReceived) -> bytes:
-    """Return what is equal for the same feedback on the same impression, and small: there may be much of it."""
+    """Return 16 bytes that are equal for equal feedback on the same impression."""
     values = array("d", [value + 0.0 for value in feedback.values])  # 0.0 where it is -0.0
     head = f"{feedback.feedback_kind} {feedback.final} {len(feedback.items)} ".encode()
     return hashlib.blake2b(head + array("q", feedback.items).tobytes() + values.tobytes(), digest_size=16).digest()
 
 
 def check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem) -> None:
-    """Refuse the last word on an impression while a grade is missing; `feedback` is all that has come."""
+    """Refuse final feedback if a grade is missing.
+
+    Args:
+      feedback: All feedback on the impression, merged.
+      ranked: The impression.
+      problem: The ranker's problem, with the feedback depth.
+
+    Raises:
+      Rejected: If a grade is missing.
+    """
     expected = len(ranked.order[: problem.depth])
     if (
         feedback.feedback_kind == "relevances"
@@ -175,7 +211,18 @@ def check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem)
 def learner_feedback(
     feedback: FeedbackReceived, ranked: Ranked, decision: Decision[object], problem: Problem, shadow: bool
 ) -> Feedback:
-    """Return what the learner is told, in the numbers of its own query, without items that it was not asked to rank."""
+    """Return the feedback in the item numbers of the learner's query.
+
+    Items that the learner did not rank are left out.
+
+    Args:
+      feedback: All feedback on the impression.
+      ranked: The impression.
+      decision: The learner's decision.
+      problem: The ranker's problem.
+      shadow: True if another order than the learner's was shown; feedback on items that the learner would not have
+        shown is left out.
+    """
     number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
     pairs = [(i if number is None else number.get(i, -1), value) for i, value in zip(feedback.items, feedback.values)]
     pairs = [(i, value) for i, value in pairs if i >= 0]
@@ -188,22 +235,22 @@ def learner_feedback(
 
 
 def _check_values(kind: str, items: list[int], values: list[float], ranked: Ranked, problem: Problem) -> None:
-    """Refuse feedback on what could not be seen, and numbers that make no sense."""
+    """Refuse feedback on positions that users do not see, and numbers out of range."""
     limit = {"clicks": problem.shown, "relevances": problem.depth}.get(kind)
     visible = set(items if limit is None else ranked.order[:limit])
     for item in items:
         if item not in visible:
-            raise Rejected(kind, f"{ranked.ids[item]!r} was not among the first {limit}, the part that is seen")
+            raise Rejected(kind, f"{ranked.ids[item]!r} was not among the first {limit} positions, which users see")
     if not all(map(math.isfinite, values)):
         raise Rejected(kind, "every number must be finite")
     if kind == "clicks" and any(value < 0 for value in values):
-        raise Rejected(kind, "a weight is negative")
+        raise Rejected(kind, "a click weight must not be negative")
     if kind == "relevances" and not all(0 <= value <= problem.max_grade for value in values):
         raise Rejected(kind, f"a grade is outside 0 … {problem.max_grade}")
 
 
 def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, TrackedImpression]]:
-    """Yield every impression that has closed, with the record of its ranking and the feedback that counted."""
+    """Yield every closed impression, with the record of its ranking."""
     waiting: dict[str, tuple[Record, TrackedImpression]] = {}
     for record in records:
         event = record.event

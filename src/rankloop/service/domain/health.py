@@ -1,4 +1,4 @@
-"""Health of a ranker out of its counts and its state, and why an item stands where it does, by name."""
+"""Health of a ranker (click rate, drift alarm, exploration), its largest weights, and explanations of scores."""
 
 import math
 from collections.abc import Sequence
@@ -12,112 +12,167 @@ from rankloop.features.explanation import Contribution, Explanation, explained, 
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import Counters
+from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked
 
 MAX_WEIGHTS = 100
-MAX_NAMES = 100
-MAX_ITEMS = 20  # of an impression whose names are told
+MAX_ITEMS_NAMED = 20  # of an impression, whose names are looked up
+DRIFT_ALARM_Z_SCORE = 4.0  # above it, a change of the click rate is hardly chance
 
 
 def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int) -> dict[str, Any]:
-    """Clicks, grades, exploration, drift, and what the learner itself finds worth watching."""
+    """Return click rates, grades, exploration, drift, and the numbers that the learner reports.
+
+    Args:
+      counters: The counts of the ranker.
+      config: Its configuration.
+      state: The state that is served.
+      refused: The number of updates refused because they would have made the state non-finite.
+    """
+    z_score = click_rate_z_score(counters)
     return {
         "refused": refused,
-        "explored_share": ratio(counters.explored, counters.explorable),
-        "ctr": ratio(counters.clicked, counters.counted),
-        "ctr_recent": counters.fast if counters.counted else None,
+        "explored_share": _ratio(counters.explored_sum, counters.explorable),
+        "ctr": _ratio(counters.clicked, counters.clickable),
+        "ctr_recent": counters.recent_click_rate if counters.clickable else None,
         "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],
-        "ndcg": ratio(counters.ndcg, counters.graded),
-        "drift": counters.drift(),
-        **_reports(config, state),
+        "ndcg": _ratio(counters.ndcg_sum, counters.graded),
+        "click_rate_z_score": z_score,
+        "drift_alarm": abs(z_score) > DRIFT_ALARM_Z_SCORE,
+        **_learner_reports(config, state),
     }
 
 
+def click_rate_z_score(counters: Counters) -> float:
+    """Return the recent click rate minus the long-term one, in standard errors of the recent one."""
+    rate = counters.long_term_click_rate
+    standard_error = math.sqrt(max(rate * (1 - rate), 1e-4) * RECENT_RATE_STEP / (2 - RECENT_RATE_STEP))
+    return (counters.recent_click_rate - rate) / standard_error if counters.clickable else 0.0
+
+
 def clicks_of(counters: Counters) -> dict[str, float | None]:
-    """Where people click: how often on the first item, and at which position on average."""
-    first = ratio(counters.clicked_at[0], counters.shown_at[0])
-    return {"ctr_first": first, "click_position": counters.click_position()}
+    """Return the click rate of the first item and the mean position of a click, counted from 1."""
+    clicks, positions = sum(counters.clicked_at), enumerate(counters.clicked_at, 1)
+    return {
+        "ctr_first": _ratio(counters.clicked_at[0], counters.shown_at[0]),
+        "click_position": _ratio(sum(position * count for position, count in positions), clicks),
+    }
 
 
-def weights_of(config: RankerConfig, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:
-    """The largest weights, by name, where the learner is linear in the features."""
+def weights_of(config: RankerConfig, state: Any, max_weights: int = MAX_WEIGHTS) -> dict[str, float]:
+    """Return the largest weights by feature name; empty if the learner is not linear in the features.
+
+    Args:
+      config: The ranker's configuration.
+      state: The state that is served.
+      max_weights: How many weights to return.
+    """
     weights = from_layers(state, "weights", ())
-    problem = config.problem
-    if len(weights) != problem.n_features:
+    if len(weights) != config.problem.n_features:
         return {}
-    names = problem.feature_names or tuple(f"feature_{i}" for i in range(problem.n_features))
-    largest = sorted(range(len(weights)), key=lambda i: -abs(float(weights[i])))[:most]
+    names = _feature_names(config)
+    largest = sorted(range(len(weights)), key=lambda i: -abs(float(weights[i])))[:max_weights]
     return {names[i]: float(weights[i]) for i in largest}
 
 
-def ratio(value: float, of: float) -> float | None:
-    return value / of if of else None
-
-
 def finite(value: float) -> float | None:
+    """Return a number as JSON can hold it: None for infinity and NaN."""
     return value if math.isfinite(value) else None
 
 
-def _reports(config: RankerConfig, state: Any) -> dict[str, Any]:
-    """Affirmativeness, swap probability and the like."""
-    found: dict[str, Any] = {}
+def _ratio(value: float, total: float) -> float | None:
+    return value / total if total else None
+
+
+def _feature_names(config: RankerConfig) -> Sequence[str]:
+    return config.problem.feature_names or [f"feature_{i}" for i in range(config.problem.n_features)]
+
+
+def _learner_reports(config: RankerConfig, state: Any) -> dict[str, Any]:
+    """Return the numbers that the learner names in `reports`, such as affirmativeness and swap probability."""
+    reports: dict[str, Any] = {}
     for path in config.learner.reports:
         value: Any = state
         for name in path.split("."):
             value = getattr(value, name, None)
         if value is not None and getattr(value, "ndim", 0) == 0:
-            found[path.rsplit(".", 1)[-1]] = finite(float(value))
-    if "swap" in found:
-        found["swap_probability"] = found["swap"]
-    return found
+            reports[path.rsplit(".", 1)[-1]] = finite(float(value))
+    if "swap" in reports:
+        reports["swap_probability"] = reports["swap"]
+    return reports
 
 
-# Encoders are made anew below: this runs on threads, and those of the ranker are busy.
+# The functions below run on threads, so they build encoders of their own: the event loop uses those of the ranker.
 
 
 def explanation_of(
     config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, ranked: Ranked, id: str
 ) -> dict[str, Any]:
-    """What each value of an item adds to its score now, the largest first."""
-    item = next((i for i, known in enumerate(ranked.ids) if str(known) == id), None)
+    """Return the contribution of each value of an item to its score now, the largest first.
+
+    Args:
+      config: The ranker's configuration.
+      state: The state that is served.
+      catalogue: The ranker's catalogue.
+      ranked: The impression that showed the item.
+      id: The item.
+
+    Raises:
+      NotFound: If the impression does not have the item.
+      InvalidInput: If the learner's scores are not sums of contributions.
+    """
+    item = next((i for i, other in enumerate(ranked.ids) if str(other) == id), None)
     if item is None:
         raise NotFound(f"{id!r:.80} is not among the items of this impression")
-    found = _explained(config, state, catalogue, ranked, item)
+    explanation = _explained(config, state, catalogue, ranked, item)
     return {
         "impression": ranked.impression,
-        "id": found.id,
+        "id": explanation.id,
         "position": ranked.order.index(item) if item in ranked.order else None,
-        "score": found.score,
-        "contributions": [part._asdict() for part in found.contributions],
+        "score": explanation.score,
+        "contributions": [part._asdict() for part in explanation.contributions],
     }
 
 
 def recent_weights(
-    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, recent: Sequence[Ranked], most: int = MAX_NAMES
+    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, recent: Sequence[Ranked]
 ) -> dict[str, Any]:
-    """The largest weights by name; with a schema those of the names in recent impressions."""
+    """Return the largest weights by name; with a schema, of the names that occur in recent impressions.
+
+    Args:
+      config: The ranker's configuration.
+      state: The state that is served.
+      catalogue: The ranker's catalogue.
+      recent: Recent impressions, the oldest first.
+    """
     if config.schema is None:
-        weights = weights_of(config, state, most)
+        weights = weights_of(config, state)
         return {"weights": [{"name": name, "weight": weight} for name, weight in weights.items()]}
     version = config.schema.version
-    known = [_seen(ranked, config, catalogue) for ranked in recent if ranked.schema == version]
-    named = named_weights(Encoder(config.schema), from_layers(state, "table"), known)
-    largest = list(named.items())[:most]
+    items = [_top_items(ranked, config, catalogue) for ranked in recent if ranked.schema == version]
+    named = named_weights(Encoder(config.schema), from_layers(state, "table"), items)
+    largest = list(named.items())[:MAX_WEIGHTS]
     return {
         "weights": [
             {"name": name, "weight": weight, "shares_column_with": sharing} for name, (weight, sharing) in largest
         ],
-        "impressions": [_named(ranked) for ranked in reversed(recent)],
+        "impressions": [
+            {
+                "impression": ranked.impression,
+                "query_id": ranked.query_id,
+                "ranking": [ranked.ids[i] for i in ranked.order],
+            }
+            for ranked in reversed(recent)
+        ],
     }
 
 
-def _seen(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> tuple[list[Id], RawValues]:
-    """The items at the top of an impression, with their values."""
+def _top_items(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> tuple[list[Id], RawValues]:
+    """Return the items at the top of an impression, with their values."""
     values = logged_values(ranked, config, catalogue)
-    seen = ranked.order[: config.problem.shown or MAX_ITEMS][:MAX_ITEMS]
-    return [ranked.ids[i] for i in seen], values._replace(rows=[values.rows[i] for i in seen])
+    top = ranked.order[: config.problem.shown or MAX_ITEMS_NAMED][:MAX_ITEMS_NAMED]
+    return [ranked.ids[i] for i in top], values._replace(rows=[values.rows[i] for i in top])
 
 
 def _explained(
@@ -131,14 +186,9 @@ def _explained(
         return explained(encoder, table, id, values.rows[item], values.context, values.at, trust)
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:
-        raise InvalidInput("this learner has no weight per feature, so its scores are no sums of contributions")
-    names = config.problem.feature_names or [f"feature_{i}" for i in range(config.problem.n_features)]
+        raise InvalidInput("this learner has no weight per feature, so its scores cannot be explained by contributions")
     row = config.with_base_score(ranked.all_features)[item].tolist()
-    parts = [Contribution(name, value, weights[name], value * weights[name]) for name, value in zip(names, row)]
+    pairs = zip(_feature_names(config), row)
+    parts = [Contribution(name, value, weights[name], value * weights[name]) for name, value in pairs]
     parts.sort(key=lambda part: (-abs(part.contribution), part.name))
     return Explanation(id, float(sum(part.contribution for part in parts)), parts)
-
-
-def _named(ranked: Ranked) -> dict[str, Any]:
-    shown: list[Id] = [ranked.ids[i] for i in ranked.order]
-    return {"impression": ranked.impression, "query_id": ranked.query_id, "ranking": shown}

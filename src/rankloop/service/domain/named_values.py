@@ -1,4 +1,4 @@
-"""Values by name: requests checked by the schema and filled up from a catalogue, and how the log keeps them."""
+"""Values by field name: requests to rankers with a schema, the values of a catalogue, and their encoding in the log."""
 
 import time
 import zlib
@@ -17,63 +17,73 @@ from rankloop.service.records import Ranked, Values
 from rankloop.service.requests import RankBody
 
 MAX_FIELDS = 1_000  # of a row in a catalogue
-MAX_NAME_LENGTH = 128  # characters of a field
+MAX_NAME_LENGTH = 128  # characters of a field name
 COMPRESSED_FROM_BYTES = 8_192
-ZLIB = b"\x78"  # how zlib begins, and msgpack does not
-BIG = 1  # the code of a whole number of more than 64 bits
+ZLIB_FIRST_BYTE = b"\x78"  # no MessagePack list begins with it
+BIG_INTEGER_CODE = 1  # of an integer of more than 64 bits, as a MessagePack extension
 
 
-class GivenValues(NamedTuple):
-    """The values of a request by name: of its items, and of whoever asks."""
+class RequestValues(NamedTuple):
+    """The values of a request by field name: one row per item, and the context."""
 
     rows: list[Values]
     context: Values
 
 
 def packed(rows: Sequence[Values], context: Values) -> bytes:
-    """In a few bytes: a row is a table whose keys count in the list of names; rows that say nothing are left out."""
+    """Encode the values of a request; field names are written once.
+
+    Args:
+      rows: One row per item.
+      context: The values of the context.
+
+    Raises:
+      InvalidInput: If a value cannot be encoded.
+    """
     numbers: dict[str, int] = {}
     listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in rows]
     content = [list(numbers), listed if numbers else [], dict(context)]
     try:
-        return _squeezed(msgspec.msgpack.encode(content))
+        encoded = msgspec.msgpack.encode(content)
     except OverflowError:
-        return _squeezed(msgspec.msgpack.encode(_small(content)))
+        encoded = msgspec.msgpack.encode(_with_big_integers(content))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"items: this cannot be written to the log: {error}") from None
+        raise InvalidInput(f"items: a value cannot be written to the log: {error}") from None
+    return encoded if len(encoded) < COMPRESSED_FROM_BYTES else zlib.compress(encoded, 1)
 
 
-def unpacked(content: bytes, n_items: int) -> GivenValues:
-    """What `packed` wrote of so many items."""
-    if content[:1] == ZLIB:
+def unpacked(content: bytes, n_items: int) -> RequestValues:
+    """Decode the bytes of `packed`.
+
+    Args:
+      content: The bytes.
+      n_items: The number of items of the request; rows that are all empty are not encoded.
+    """
+    if content[:1] == ZLIB_FIRST_BYTE:
         content = zlib.decompress(content)
-    names, listed, context = msgspec.msgpack.decode(content, ext_hook=_big)
+    names, listed, context = msgspec.msgpack.decode(content, ext_hook=lambda code, data: int(bytes(data), 16))
     rows: list[Values] = [{names[number]: value for number, value in row.items()} for row in listed]
-    return GivenValues(rows or [{} for _ in range(n_items)], context)
+    return RequestValues(rows or [{} for _ in range(n_items)], context)
 
 
-def _squeezed(content: bytes) -> bytes:
-    """Large ones are pressed: they are long lists of numbers that are much alike."""
-    return content if len(content) < COMPRESSED_FROM_BYTES else zlib.compress(content, 1)
-
-
-def _small(value: Any) -> Any:
-    """The same without numbers that are too large to be written as such."""
+def _with_big_integers(value: Any) -> Any:
+    """Return the value with integers of more than 64 bits as extensions, since MessagePack has no type for them."""
     if isinstance(value, Mapping):
-        return {name: _small(part) for name, part in value.items()}
+        return {name: _with_big_integers(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_small(part) for part in value]
+        return [_with_big_integers(part) for part in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return msgspec.msgpack.Ext(BIG, hex(value).encode())
+        return msgspec.msgpack.Ext(BIG_INTEGER_CODE, hex(value).encode())
     return value
 
 
-def _big(code: int, data: memoryview) -> int:
-    return int(bytes(data), 16)
-
-
 def add_values(ranked: Ranked, request: QueryRequest) -> None:
-    """Add to an event what a request gave by name."""
+    """Add the values of a request to its event.
+
+    Args:
+      ranked: The event.
+      request: The request; nothing is added if its features are plain numbers.
+    """
     values = request.values
     if values is not None:
         ranked.values = packed(values.rows, values.context)
@@ -81,59 +91,94 @@ def add_values(ranked: Ranked, request: QueryRequest) -> None:
 
 
 def logged_values(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None = None) -> RawValues:
-    """What was asked in values by name, those that came from a catalogue among them."""
+    """Return the values that an impression was ranked by.
+
+    Args:
+      ranked: The impression.
+      config: The ranker's configuration.
+      catalogue: The ranker's catalogue; its values are merged in as they were then.
+
+    Raises:
+      InvalidInput: If the ranker never had the schema version of the impression.
+    """
     if ranked.schema not in config.encoders:
-        raise InvalidInput(f"this was ranked by version {ranked.schema} of a schema, which the ranker never had")
-    given = unpacked(ranked.values, len(ranked.ids))
-    rows = given.rows
+        raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
+    rows, context = unpacked(ranked.values, len(ranked.ids))
     if ranked.catalogue and catalogue is not None:
         names = config.encoders[ranked.schema].schema.features.keys()
         rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
-    return RawValues(rows, given.context, ranked.at, ranked.schema)
+    return RawValues(rows, context, ranked.at, ranked.schema)
 
 
 def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue | None) -> QueryRequest:
-    """What a request asks of a ranker with a schema; its `values` are those that it gave, to be logged as such."""
+    """Make the query of a request to a ranker with a schema.
+
+    Args:
+      body: The request.
+      config: The ranker's configuration.
+      catalogue: The ranker's catalogue, if it has one.
+
+    Returns:
+      The query; its `values` are those of the request alone, since the log keeps the catalogue separately.
+
+    Raises:
+      Rejected: If a field of the request is wrong.
+    """
     ids = [*(item.id for item in body.items), *body.ids]
     if not all(map(is_valid_id, ids)):
         raise Rejected("items", INVALID_ID)
-    given = [_given(item.id, item.features) for item in body.items] + [{}] * len(body.ids)
+    request_rows = [_row_of(item.id, item.features) for item in body.items] + [{}] * len(body.ids)
     if body.ids and catalogue is None:
         raise Rejected("ids", "items by id alone need a catalogue in the ranker's problem; give items with features")
     if not ids and catalogue is not None:
-        ids, given = list(config.adapter.items), [{}] * len(config.adapter.items)
-    if config.booster is not None and any(BASE_SCORE in row for row in given):
+        ids, request_rows = list(config.adapter.items), [{}] * len(config.adapter.items)
+    if config.booster is not None and any(BASE_SCORE in row for row in request_rows):
         raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's booster: leave it out")
-    rows: Sequence[Values] = given
+    rows: Sequence[Values] = request_rows
     if catalogue is not None:
         version = catalogue.version
-        found = catalogue.rows(ids, version)
-        _check_known(ids, found, given)
-        rows = merged_rows(found, given, frozenset(config.adapter.feature_names))
+        catalogue_rows = catalogue.rows(ids, version)
+        for id, catalogue_row, request_row in zip(ids, catalogue_rows, request_rows):
+            if catalogue_row is None and not request_row:
+                raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
+        rows = merged_rows(catalogue_rows, request_rows, frozenset(config.adapter.feature_names))
     if config.booster is not None:
-        given = config.with_booster_values(given, body.query_id, rows)
-        rows = [{**row, BASE_SCORE: own[BASE_SCORE]} for row, own in zip(rows, given)]
+        request_rows = config.with_booster_values(request_rows, body.query_id, rows)
+        rows = [{**row, BASE_SCORE: scored[BASE_SCORE]} for row, scored in zip(rows, request_rows)]
     request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, time.time())
     if catalogue is None or request.values is None:
         return request
-    own = dict(zip(map(str, ids), given))  # a fixed set comes in its own order
-    values = request.values._replace(rows=[own[str(id)] for id in request.ids])
+    row_by_id = dict(zip(map(str, ids), request_rows))  # a fixed set of items comes in its own order
+    values = request.values._replace(rows=[row_by_id[str(id)] for id in request.ids])
     return request._replace(values=values, catalogue=version)
 
 
-def same_values(before: Ranked, values: RawValues) -> bool:
-    """Whether a request gave what one before it gave; when it came, and by which version, makes no difference."""
-    if before.values == packed(values.rows, values.context):
+def same_values(ranked: Ranked, values: RawValues) -> bool:
+    """Return True if a request has the values of an earlier one; time and schema version are not compared.
+
+    Args:
+      ranked: The event of the earlier request.
+      values: The values of the new request.
+    """
+    if ranked.values == packed(values.rows, values.context):
         return True
-    known = unpacked(before.values, len(before.ids)) if before.values else None
-    return known is not None and known.rows == values.rows and known.context == values.context
+    return bool(ranked.values) and unpacked(ranked.values, len(ranked.ids)) == (values.rows, values.context)
 
 
 def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Iterable[RankerConfig]) -> dict[str, Any]:
-    """What a request changes in a catalogue; refused as a whole where a ranker that uses it could not read a row."""
+    """Return the rows of a request that change a catalogue.
+
+    Args:
+      rows: The rows of the request by id.
+      catalogue: The catalogue.
+      rankers: The configurations of the rankers that use it.
+
+    Raises:
+      Rejected: If a row is wrong, or a ranker could not use it; then nothing is changed.
+    """
     for id, row in rows.items():
         if not id or len(id) > MAX_ID_LENGTH:
-            raise Rejected("rows", f"{id!r:.60} is no id: 1 to {MAX_ID_LENGTH} characters")
+            raise Rejected("rows", f"{id!r:.60} is not an id: ids have 1 to {MAX_ID_LENGTH} characters")
         if row is not None:
             _check_row(id, row)
     changes = catalogue.changed(rows)
@@ -141,14 +186,17 @@ def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Itera
     try:
         packed(list(changed.values()), {})
         for config in rankers:
-            _check_readable(changed, config)
+            # A new encoder, because the event loop uses that of the ranker.
+            encoder = Encoder(config.encoders[max(config.encoders)].schema)
+            readable = merged_rows(list(changed.values()), [{}] * len(changed), encoder.schema.features.keys())
+            encoder.rows(list(changed), readable, {}, time.time())
     except InvalidInput as error:
         raise Rejected("rows", str(error)) from None
     return changes
 
 
-def _given(id: Id, features: Any) -> Values:
-    """An empty list is what an item without features has."""
+def _row_of(id: Id, features: Any) -> Values:
+    """Return the values of an item; an item without features has an empty list."""
     if isinstance(features, Mapping):
         return features
     if features:
@@ -156,27 +204,13 @@ def _given(id: Id, features: Any) -> Values:
     return {}
 
 
-def _check_known(ids: Sequence[Id], found: Sequence[Values | None], given: Sequence[Values]) -> None:
-    for id, known, own in zip(ids, found, given):
-        if known is None and not own:
-            raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
-
-
 def _check_row(id: str, row: Values) -> None:
     if len(row) > MAX_FIELDS:
-        raise Rejected("rows", f"item {id!r:.60} has {len(row)} fields; at most {MAX_FIELDS} are taken")
+        raise Rejected("rows", f"item {id!r:.60} has {len(row)} fields; at most {MAX_FIELDS} are allowed")
     for name, value in row.items():
         if not name or len(name) > MAX_NAME_LENGTH:
-            raise Rejected(
-                "rows", f"item {id!r:.60}: {name!r:.60} is no name of a field: 1 to {MAX_NAME_LENGTH} characters"
-            )
+            limits = f"field names have 1 to {MAX_NAME_LENGTH} characters"
+            raise Rejected("rows", f"item {id!r:.60}: {name!r:.60} is not a field name: {limits}")
         parts = value if isinstance(value, list) else [value]
         if any(isinstance(part, dict | list) for part in parts):
             raise Rejected("rows", f"item {id!r:.60}: {name} must be a text, a number, true, false, null or a list")
-
-
-def _check_readable(rows: Mapping[str, Values], config: RankerConfig) -> None:
-    """With an encoder of its own: that of the ranker is not held up by thousands of rows."""
-    encoder = Encoder(config.encoders[max(config.encoders)].schema)
-    known = merged_rows(list(rows.values()), [{}] * len(rows), encoder.schema.features.keys())
-    encoder.rows(list(rows), known, {}, time.time())

@@ -1,7 +1,7 @@
-"""The projection of a log: which impressions are open, what is counted, and what is learned, in which order.
+"""The projection of a log: open impressions, counts, and the steps that are learned, in log order.
 
-A service applies records as they become durable, a restart those after the last snapshot, a replay all of them: the
-same code, so the same state. No clock is read here.
+A running service applies records as they become durable, a restart applies those after the last snapshot, and a replay
+applies all. All three run this code and read no clock, so they reach the same state.
 """
 
 import logging
@@ -15,7 +15,7 @@ from rankloop import __version__
 from rankloop.core.saved_session import loads
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import LOST, SavedProjection, is_worse_than_base, saved_projection
+from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, is_worse_than_base, saved_projection
 from rankloop.service.domain.feedback_rules import (
     ACCEPTED,
     CLOSED,
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rankloop.service")
 TEAM_DRAFT = "team_draft"
 RETRY_SECONDS = 0.2  # while the log cannot be read
-LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
-EXPERIMENT_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
-MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
-ID_BYTES = 16  # of an item in the log beside its features, nearly
+LOG_BYTES_PER_SNAPSHOT_BYTE = 4  # at least, between two snapshots of a large state
+EXPERIMENT_SNAPSHOT_EVERY = 1_000  # closed impressions of an experiment
+MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, so that a restart stays quick
+ID_BYTES = 16  # an estimate, of an item in the log without its features
 FindImpression = Callable[[str, int], TrackedImpression | None]
 
 
 class SnapshotMark(NamedTuple):
-    """A snapshot is due after a step; with it goes what the projection held at this very event."""
+    """A snapshot is due after a step; `projection` holds the counts at that event."""
 
     projection: bytes
     oldest_open: int
@@ -73,7 +73,7 @@ class Update(NamedTuple):
 
 
 class Rollback(NamedTuple):
-    """The state becomes that of an earlier snapshot."""
+    """Set the state back to that of a snapshot."""
 
     seq: int
     to: int
@@ -81,7 +81,7 @@ class Rollback(NamedTuple):
 
 
 class Evolution(NamedTuple):
-    """The schema becomes its next version."""
+    """Continue under the next version of the schema."""
 
     seq: int
     config: RankerConfig
@@ -89,7 +89,7 @@ class Evolution(NamedTuple):
 
 
 class Rebase(NamedTuple):
-    """The state becomes one that was kept, whatever led to it."""
+    """Continue from a kept state whose events were removed from the log."""
 
     seq: int
     event: Rebased
@@ -100,9 +100,9 @@ Step = Update | Rollback | Evolution | Rebase
 
 
 class AppliedRecord(NamedTuple):
-    """What a record did, and what was learned from it."""
+    """The result of applying a record, and the step to learn from it."""
 
-    verdict: str  # shown, done, or one of an impression
+    verdict: str  # shown, done, or a verdict of `feedback_rules`
     step: Step | None = None
 
 
@@ -110,20 +110,20 @@ DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 
 
 class PublishedState(NamedTuple):
-    """A state that rankings may be drawn from, and the event after which it stands."""
+    """A state for serving, and the last event that is in it."""
 
     number: int = 0
-    state: Any = None  # None where nothing is learned
+    state: Any = None  # None for an experiment
     learned: int = 0
     refused: int = 0
     rejected: int = 0
     seq: int = 0
     projection: bytes = b""  # counts and flags at that event
-    schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
+    schemas: tuple[Schema, ...] = ()  # all versions up to that of the state
 
 
 class LogReader(Protocol):
-    """What is read of the log while an entity is learned."""
+    """The reads of the log that a consumer needs."""
 
     def of_impression(self, entity: str, impression: str) -> list[Record]: ...
     def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
@@ -131,7 +131,7 @@ class LogReader(Protocol):
 
 
 class Due(NamedTuple):
-    """An event that is to be written, perhaps with a snapshot."""
+    """An event to write, perhaps with a snapshot."""
 
     event: AnyEvent
     snapshot: Snapshot | None = None
@@ -146,18 +146,18 @@ class Projection:
 
     def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: "Trainer | None" = None) -> None:
         self.config = config
-        self.method = method  # of interleaving
-        self.trainer = trainer  # of a ranker
+        self.method = method  # the interleaving method
+        self.trainer = trainer  # None for an experiment
         self.find: FindImpression | None = None
-        self.first_window = 0.0  # seconds in which feedback may come, until it becomes another
+        self.first_window = 0.0  # the feedback window in seconds, unless it was changed
         self.now = SavedProjection()
         self.open: dict[str, TrackedImpression] = {}
-        self.open_bytes = 0  # of memory, nearly
-        self.written = 0  # bytes that impressions took in the log since this was made, nearly
-        self.passed = 0  # of a learner worker: what was shown up to this event has closed
+        self.open_bytes = 0  # an estimate of the memory of open impressions
+        self.written = 0  # an estimate of the bytes of impressions in the log since this object was made
+        self.passed = 0  # of a learner worker: impressions up to this event have closed
 
     def apply(self, record: Record) -> AppliedRecord:
-        """Go on to a record, and learn what there is to learn from it."""
+        """Apply a record, and learn from it if it closes an impression."""
         event = record.event
         if isinstance(event, Ranked):
             return self._show(event, record.seq)
@@ -170,7 +170,7 @@ class Projection:
         return outcome
 
     def reopen(self, record: Record) -> None:
-        """Apply a record that is in the snapshot already: only the open impressions are built again."""
+        """Apply a record that is in the snapshot already: only open impressions are rebuilt."""
         event = record.event
         if isinstance(event, Ranked):
             if event.impression not in self.open:
@@ -181,23 +181,23 @@ class Projection:
                 self._remove(event.impression)
 
     def make_room(self, max_bytes: int) -> None:
-        """Keep only the newest of what is open; the others are read from the log when they close."""
+        """Remove the oldest open impressions from memory; they are read from the log when they close."""
         while self.open_bytes > max_bytes:
             self._remove(next(iter(self.open)))
 
     def saved(self) -> bytes:
-        """Counts and flags, as snapshots keep them."""
+        """Return counts and flags, as snapshots keep them."""
         return msgspec.msgpack.encode(self.now)
 
     def restore(self, content: bytes) -> None:
-        """Go on from what `saved` gave."""
+        """Continue from the bytes of `saved`."""
         self.now = saved_projection(content)
 
     def oldest_open(self, seq: int) -> int:
-        """Return where the oldest open impression began; open ones are kept in the order in which they began."""
+        """Return the event of the oldest open impression, or the event after `seq` if none is open."""
         if self.find is not None and self.now.n_open != len(self.open):
-            return min(self.passed, seq) + 1  # not all of them are in memory
-        first = next(iter(self.open.values()), None)
+            return min(self.passed, seq) + 1  # some are not in memory
+        first = next(iter(self.open.values()), None)  # they are in the order in which they were shown
         return first.began if first else seq + 1
 
     def _open(self, ranked: Ranked, seq: int) -> None:
@@ -228,11 +228,11 @@ class Projection:
             self.restore(event.projection)
             return AppliedRecord("done", Rebase(record.seq, event) if event.session else None)
         elif isinstance(event, Snapshotted | Rebased) and now.counters.wins >= now.counters.losses:
-            now.good = event.number
+            now.last_good_state = event.number
         return DONE
 
     def _evolve(self, event: SchemaChanged, seq: int) -> AppliedRecord:
-        """Of two versions that were made out of one the first counts."""
+        """Apply a new version of the schema; of two concurrent changes only the first takes effect."""
         schema = Schema.from_plain(event.schema)
         if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
             return AppliedRecord("refused")
@@ -250,7 +250,7 @@ class Projection:
         if ranked.mixed is not None:
             counters.evaluated += 1
         else:
-            counters.explored += ranked.explored
+            counters.explored_sum += ranked.explored
             counters.explorable += 1
         self.written += len(ranked.features) + len(ranked.values) + ID_BYTES * len(ranked.ids)
         return SHOWN
@@ -259,7 +259,7 @@ class Projection:
         impression = self.open.get(event.impression)
         if impression is None and self.find is not None:
             if isinstance(event, FeedbackReceived) and not event.final:
-                return AppliedRecord(ACCEPTED)  # it is read with the impression, when that closes
+                return AppliedRecord(ACCEPTED)  # it is read again when the impression closes
             impression = self.find(event.impression, seq)
         verdict = LATE if impression is None else impression.add(event)
         return self._close(impression, seq) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
@@ -287,12 +287,20 @@ class Projection:
 
 
 def _bytes_of(ranked: Ranked) -> int:
-    """The memory that an open impression takes, nearly."""
+    """Return an estimate of the memory of an open impression."""
     return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
 class Consumer:
-    """The log of one ranker or comparison, read in order; what it holds follows from the log up to `seq`."""
+    """Reads the log of one ranker or experiment in order; its state follows from the log up to `seq`.
+
+    Args:
+      entity: The ranker or experiment.
+      log: The log.
+      projection: Its projection, after the event `seq`.
+      seq: The last event that was applied.
+      stopping: Set when the process stops; then the consumer no longer waits for a log that cannot be read.
+    """
 
     def __init__(self, entity: str, log: LogReader, projection: "Projection", seq: int, stopping: Flag) -> None:
         self.entity = entity
@@ -300,34 +308,34 @@ class Consumer:
         self.projection = projection
         self.trainer = projection.trainer
         self.seq = seq
-        self.is_guarding = False  # whether the guard's rollback is on its way to the log
-        self.is_broken = False  # a step could not be taken, since it was told to stop
-        self.is_kept = True  # whether a snapshot has all of it
+        self.is_guarding = False  # True while the guard's rollback is being written to the log
+        self.is_broken = False  # a step failed because the process stops
+        self.is_kept = True  # True if the last snapshot is up to date
         self.snapshot_bytes = 0  # of the last snapshot
-        self._written_before = 0  # bytes of the log that it made unnecessary
-        self._stopping = stopping  # then it waits no longer for a log that cannot be read
-        self._unkept = 0  # events since the last snapshot
+        self._written_at_snapshot = 0  # `projection.written` at the last snapshot
+        self._stopping = stopping
+        self._events_since_snapshot = 0
         self._published: PublishedState | None = None  # until the state changes
-        self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
+        self._closing: dict[str, list[Record]] = {}  # records of impressions that the current batch closes
         self.projection.find = self._find
         if self.trainer is not None:
             self.trainer.find_state = self._state_when_readable
 
     def apply(self, records: Sequence[Record]) -> list[Due]:
-        """Go on to the last of these.
+        """Apply a batch of records.
 
         Returns:
-          Events to be written, where a snapshot or a rollback by the guard is due.
+          Events to write: snapshots, and the guard's rollback.
 
         Raises:
-          Unavailable: If the log cannot be read, before anything has changed.
+          Unavailable: If the log cannot be read; then nothing has changed.
         """
         records = [record for record in records if record.seq > self.seq]
         self._look_up(records)
         due: list[Due] = []
         for record in records:
             try:
-                if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
+                if not isinstance(record.event, Created):  # a concurrent creation; the first counts
                     outcome = self.projection.apply(record)
                     self._published = self._published if outcome.step is None else None
                     if outcome.step is not None or outcome.verdict == CLOSED:
@@ -335,25 +343,25 @@ class Consumer:
             except Unavailable:
                 self.is_broken = True
                 raise
-            except Exception as error:  # the records after it still count; a replay meets it again
+            except Exception as error:  # later records still count, and a replay fails in the same way
                 logger.error("apply", exc_info=error)
             self.seq = record.seq
             self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
             is_snapshot = isinstance(record.event, Snapshotted)
             self.is_kept = self.is_kept and is_snapshot
-            self._unkept = 0 if is_snapshot else self._unkept + 1
+            self._events_since_snapshot = 0 if is_snapshot else self._events_since_snapshot + 1
         self._closing = {}
         return due
 
     def overdue(self) -> list[Due]:
-        """Keep a snapshot where so much has come since the last one that a restart would take long."""
-        if self._unkept < MAX_EVENTS_WITHOUT_SNAPSHOT or not self._is_worth_it():
+        """Return a snapshot to write if a restart would have to apply too many events."""
+        if self._events_since_snapshot < MAX_EVENTS_WITHOUT_SNAPSHOT or not self._is_worth_it():
             return []
-        self._unkept = 0
+        self._events_since_snapshot = 0
         return [self.snapshot()]
 
     def published(self) -> PublishedState:
-        """Return what is known now."""
+        """Return the current state for serving."""
         now, trainer = self.projection.now, self.trainer
         projection = msgspec.msgpack.encode(now)
         if trainer is None:
@@ -363,17 +371,20 @@ class Consumer:
         return self._published._replace(seq=self.seq, projection=projection)
 
     def guard(self) -> list[Due]:
-        """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
+        """Return a rollback that freezes learning if the ranker is worse than its base.
+
+        The rollback is an event of the log, so a replay does not repeat the test.
+        """
         config, now = self.projection.config, self.projection.now
         if config is None or not config.body.guard or now.frozen or self.is_guarding:
             return []
         if not is_worse_than_base(now.counters.comparison):
             return []
         self.is_guarding = True
-        return [Due(RolledBack(now.good, LOST, freezes=True))]
+        return [Due(RolledBack(now.last_good_state, LOST_TO_BASE, freezes=True))]
 
     def snapshot(self) -> Due:
-        """Keep all of it, as it stands."""
+        """Return a snapshot of the current state."""
         return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
 
     def _due(self, seq: int, outcome: AppliedRecord) -> list[Due]:
@@ -387,11 +398,11 @@ class Consumer:
         return due + self.guard()
 
     def _is_worth_it(self) -> bool:
-        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
+        """Return True unless the state is large and the log since the last snapshot is quicker to read again."""
         config = self.projection.config
         if config is None or not config.encoders:
             return True
-        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_bytes
+        return self.projection.written - self._written_at_snapshot >= LOG_BYTES_PER_SNAPSHOT_BYTE * self.snapshot_bytes
 
     def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Due:
         trainer, self.is_kept = self.trainer, True
@@ -400,7 +411,7 @@ class Consumer:
         else:
             number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
             state_digest = trainer.digest()
-            self._written_before, self.snapshot_bytes = self.projection.written, len(session)
+            self._written_at_snapshot, self.snapshot_bytes = self.projection.written, len(session)
         snapshot = Snapshot(
             entity=self.entity,
             number=number,
@@ -413,7 +424,7 @@ class Consumer:
         return Due(Snapshotted(number, seq, state_digest, __version__), snapshot)
 
     def _state_when_readable(self, number: int) -> Any:
-        """The state of a snapshot, asked for until the log can be read: a step that is in the log is not left out."""
+        """Return the state of a snapshot; retry until the log can be read, since a logged step must not be skipped."""
         while number:
             try:
                 snapshot = self.log.snapshot(self.entity, number)
@@ -427,7 +438,7 @@ class Consumer:
         return None if self.trainer is None else self.trainer.first
 
     def _look_up(self, records: Sequence[Record]) -> None:
-        """Read, at once, all impressions that close here and are not in memory."""
+        """Read all impressions that this batch closes and that are not in memory, in one call."""
         shown = {record.event.impression for record in records if isinstance(record.event, Ranked)}
         ends = [record.event for record in records if isinstance(record.event, FeedbackReceived | Closed)]
         closing = dict.fromkeys(end.impression for end in ends if isinstance(end, Closed) or end.final)

@@ -1,4 +1,4 @@
-"""How much memory a learner begins with, found without taking much more of it than is allowed."""
+"""The memory that a learner starts with, measured without using much more memory than is allowed."""
 
 import json
 from collections.abc import Iterator
@@ -15,73 +15,91 @@ from rankloop.core.types import Problem
 from rankloop.core.weight_table import WeightTable
 from rankloop.service.errors import TooLarge
 
-CELL = 16  # bytes of a hashed column
-SMALL = 64  # sizes up to here stay as they are
+HASHED_COLUMN_BYTES = 16
+MAX_UNSCALED_SIZE = 64  # sizes up to here are not scaled down
 
 
-def check_file_fits(content: bytes, most: int, max_header: int) -> None:
-    """Refuse a saved file whose learner would; what is wrong with it otherwise is found by those who load it."""
+def check_file_fits(content: bytes, max_bytes: int, max_header: int) -> None:
+    """Refuse a saved file whose learner would start with too much memory.
+
+    Args:
+      content: The file; a damaged one passes, because loading it reports the damage.
+      max_bytes: The limit of the state.
+      max_header: The limit of the file's header.
+
+    Raises:
+      TooLarge: If the header is too large.
+      Rejected: If the state would be too large.
+    """
     try:
         with ZipFile(BytesIO(content)) as archive:
             size = archive.getinfo(HEADER).file_size
-            if max_header < size <= len(content):  # reading it would hold up everybody
+            if max_header < size <= len(content):  # decoding it would block other requests
                 raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_header}")
             header = {} if size > len(content) else json.loads(archive.read(HEADER))
         learner, problem = header["learner"], Problem(**header["problem"])
     except UNREADABLE:
         return
-    check_fits(learner, problem, most)
+    check_fits(learner, problem, max_bytes)
 
 
-def check_fits(learner: Any, problem: Problem, most: int) -> None:
-    """Refuse a learner, by its spec, that would begin with more than `most` bytes.
+def check_fits(learner: Any, problem: Problem, max_bytes: int) -> None:
+    """Refuse a learner that would start with more than `max_bytes`.
 
-    It is tried with a small share of every size first, then with twice that, and so on: a state that grows with the
-    product of three sizes is found to be too large before it takes more than eight times what is allowed.
+    It is built with every size scaled down first, then with sizes twice as large, and so on. So a state that grows with
+    the product of three sizes is refused before it takes more than eight times what is allowed.
+
+    Args:
+      learner: The spec of the learner.
+      problem: The problem that it starts with.
+      max_bytes: The limit.
+
+    Raises:
+      Rejected: If it would be larger.
     """
-    size = CELL * problem.n_features if problem.n_hashed else 0
-    if size > most:
-        advice = "take fewer bits, or start the service with a larger --limit state"
-        raise Rejected("problem.schema.bits", f"such a table takes {size} bytes, the limit is {most}: {advice}")
-    sizes = [*_numbers(learner), *_numbers(problem._asdict())]
-    share = min(1.0, SMALL / max(sizes, default=SMALL))
+    size = HASHED_COLUMN_BYTES * problem.n_features if problem.n_hashed else 0
+    if size > max_bytes:
+        advice = "use fewer bits, or start the service with a larger --limit state"
+        raise Rejected("problem.schema.bits", f"such a table takes {size} bytes, the limit is {max_bytes}: {advice}")
+    sizes = [*_sizes(learner), *_sizes(problem._asdict())]
+    share = min(1.0, MAX_UNSCALED_SIZE / max(sizes, default=MAX_UNSCALED_SIZE))
     while share <= 1.0:
-        if _begun(learner, problem, share) > most:
-            raise Rejected("learner", f"would begin with more than {most} bytes, which is the limit for a state")
+        if _initial_bytes(learner, problem, share) > max_bytes:
+            raise Rejected("learner", f"would start with more than {max_bytes} bytes, the limit of a state")
         share = 1.0 if 0.5 < share < 1.0 else 2 * share
 
 
 def size_of(state: Any) -> float:
-    """The bytes of the arrays in a state."""
+    """Return the bytes of the arrays in a state."""
     if isinstance(state, np.ndarray):
         return float(state.nbytes)
     if isinstance(state, WeightTable):
-        return float(CELL * state.n_columns)
+        return float(HASHED_COLUMN_BYTES * state.n_columns)
     return sum(map(size_of, state)) if isinstance(state, tuple) else 0.0
 
 
-def _begun(learner: Any, problem: Problem, share: float) -> float:
-    """The bytes that the learner begins with when every size is cut down; 0 where that makes no sense."""
-    smaller = Problem(**_cut(problem._replace(feature_names=())._asdict(), share))
+def _initial_bytes(learner: Any, problem: Problem, share: float) -> float:
+    """Return the bytes that the learner starts with if every size is scaled down; 0 if it cannot be built so."""
+    smaller = Problem(**_scaled(problem._replace(feature_names=())._asdict(), share))
     try:
-        return size_of(build(_cut(learner, share), "learner").init(smaller))
+        return size_of(build(_scaled(learner, share), "learner").init(smaller))
     except MemoryError:
         return float("inf")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return 0.0
 
 
-def _numbers(spec: Any) -> Iterator[int]:
-    """Every size in a spec or a problem."""
+def _sizes(spec: Any) -> Iterator[int]:
+    """Yield every integer in a spec or a problem."""
     if isinstance(spec, dict):
         for part in spec.values():
-            yield from _numbers(part)
+            yield from _sizes(part)
     elif type(spec) is int:
         yield spec
 
 
-def _cut(spec: Any, share: float) -> Any:
-    """The same with a share of every size."""
+def _scaled(spec: Any, share: float) -> Any:
+    """Return the spec with every large integer multiplied by `share`."""
     if isinstance(spec, dict):
-        return {name: _cut(part, share) for name, part in spec.items()}
-    return max(SMALL, round(spec * share)) if type(spec) is int and spec > SMALL else spec
+        return {name: _scaled(part, share) for name, part in spec.items()}
+    return max(MAX_UNSCALED_SIZE, round(spec * share)) if type(spec) is int and spec > MAX_UNSCALED_SIZE else spec

@@ -1,4 +1,4 @@
-"""The learning half of a ranker: updates and rollbacks in log order, through `Session.learn`."""
+"""The trainer of a ranker: applies updates, rollbacks and schema changes in log order through `Session.learn`."""
 
 import hashlib
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger("rankloop.service")
 
 
 class LoggedDecision(NamedTuple):
-    """What the learner was asked and what it decided, from the log."""
+    """The query and the decision of an impression, read from the log."""
 
     query: Query
     decision: Decision[Any]
@@ -36,12 +36,12 @@ FindState = Callable[[int], Any]
 
 
 class Trainer:
-    """Turns steps into a state. Nothing else changes it, so the same steps give the same bits.
+    """Applies steps to a state. Nothing else changes the state, so equal steps give bit-equal states.
 
     Args:
-      config: Of the ranker.
-      start: A saved session to begin with; the learner's own beginning where it is empty.
-      catalogue: Of the ranker.
+      config: The ranker's configuration.
+      start: A saved session to start from; empty: the learner's initial state.
+      catalogue: The ranker's catalogue.
     """
 
     def __init__(self, config: RankerConfig, start: bytes = b"", catalogue: ItemCatalogue | None = None) -> None:
@@ -52,18 +52,24 @@ class Trainer:
             _, generator, _, _ = self.session.snapshot()
             self.session.restore(fitted(loads(start).state, config), generator, 0, 0)
         self.first = self.session.state
-        self.number = 0  # counts every change of the state, so it only grows
+        self.number = 0  # counts changes of the state
         self.rejected = 0
-        self.find_state: FindState = lambda number: self.first  # the state of a snapshot, to go back to
+        self.find_state: FindState = lambda number: self.first  # returns the state of a snapshot
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
-        """Go on from a snapshot."""
+        """Continue from a snapshot.
+
+        Args:
+          session: The saved session.
+          number: Its state number.
+          rejected: The number of updates rejected before it.
+        """
         state, generator, learned, refused = session.snapshot()
         self.session.restore(state, generator, learned, refused)
         self.number, self.rejected = number, rejected
 
     def learn(self, step: Step) -> None:
-        """Take one step; what cannot be learned is counted, not raised."""
+        """Apply one step; an update that fails is counted, not raised."""
         if isinstance(step, Update):
             self._update(step)
         elif isinstance(step, Rollback):
@@ -71,7 +77,7 @@ class Trainer:
             self.session.restore(fitted(self.find_state(step.to), self.config), generator, learned, refused)
             self.number += 1
         elif isinstance(step, Evolution):
-            # What was learned stays, what is new begins at 0; a new number, as there may be a snapshot of either.
+            # New columns start at 0. The number grows, since snapshots of both versions may exist.
             self.config, self.session = step.config, evolved_session(self.session, step.config)
             self.number += 1
         else:
@@ -87,14 +93,19 @@ class Trainer:
             return  # the session has counted it in `refused`
         except (IncompatibleFeedback, InvalidInput):
             self.rejected += 1
-        except Exception as error:  # a defect of a learner must not stop the others; a replay meets it again
+        except Exception as error:  # a defect of one learner must not stop the others
             logger.error("learn", exc_info=error)
             self.rejected += 1
         else:
             self.number += 1
 
     def published(self, seq: int = 0, projection: bytes = b"") -> PublishedState:
-        """Return what rankings may be drawn from, with the counts after the event `seq`."""
+        """Return the state for serving.
+
+        Args:
+          seq: The last event that is in the state.
+          projection: Counts and flags at that event.
+        """
         encoders = self.config.encoders
         schemas = tuple([encoder.schema for encoder in encoders.values()]) if encoders else ()
         return PublishedState(
@@ -109,20 +120,31 @@ class Trainer:
         )
 
     def saved(self) -> bytes:
-        """The session as a snapshot keeps it, with the versions of its schema."""
+        """Return the session as a snapshot keeps it, with all versions of its schema."""
         return dumps(self.session, self.config.schema_notes())
 
     def digest(self) -> str:
+        """Return the digest of the current state."""
         return digest(self.session.state)
 
 
 def fitted(state: Any, config: RankerConfig) -> Any:
-    """A state with a column for all that the ranker's schema has by now."""
+    """Return a state with a column for everything in the ranker's newest schema.
+
+    Args:
+      state: A state, perhaps of an earlier version of the schema.
+      config: The ranker's configuration.
+    """
     return with_columns(state, config.problem.n_features) if config.encoders else state
 
 
 def evolved_session(session: Session, config: RankerConfig) -> Session:
-    """The same session, with a problem that may have more features."""
+    """Return a session continued under the newest schema.
+
+    Args:
+      session: The session so far.
+      config: The ranker's new configuration.
+    """
     state, generator, learned, refused = session.snapshot()
     evolved = Session(config.learner, config.problem, config.body.seed)
     evolved.restore(fitted(state, config), generator, learned, refused)
@@ -130,7 +152,13 @@ def evolved_session(session: Session, config: RankerConfig) -> Session:
 
 
 def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None = None) -> LoggedDecision:
-    """What the learner was asked and what it decided, from the log."""
+    """Return the query and the decision of a logged impression.
+
+    Args:
+      ranked: The impression.
+      config: The ranker's configuration.
+      catalogue: The ranker's catalogue.
+    """
     decision = decision_from_plain(ranked.decision or {}, config.learner)
     if ranked.schema:
         return LoggedDecision(_encoded_query(ranked, config, catalogue), decision)
@@ -152,5 +180,5 @@ def _encoded_query(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogu
 
 
 def digest(state: Any) -> str:
-    """Equal for states that are equal bit for bit, and for no others."""
+    """Return the SHA-256 of a state: equal for bit-equal states only."""
     return hashlib.sha256(msgspec.json.encode(to_plain(state))).hexdigest()

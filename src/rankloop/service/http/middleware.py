@@ -19,7 +19,7 @@ from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import FILE, JSON, MSGPACK
 from rankloop.service.http.problems import FORESEEN, KINDS, problem_of, response_of
 from rankloop.service.keys import Grant
-from rankloop.service.settings import LOOPBACK
+from rankloop.service.settings import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
     from rankloop.service.http.endpoints import Endpoint, Endpoints
@@ -175,7 +175,7 @@ class AccessMiddleware:
         """Without keys, a web page elsewhere must not reach the service, under a name of its own or by a form."""
         host = headers.get(b"host", b"localhost").decode("latin-1")
         name = host.rsplit(":", 1)[0].strip("[]") if not host.endswith("]") else host.strip("[]")
-        if name not in LOOPBACK:
+        if name not in LOOPBACK_HOSTS:
             scope["refusal"] = "host"
             raise Forbidden(f"the host {name!r:.80} is not this machine; set RANKLOOP_KEYS to serve under a name")
         origin = headers.get(b"origin", b"").decode("latin-1")

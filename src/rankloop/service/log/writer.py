@@ -60,7 +60,7 @@ class Subject(Protocol):
 class FoldRecords(Protocol):
     """Builds a subject from its records, after what those before made of it."""
 
-    def __call__(self, records: Iterable[Record], before: Any = None) -> Any: ...
+    def __call__(self, records: Iterable[Record], impression: Any = None) -> Any: ...
 
 
 def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:

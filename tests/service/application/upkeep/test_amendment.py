@@ -110,7 +110,7 @@ def test_what_is_older_than_a_time_goes(client: httpx.Client, location: Location
     time.sleep(0.02)
     border = time.time()
     visit(client, 1, "new")
-    assert forget(client, before=border) == 1
+    assert forget(client, shown_before=border) == 1
     assert [ranked.query_id for ranked, _ in lessons(location)] == ["new"]
 
 

@@ -56,10 +56,10 @@ def add_rankers(endpoints: Endpoints) -> None:
         await endpoints.node.learning.catch_up(name)
         return JsonResponse(ranker_report(endpoints.node, name))
 
-    @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=bodies.RankerBody)
+    @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=bodies.RankerChangeBody)
     async def change(name: str, request: Request) -> Response:
         """Change the window of feedback of a live ranker, also for what is open; the same again changes nothing."""
-        await endpoints.node.administration.set_window(name, (await read_body(request, bodies.RankerBody)).window)
+        await endpoints.node.administration.set_window(name, (await read_body(request, bodies.RankerChangeBody)).window)
         return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
@@ -139,7 +139,7 @@ def add_rankers(endpoints: Endpoints) -> None:
         """Delete impressions from log, archive and snapshots, and learn again without them."""
         body = await read_body(request, bodies.ForgetBody)
         forgotten = await endpoints.node.administration.forget(
-            name, query_id=body.query_id, user=body.user, before=body.before
+            name, query_id=body.query_id, user=body.user, before=body.shown_before
         )
         return JsonResponse({"forgotten": forgotten})
 
