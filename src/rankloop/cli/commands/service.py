@@ -167,7 +167,7 @@ def key(
     key_text = new_key() if action == "new" else sys.stdin.readline().strip()
     if len(key_text) < MIN_KEY_LENGTH:
         raise InvalidInput(
-            f"the key is shorter than {MIN_KEY_LENGTH} characters: pass a longer one, as in `echo KEY | rankloop key hash`"
+            f"the key is shorter than {MIN_KEY_LENGTH} characters: use a longer one: `echo KEY | rankloop key hash`"
         )
     line = line_of(role, key_text, rankers or (), rate)
     if action == "new":
