@@ -1,35 +1,38 @@
-"""The archive: old events in Parquet files beside the database, and the log out of both."""
+"""The archive: old events in Parquet files beside the database, and the log read from both."""
 
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from rankloop.core.files import atomic_write
 from rankloop.service.errors import DamagedArchive
+from rankloop.service.log.writer import kind_of
 from rankloop.service.records import AnyEvent, ArchiveFile, Record, decode, encode
 from rankloop.service.stores.base import Store
 
-FOLDER = "archive"
-PAGE = 2000
+ARCHIVE_FOLDER = "archive"
+PAGE_ROWS = 2000  # read from the database before the files are looked at
+BATCH_ROWS = 1000  # of a file that are decoded at a time
+MAX_EVENTS_PER_FILE = 2_000  # also those of one deletion, which holds up the writer
 
 
-class Readable(Protocol):
-    """A log that can be read from an event on, and that lists the files which hold the rest of it."""
+class ArchivedLog(Protocol):
+    """A log that can be read from an event on, and that lists the files with its older events."""
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
     def manifest(self, entity: str) -> list[ArchiveFile]: ...
 
 
-def read_records(log: Readable, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
+def read_records(log: ArchivedLog, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
     """Read every record of an entity after one, archived or not, each once and in order.
 
-    An event leaves the database only after it is in a file. So the database is asked first and the files are looked
-    for afterwards, page by page: nothing is missed while events are being moved.
+    An event leaves the database only after it is in a file. So each page is read from the
+    database first and from the files afterwards: nothing is missed while events are being moved.
 
     Args:
       log: The database.
@@ -47,11 +50,11 @@ def read_records(log: Readable, entity: str, data: Path, until: int | None = Non
 
 
 def _records_of(
-    log: Readable, entity: str, data: Path, until: int | None, after: int, checked: set[str]
+    log: ArchivedLog, entity: str, data: Path, until: int | None, after: int, checked: set[str]
 ) -> Iterator[Record]:
     last = after
     while True:
-        page = list(islice(log.read(entity, last, until), PAGE))
+        page = list(islice(log.read(entity, last, until), PAGE_ROWS))
         end = page[-1].seq if page else until
         files = _checked_files(log, entity, data, last, checked)
         for record in merge(_read(files, last, end), page, key=attrgetter("seq")):
@@ -62,28 +65,40 @@ def _records_of(
             return
 
 
-def _checked_files(log: Readable, entity: str, data: Path, after: int, checked: set[str]) -> list[Path]:
-    """The files with events after one, once each was found unchanged; files that are in `checked` were."""
+def _checked_files(log: ArchivedLog, entity: str, data: Path, after: int, checked: set[str]) -> list[Path]:
+    """Return the files with events after one; each is checked once, by its name in `checked`."""
     listed = [file for file in log.manifest(entity) if file.last > after]
     for file in listed:
         if file.name not in checked:
             check_file(data, file, entity)
             checked.add(file.name)
-    return [data / FOLDER / file.name for file in listed]
+    return [data / ARCHIVE_FOLDER / file.name for file in listed]
 
 
 def check_file(data: Path, file: ArchiveFile, entity: str) -> None:
-    """Refuse a file that is not what the manifest says."""
-    path = data / FOLDER / file.name
+    """Raise `DamagedArchive` if a file is not what the manifest says.
+
+    Args:
+      data: The folder of the archive.
+      file: As the manifest lists it.
+      entity: Whose events it holds.
+    """
+    path = data / ARCHIVE_FOLDER / file.name
     where = f"{path} ({file.events} events of {entity}, up to number {file.last})"
     if not path.is_file():
-        raise DamagedArchive(f"missing: {where}; bring it back from a backup, or say where the archive is")
+        raise DamagedArchive(f"missing: {where}; restore it from a backup, or give the folder of the archive")
     if _digest(path) != file.digest:
-        raise DamagedArchive(f"damaged: {where} is not the file that was written; bring it back from a backup")
+        raise DamagedArchive(f"damaged: {where} is not the file that was written; restore it from a backup")
 
 
-def tidy(store: Store, entity: str, data: Path) -> None:
-    """Delete files that a crash left over: those that are not listed and whose events a listed one has."""
+def remove_orphans(store: Store, entity: str, data: Path) -> None:
+    """Delete files that a crash left over: those that are not listed and whose events a listed one has.
+
+    Args:
+      store: It lists the files.
+      entity: Whose events they hold.
+      data: The folder of the archive.
+    """
     listed = store.manifest(entity)
     names, ranges = {file.name for file in listed}, [(file.first, file.last) for file in listed]
     for path in files_of(data, entity):
@@ -92,9 +107,49 @@ def tidy(store: Store, entity: str, data: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def keep(data: Path, entity: str, records: Sequence[Record]) -> ArchiveFile:
-    """Write records to a file of their own, durably; what a manifest says of it."""
-    return _write(data / FOLDER / _name(entity, records[0].seq, records[-1].seq), records)
+def archive_old_events(store: Store, entity: str, data: Path, before: float) -> int:
+    """Move events to the archive that are old and not needed for a restart.
+
+    The file is durable before anything is deleted, so a crash in between leaves events in both places, never in none.
+
+    Args:
+      store: From which they are moved.
+      entity: Whose events.
+      data: The folder of the archive.
+      before: The time before which an event is old.
+
+    Returns:
+      The number of events that were moved.
+    """
+    remove_orphans(store, entity, data)
+    snapshot, moved = store.snapshot(entity), 0
+    if snapshot is None:
+        return 0
+    until = min(snapshot.oldest_open - 1, snapshot.state_seq)
+    first = store.changes(entity)[0].seq  # the creation stays
+    while batch := _oldest(store.read(entity, first, until), before):
+        store.move_to_archive(entity, first, batch[-1].seq, write_file(data, entity, batch))
+        moved += len(batch)
+    return moved
+
+
+def _oldest(records: Iterator[Record], before: float) -> list[Record]:
+    """Return records up to the first that is not old: after a clock that was set back, none may be left out."""
+    return list(takewhile(lambda record: record.at < before, islice(records, MAX_EVENTS_PER_FILE)))
+
+
+def write_file(data: Path, entity: str, records: Sequence[Record]) -> ArchiveFile:
+    """Write records durably to a new file.
+
+    Args:
+      data: The folder of the archive.
+      entity: Whose events they are.
+      records: In order.
+
+    Returns:
+      The entry of the file in the manifest.
+    """
+    return _write(data / ARCHIVE_FOLDER / _name(entity, records[0].seq, records[-1].seq), records)
 
 
 def _write(file: Path, records: Sequence[Record]) -> ArchiveFile:
@@ -103,7 +158,7 @@ def _write(file: Path, records: Sequence[Record]) -> ArchiveFile:
 
     columns = {
         "seq": pa.int64(),
-        "stream": pa.string(),
+        "entity": pa.string(),
         "at": pa.float64(),
         "kind": pa.string(),
         "impression": pa.string(),
@@ -121,30 +176,50 @@ def _write(file: Path, records: Sequence[Record]) -> ArchiveFile:
 def amend_archive(
     data: Path, entity: str, changes: Mapping[int, AnyEvent | None], listed: Sequence[ArchiveFile]
 ) -> dict[str, ArchiveFile | None]:
-    """Write files once more without the events that go, and with the others as they are now: what replaces which."""
+    """Write new versions of the files whose events change.
+
+    Args:
+      data: The folder of the archive.
+      entity: Whose events they hold.
+      changes: New events by number; None for an event that goes.
+      listed: All files of the entity.
+
+    Returns:
+      The new file, or None where nothing is left, by the name of the replaced one.
+    """
     replaced: dict[str, ArchiveFile | None] = {}
     for file in listed:
-        records = list(_records(data / FOLDER / file.name))
+        records = list(_records(data / ARCHIVE_FOLDER / file.name))
         if changes.keys().isdisjoint(record.seq for record in records):
             continue
         now = [(record, changes.get(record.seq, record.event)) for record in records]
         left = [record._replace(event=event) for record, event in now if event is not None]
-        path = data / FOLDER / _name(entity, file.first, file.last, _revision(file.name) + 1)
+        path = data / ARCHIVE_FOLDER / _name(entity, file.first, file.last, _revision(file.name) + 1)
         replaced[file.name] = _write(path, left) if left else None
     return replaced
 
 
 def drop_files(data: Path, names: Iterable[str]) -> None:
-    """Delete what others have replaced."""
+    """Delete files of the archive.
+
+    Args:
+      data: The folder of the archive.
+      names: Of the files.
+    """
     for name in names:
-        (data / FOLDER / name).unlink(missing_ok=True)
+        (data / ARCHIVE_FOLDER / name).unlink(missing_ok=True)
 
 
 def files_of(data: Path, entity: str) -> list[Path]:
-    """The files with the name of an entity, listed or not."""
+    """Return the files with the name of an entity, listed or not.
+
+    Args:
+      data: The folder of the archive.
+      entity: Whose events they hold.
+    """
     stem = _stem(entity)
-    found = (data / FOLDER).glob(f"{stem}-*.parquet")
-    return sorted(file for file in found if file.stem.rsplit("-", 2)[0] == stem)  # not those of "stem-two"
+    paths = (data / ARCHIVE_FOLDER).glob(f"{stem}-*.parquet")
+    return sorted(file for file in paths if file.stem.rsplit("-", 2)[0] == stem)  # not those of "stem-two"
 
 
 def _stem(entity: str) -> str:
@@ -156,15 +231,15 @@ def _name(entity: str, first: int, last: int, revision: int = 0) -> str:
 
 
 def _range(file: Path) -> tuple[int, int]:
-    """The first and the last event that a file was written with."""
+    """Return the first and the last event that a file was written with."""
     _, first, last = file.stem.rsplit("-", 2)
     return int(first), int(last.partition(".")[0])
 
 
 def _revision(name: str) -> int:
-    """How often a file was amended."""
-    found = name.removesuffix(".parquet").rsplit("-", 1)[1].partition(".")[2]
-    return int(found) if found else 0
+    """Return how often a file was amended."""
+    revision = name.removesuffix(".parquet").rsplit("-", 1)[1].partition(".")[2]
+    return int(revision or 0)
 
 
 def _digest(file: Path) -> str:
@@ -184,21 +259,27 @@ def _read(files: list[Path], after: int, until: int | None) -> Iterator[Record]:
 
 
 def _records(file: Path) -> Iterator[Record]:
+    for rows in read_rows(file):
+        for row in rows:
+            yield Record(row["seq"], row["entity"], row["at"], decode(row["body"]))
+
+
+def read_rows(file: Path) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a file in pieces, with the columns of the table of events."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as opened:
-        for batch in opened.iter_batches(1000):
-            for row in batch.to_pylist():
-                yield Record(row["seq"], row["stream"], row["at"], decode(row["body"]))
+        for batch in opened.iter_batches(BATCH_ROWS):
+            yield batch.to_pylist()
 
 
 def _row(record: Record) -> dict[str, Any]:
     event = record.event
     return {
         "seq": record.seq,
-        "stream": record.entity,
+        "entity": record.entity,
         "at": record.at,
-        "kind": str(type(event).__struct_config__.tag),
+        "kind": kind_of(event),
         "impression": getattr(event, "impression", None),
         "body": encode(event),
     }

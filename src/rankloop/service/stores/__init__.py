@@ -1,1 +1,1 @@
-"""Where the log lives: one port, an adapter per database."""
+"""Stores of the log: one interface, an adapter for each database."""

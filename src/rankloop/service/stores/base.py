@@ -1,25 +1,28 @@
-"""The port: what a service needs of a database."""
+"""The interface of a store: what the service needs of a database, with the SQL that both databases share."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rankloop.service.records import ArchiveFile, LogEntry, LogRow, Record, Snapshot, decode
+from rankloop.service.stores.tables import LIST_FILE, SAVE_SNAPSHOT
 
-NO_SPACE = "the disk of the log is full; free some space, nothing of this request was kept"
-PAGE = 2000  # records read at a time
-PAGE_BYTES = 16_000_000  # the same in bytes: of rankings with many features only a few are read at a time
+STORAGE_FULL_MESSAGE = "the disk of the log is full; free some space, nothing of this request was kept"
+PAGE_ROWS = 2000  # records that are read at a time
+PAGE_BYTES = 16_000_000  # of their bodies: of rankings with many features only a few are read at a time
 MAX_SEQ = 2**63 - 1
-EVENT = "seq, stream, at, body"
-SNAPSHOT = "stream, number, state_seq, session, view, unfit, oldest_open"
-NAMES = 500  # impressions that are asked for at a time
-OF_ENTITY = "(stream || '')"  # so written, it is no reason to go through all that an entity has: names are sought first
-MISSED = ""  # news: anything may have happened while nobody listened; other news name an entity
+MAX_NAMES_PER_QUERY = 500  # impressions that one query looks up
+EVENT_COLUMNS = "seq, entity, at, body"
+SNAPSHOT_COLUMNS = "entity, number, state_seq, session, projection, rejected, oldest_open"
+ENTITY_WITHOUT_INDEX = "(entity || '')"  # keeps the planner from the index by entity where the one by impression fits
+ANY_ENTITY = ""  # in notifications: anything may have changed, since some may have been missed
+Statement = tuple[str, Sequence[Sequence[Any]]]  # a query, and the values of each of its executions
 
 
 class Tail(NamedTuple):
-    """What has come after an event, in the order in which it counts."""
+    """The events after a position, in their final order."""
 
     records: list[Record]
     until: int  # everything up to here has been read
@@ -34,12 +37,12 @@ class Publication(NamedTuple):
     number: int
     seq: int
     rejected: int
-    session: bytes | None  # empty where nothing is learned; None where it is that of before
+    session: bytes | None  # empty where nothing is learned; None where the published one is still current
     projection: bytes  # counts and flags at that event
 
 
 class Transaction(Protocol):
-    """Entries that are written together: what to look for before, and what they become by what was found."""
+    """Entries that are written together: what the store looks up first, and the rows that follow from it."""
 
     entries: Sequence[LogEntry]
     keys: dict[tuple[str, str], int]  # impressions that are looked up, each after an event
@@ -48,168 +51,249 @@ class Transaction(Protocol):
 
     @property
     def locks(self) -> list[str]:
-        """What nobody else may write about meanwhile."""
+        """Names that no other transaction may write about meanwhile."""
 
     @property
     def rows(self) -> list[LogRow]:
-        """What is written, once it is settled."""
+        """Rows to write, once they are settled."""
 
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
-        """Decide what is to be written, by what was found."""
+        """Decide which rows are written, by what the store has looked up."""
 
     def number(self, first: int, at: float) -> None:
-        """The rows were written under the numbers from `first` on."""
+        """Take note that the rows were written under the numbers from `first` on."""
 
 
 class ReadableLog(ABC):
-    """The reading half of a store, in SQL that both databases understand; an adapter says how a query is put.
+    """The reading half of a store. `read` and `last` return what is final: no event can come before it any more."""
 
-    What `read` and `last` give is final: nothing can come before it any more.
-    """
-
-    prefix: ClassVar[str] = ""  # of the names of its tables
-    mark: ClassVar[str] = "?"  # where a value goes
+    last_query: ClassVar[str] = "SELECT coalesce(max(seq), 0) FROM rankloop_events"
 
     @abstractmethod
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """The rows of a query; `Unavailable` when the database cannot be read now."""
+        """Return the rows of a query.
+
+        Args:
+          query: With a question mark for each value.
+          values: Of the query.
+
+        Raises:
+          Unavailable: If the database cannot be read now.
+        """
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        last, end = after, self.last()
-        end = end if until is None else min(until, end)
-        while rows := self.page(entity, last, end):
-            yield from records_of(rows)
-            if not is_full(rows):
+        """Yield records in order.
+
+        Args:
+          entity: Only those of this entity.
+          after: Only those with a higher number.
+          until: Only those up to this number.
+        """
+        end = self.last()
+        for page in self.pages(entity, after, end if until is None else min(until, end)):
+            yield from records_of(page)
+
+    def pages(self, entity: str | None, after: int, until: int, columns: str = EVENT_COLUMNS) -> Iterator[list[Any]]:
+        """Yield rows of events in pages of limited number and size.
+
+        Args:
+          entity: Only events of this entity.
+          after: Only events with a higher number.
+          until: Only events up to this number.
+          columns: Of the rows; they begin with seq, entity, at and body.
+        """
+        while page := self.page(entity, after, until, columns=columns):
+            yield page
+            after = page[-1][0]
+            if not is_full(page):
                 return
-            last = rows[-1][0]
 
-    def of_impression(self, entity: str, impression: str) -> list[Record]:
-        """The events of one impression."""
-        return self._records(f"impression = {self.mark} AND {OF_ENTITY} = {self.mark}", [impression, entity])
+    def records_of_impression(self, entity: str, impression: str) -> list[Record]:
+        """Return the events of one impression."""
+        return self._records(f"impression = ? AND {ENTITY_WITHOUT_INDEX} = ?", [impression, entity])
 
-    def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
-        found: list[Record] = []
-        for begin in range(0, len(impressions), NAMES):
-            names = impressions[begin : begin + NAMES]
-            marks = ", ".join([self.mark] * len(names))
-            where = f"{OF_ENTITY} = {self.mark} AND seq <= {self.mark} AND impression IN ({marks})"
-            found += self._records(where, [entity, until, *names])
-        return found
+    def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
+        """Return the events of several impressions.
+
+        Args:
+          entity: Whose impressions they are.
+          impressions: Their names.
+          until: Only events up to this number.
+        """
+        records: list[Record] = []
+        for begin in range(0, len(impressions), MAX_NAMES_PER_QUERY):
+            names = impressions[begin : begin + MAX_NAMES_PER_QUERY]
+            where = f"{ENTITY_WITHOUT_INDEX} = ? AND seq <= ? AND impression IN ({_marks(names)})"
+            records += self._records(where, [entity, until, *names])
+        return records
 
     def last(self) -> int:
-        """The number of the newest event; others may have come, but none before it."""
-        return int(self.rows(f"SELECT coalesce(max(seq), 0) FROM {self.prefix}events")[0][0])
+        """Return the number of the newest final event."""
+        return int(self.rows(self.last_query)[0][0])
 
     def changes(self, entity: str, after: int = 0) -> list[Record]:
-        """The events of an entity that belong to no impression: what its configuration follows from."""
-        return self._records(f"stream = {self.mark} AND impression IS NULL AND seq > {self.mark}", [entity, after])
+        """Return the events of an entity that belong to no impression: its configuration follows from them."""
+        return self._records("entity = ? AND impression IS NULL AND seq > ?", [entity, after])
 
-    def beginnings(self) -> list[Record]:
-        """The first event of every entity."""
+    def first_records(self) -> list[Record]:
+        """Return the first event of every entity."""
         where = "impression IS NULL AND kind <> 'deleted'"
-        first = f"SELECT min(seq) FROM {self.prefix}events WHERE {where} GROUP BY stream"
-        return self._records(f"seq IN ({first})", [])
+        return self._records(f"seq IN (SELECT min(seq) FROM rankloop_events WHERE {where} GROUP BY entity)", [])
 
     def deletions(self) -> list[Record]:
-        """Entities that were deleted a moment ago, and what is left of them."""
-        changed = f"SELECT DISTINCT stream FROM {self.prefix}events WHERE impression IS NULL"
-        return self._records(f"stream IN ({changed}) AND impression IS NULL AND kind = 'deleted'", [])
+        """Return the deletions of entities whose remaining events are not yet removed."""
+        changed = "SELECT DISTINCT entity FROM rankloop_events WHERE impression IS NULL"
+        return self._records(f"entity IN ({changed}) AND impression IS NULL AND kind = 'deleted'", [])
 
-    def shown(self, entity: str, after: int, until: int, most: int) -> list[tuple[int, float, str]]:
-        """Number, time and name of the impressions of an entity, in order."""
-        where = f"stream = {self.mark} AND seq > {self.mark} AND seq <= {self.mark} AND kind = 'ranked'"
-        query = f"SELECT seq, at, impression FROM {self.prefix}events WHERE {where} ORDER BY seq LIMIT {most}"
+    def ranked_impressions(self, entity: str, after: int, until: int, limit: int) -> list[tuple[int, float, str]]:
+        """Return number, time and name of an entity's impressions, in order.
+
+        Args:
+          entity: Whose impressions.
+          after: Only those with a higher number.
+          until: Only those up to this number.
+          limit: At most so many.
+        """
+        where = "entity = ? AND seq > ? AND seq <= ? AND kind = 'ranked'"
+        query = f"SELECT seq, at, impression FROM rankloop_events WHERE {where} ORDER BY seq LIMIT {limit}"
         return [tuple(row) for row in self.rows(query, [entity, after, until])]
 
-    def closed(self, entity: str, impressions: Sequence[str]) -> set[str]:
-        """Which of these impressions have closed."""
-        marks = ", ".join([self.mark] * len(impressions))
-        where = f"{OF_ENTITY} = {self.mark} AND kind IN ('final', 'closed') AND impression IN ({marks})"
-        rows = self.rows(f"SELECT impression FROM {self.prefix}events WHERE {where}", [entity, *impressions])
+    def closed_among(self, entity: str, impressions: Sequence[str]) -> set[str]:
+        """Return those of the named impressions that have closed."""
+        names = _marks(impressions)
+        where = f"{ENTITY_WITHOUT_INDEX} = ? AND kind IN ('final', 'closed') AND impression IN ({names})"
+        rows = self.rows(f"SELECT impression FROM rankloop_events WHERE {where}", [entity, *impressions])
         return {name for (name,) in rows}
 
-    def newest(self, entity: str, most: int) -> list[Record]:
-        """The last rankings of an entity, oldest first."""
-        where = f"stream = {self.mark} AND kind = 'ranked' ORDER BY seq DESC LIMIT {most}"
-        return records_of(self.rows(f"SELECT {EVENT} FROM {self.prefix}events WHERE {where}", [entity]))[::-1]
+    def newest_rankings(self, entity: str, limit: int) -> list[Record]:
+        """Return the last rankings of an entity, oldest first."""
+        where = f"entity = ? AND kind = 'ranked' ORDER BY seq DESC LIMIT {limit}"
+        return records_of(self.rows(f"SELECT {EVENT_COLUMNS} FROM rankloop_events WHERE {where}", [entity]))[::-1]
 
-    def time_spent(self, entity: str, seq: int, now: float) -> tuple[float, float]:
-        """Seconds since an event, a clock that was set back left out, and the longest of them without any event."""
+    def elapsed_seconds(self, entity: str, seq: int, now: float) -> tuple[float, float]:
+        """Return the time since an event by the sum of the gaps between events, and the longest gap.
+
+        A clock that was set back makes a negative gap, which counts as 0.
+
+        Args:
+          entity: Whose events are summed.
+          seq: The event from which on.
+          now: The time, by the clock of the store.
+        """
         gap = f"coalesce(lead(at) OVER (ORDER BY seq), {now!r}) - at"
-        events = f"{self.prefix}events WHERE stream = {self.mark} AND seq >= {self.mark}"
         total = "coalesce(sum(CASE WHEN gap > 0 THEN gap ELSE 0 END), 0.0)"
-        query = f"SELECT {total}, coalesce(max(gap), 0.0) FROM (SELECT {gap} AS gap FROM {events}) AS gaps"
-        (row,) = self.rows(query, [entity, seq])
-        return float(row[0]), float(row[1])
+        gaps = f"SELECT {gap} AS gap FROM rankloop_events WHERE entity = ? AND seq >= ?"
+        ((elapsed, longest),) = self.rows(
+            f"SELECT {total}, coalesce(max(gap), 0.0) FROM ({gaps}) AS gaps", [entity, seq]
+        )
+        return float(elapsed), float(longest)
 
     def entities(self) -> list[str]:
-        """The names of everything in the log, in alphabetical order."""
-        query = f"SELECT DISTINCT stream FROM {self.prefix}events WHERE impression IS NULL ORDER BY stream"
+        """Return the names of all entities in the log, in alphabetical order."""
+        query = "SELECT DISTINCT entity FROM rankloop_events WHERE impression IS NULL ORDER BY entity"
         return [row[0] for row in self.rows(query)]
 
     def snapshots(self, entity: str) -> list[tuple[int, int, float]]:
-        """State number, sequence number and time of every snapshot, oldest first."""
-        query = f"SELECT number, state_seq, at FROM {self.prefix}snapshots WHERE stream = {self.mark} ORDER BY number"
+        """Return state number, sequence number and time of every snapshot, oldest first."""
+        query = "SELECT number, state_seq, at FROM rankloop_snapshots WHERE entity = ? ORDER BY number"
         return [tuple(row) for row in self.rows(query, [entity])]
 
     def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
-        """The snapshot of this state, or the newest."""
-        where, values = f"stream = {self.mark}", [entity]
-        if number is not None:
-            where, values = f"{where} AND number = {self.mark}", [*values, number]  # type: ignore[list-item]
-        query = f"SELECT {SNAPSHOT} FROM {self.prefix}snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
+        """Return the snapshot of a state number, or the newest one."""
+        where = "entity = ?" if number is None else "entity = ? AND number = ?"
+        values = [entity] if number is None else [entity, number]
+        query = f"SELECT {SNAPSHOT_COLUMNS} FROM rankloop_snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
         rows = self.rows(f"{query} LIMIT 1", values)
         return Snapshot._make(rows[0]) if rows else None
 
     def manifest(self, entity: str) -> list[ArchiveFile]:
-        """The files that hold events of an entity in place of the database, in order."""
-        columns = "name, first_seq, last_seq, events, digest"
-        where = f"stream = {self.mark} ORDER BY first_seq, last_seq"
-        rows = self.rows(f"SELECT {columns} FROM {self.prefix}archive WHERE {where}", [entity])
-        return [ArchiveFile._make(row) for row in rows]
+        """Return the files that hold events of an entity in place of the database, in order."""
+        query = "SELECT name, first_seq, last_seq, events, digest FROM rankloop_archive WHERE entity = ?"
+        return [ArchiveFile._make(row) for row in self.rows(f"{query} ORDER BY first_seq, last_seq", [entity])]
 
-    def page(self, entity: str | None, after: int, until: int, more: str = "") -> list[Any]:
-        """Rows up to the one that makes them too many or too large."""
-        where, values = f"seq > {self.mark} AND seq <= {self.mark}{more}", [after, until]
+    def page(
+        self, entity: str | None, after: int, until: int, condition: str = "", columns: str = EVENT_COLUMNS
+    ) -> list[Any]:
+        """Return rows of events up to the one that makes them too many or too large.
+
+        Args:
+          entity: Only events of this entity.
+          after: Only events with a higher number.
+          until: Only events up to this number.
+          condition: A further condition in SQL.
+          columns: Of the rows; they begin with seq, entity, at and body.
+        """
+        values: list[Any] = [after, until]
+        where = f"seq > ? AND seq <= ?{condition}"
         if entity is not None:
-            where, values = f"{where} AND stream = {self.mark}", [*values, entity]  # type: ignore[list-item]
-        events = f"{self.prefix}events WHERE {where}"
-        sizes = f"SELECT seq, length(body) AS size FROM {events} ORDER BY seq LIMIT {PAGE}"
+            where, values = f"{where} AND entity = ?", [*values, entity]
+        events = f"rankloop_events WHERE {where}"
+        sizes = f"SELECT seq, length(body) AS size FROM {events} ORDER BY seq LIMIT {PAGE_ROWS}"
         sums = f"SELECT seq, sum(size) OVER (ORDER BY seq) AS total FROM ({sizes}) AS sizes"
         last = f"(SELECT min(seq) FROM ({sums}) AS sums WHERE total >= {PAGE_BYTES})"
-        query = f"SELECT {EVENT} FROM {events} AND seq <= coalesce({last}, {MAX_SEQ}) ORDER BY seq"
-        return self.rows(f"{query} LIMIT {PAGE}", [*values, *values])
+        query = f"SELECT {columns} FROM {events} AND seq <= coalesce({last}, {MAX_SEQ}) ORDER BY seq"
+        return self.rows(f"{query} LIMIT {PAGE_ROWS}", [*values, *values])
 
     def _records(self, where: str, values: Sequence[Any]) -> list[Record]:
-        query = f"SELECT {EVENT} FROM {self.prefix}events WHERE {where} ORDER BY seq"
-        return records_of(self.rows(query, values))
+        return records_of(self.rows(f"SELECT {EVENT_COLUMNS} FROM rankloop_events WHERE {where} ORDER BY seq", values))
 
 
 class Store(ReadableLog):
-    """The port: a durable log with snapshots, in one order. Methods may block; `append` is called by one thread only.
-
-    `append` is one transaction: when it returns, the batch is durable; when it raises `Unavailable`, none of it is
-    there, or all of it (a connection may break while it commits), which the next look into the log will show.
-    """
+    """A durable log with snapshots, in one order. Methods may block; `append` is called by one thread only."""
 
     shared: bool  # whether other processes write to it too
     partitions: int
 
     @abstractmethod
-    def append(self, batch: Transaction) -> None: ...
+    def append(self, batch: Transaction) -> None:
+        """Write a batch in one transaction; it is durable when this returns.
+
+        Raises:
+          Unavailable: If none of it was written, or all of it: a connection may break while it commits.
+        """
 
     @abstractmethod
-    def tail(self, after: int, partitions: Sequence[int]) -> Tail: ...
+    def tail(self, after: int, partitions: Sequence[int]) -> Tail:
+        """Return the next events of some partitions after a position."""
 
     @abstractmethod
-    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
-        """Delete the events of an entity after one and up to another, which a file holds from now on."""
+    def close(self) -> None:
+        """Release files and connections."""
 
     @abstractmethod
+    def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool) -> None:
+        """Run statements in one transaction while no other one changes the entity.
+
+        Args:
+          entity: Whose rows are changed.
+          statements: In this order.
+          overwrite: Leave nothing of deleted rows in the files of the database.
+        """
+
+    def move_to_archive(self, entity: str, after: int, until: int, file: ArchiveFile) -> None:
+        """Delete events that a file of the archive holds from now on, and list that file.
+
+        Args:
+          entity: Whose events.
+          after: The event after which they are deleted.
+          until: The last one that is deleted.
+          file: It holds all of them, durably.
+        """
+        delete = "DELETE FROM rankloop_events WHERE entity = ? AND seq > ? AND seq <= ?"
+        statements = [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])]
+        self._execute_all(entity, statements, overwrite=False)
+
     def erase(self, entity: str, before: int) -> None:
-        """Delete all that there is of an entity before an event: events, snapshots, states, the list of its files."""
+        """Delete all rows of an entity before an event: events, snapshots, states, the list of its files."""
+        conditions = {"events": "seq", "snapshots": "state_seq", "archive": "last_seq"}
+        if self.shared:
+            conditions["published"] = "seq"
+        statements = [
+            (f"DELETE FROM rankloop_{table} WHERE entity = ? AND {column} < ?", [(entity, before)])
+            for table, column in conditions.items()
+        ]
+        self._execute_all(entity, statements, overwrite=True)
 
-    @abstractmethod
     def amend(
         self,
         entity: str,
@@ -218,90 +302,137 @@ class Store(ReadableLog):
         snapshots: Sequence[Snapshot],
         files: Mapping[str, ArchiveFile | None],
     ) -> None:
-        """Put events in the place of others, None deletes them, and these snapshots in that of those from `since` on.
+        """Change the past of an entity in one transaction, while nobody else reads or writes it.
 
-        Files of the archive are replaced by others, None: by none. It is one transaction, while nobody else reads or
-        writes the entity; afterwards nothing of what was deleted is left in the files.
+        Args:
+          entity: A ranker or a comparison.
+          events: New rows by event number; None deletes the event.
+          since: Snapshots from this event on are replaced.
+          snapshots: Those that replace them.
+          files: New files of the archive by the name of the replaced one; None for a file that goes.
         """
-
-    @abstractmethod
-    def close(self) -> None: ...
+        gone = [(entity, seq) for seq, row in events.items() if row is None]
+        changed = [(row.body, row.impression, row.kind, entity, seq) for seq, row in events.items() if row is not None]
+        change = "UPDATE rankloop_events SET body = ?, impression = ?, kind = ? WHERE entity = ? AND seq = ?"
+        now = time.time()
+        statements: list[Statement] = [
+            ("DELETE FROM rankloop_events WHERE entity = ? AND seq = ?", gone),
+            (change, changed),
+            ("DELETE FROM rankloop_snapshots WHERE entity = ? AND state_seq >= ?", [(entity, since)]),
+            (SAVE_SNAPSHOT, [(each.entity, each.number, now, *each[2:]) for each in snapshots]),
+            ("DELETE FROM rankloop_archive WHERE entity = ? AND name = ?", [(entity, name) for name in files]),
+            (LIST_FILE, [(entity, *file) for file in files.values() if file is not None]),
+        ]
+        if self.shared:
+            statements.append(("DELETE FROM rankloop_published WHERE entity = ?", [(entity,)]))
+        self._execute_all(entity, statements, overwrite=True)
 
 
 class Lease(NamedTuple):
-    """The right to learn a partition; whoever takes it next gets a higher number."""
+    """The right to learn a partition; every new holder gets a higher fence number."""
 
     partition: int
     fence: int
 
 
-class Attendant(NamedTuple):
-    """A process that is there to learn: what it may learn, and what it has the leases of."""
+class RegisteredLearner(NamedTuple):
+    """A learner worker that has registered with the store."""
 
     holder: str
-    wanted: frozenset[int]
-    held: frozenset[int]
-    seconds: float  # since it came, by the clock of the store
+    allowed: frozenset[int]  # partitions that it may learn
+    held: frozenset[int]  # partitions of which it has the lease
+    seconds: float  # since it registered, by the clock of the store
 
 
 class SharedStore(Store):
-    """A store that several processes write to; one at a time learns a partition, by a lease that ends by itself."""
+    """A store that several processes write to; one at a time learns a partition, by a lease that expires."""
 
-    learned_here: Collection[int]  # partitions that this process learns itself, of which it need not tell others
-
-    @abstractmethod
-    def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
-        """Take, for so long, those of the wanted partitions that nobody holds; what the holder has is renewed."""
+    learned_here: Collection[int]  # partitions that this process learns itself, so that it need not notify others
 
     @abstractmethod
-    def attend(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Attendant]:
-        """Be known, for so long, as one who learns; all who are."""
+    def lease(self, holder: str, partitions: Sequence[int], seconds: float) -> list[Lease]:
+        """Acquire the leases of partitions that are free, and renew those that the holder has.
+
+        Args:
+          holder: The name of the learner worker.
+          partitions: Those that it asks for.
+          seconds: Until the leases expire.
+
+        Returns:
+          The leases that it holds now.
+        """
+
+    @abstractmethod
+    def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[RegisteredLearner]:
+        """Register a learner worker, or renew its registration.
+
+        Args:
+          holder: Its name.
+          partitions: Those that it may learn.
+          seconds: Until the registration expires.
+
+        Returns:
+          All registered learner workers.
+        """
 
     @abstractmethod
     def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
-        """Give back these partitions; without any all, since the holder leaves."""
+        """Give back these leases of a holder; all, with its registration, where none are named."""
 
     @abstractmethod
-    def standstill(self, entity: str, seconds: float) -> AbstractContextManager[None]:
-        """Nobody learns an entity meanwhile; whoever did begins again from the log afterwards."""
+    def pause_learning(self, entity: str, seconds: float) -> AbstractContextManager[None]:
+        """Let nobody learn an entity meanwhile; its learner worker rebuilds it from the log afterwards."""
 
     @abstractmethod
     def holders(self) -> dict[int, str]:
-        """Who holds the partitions now."""
+        """Return the holder of each leased partition."""
 
     @abstractmethod
     def lag(self) -> float:
-        """Seconds since the oldest event that is in no published state yet."""
+        """Return the seconds since the oldest event that is in no published state yet."""
 
     @abstractmethod
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
-        """Newer states replace older ones, never the other way round, and only while the lease is held."""
+        """Replace published states by newer ones.
+
+        Args:
+          publications: A state that is older than the published one is ignored.
+          lease: Of their partition.
+
+        Raises:
+          Superseded: If the lease is not held any more.
+        """
 
     @abstractmethod
-    def publication(self, entity: str) -> Publication | None: ...
+    def publication(self, entity: str) -> Publication | None:
+        """Return the published state of an entity."""
 
     @abstractmethod
-    def published(self) -> dict[str, tuple[int, int]]:
-        """The state number and last event of everything that is published."""
+    def published_seqs(self) -> dict[str, int]:
+        """Return the last event of every published state, by entity."""
 
     @abstractmethod
-    def projections(self) -> dict[str, tuple[int, bytes]]:
-        """The last event and the counts of everything that is published."""
+    def published_projections(self) -> dict[str, tuple[int, bytes]]:
+        """Return the last event and the counts of every published state, by entity."""
 
     @abstractmethod
-    def listen(self, received: Callable[[str], None]) -> None:
-        """Call `received`, on a thread, with `MISSED`, or with an entity that has a new state or has changed."""
+    def subscribe(self, notify: Callable[[str], None]) -> None:
+        """Call `notify`, on a thread, with an entity that has changed or has a new state, or with `ANY_ENTITY`."""
 
     @abstractmethod
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, on a thread, when other processes have written what is to be learned."""
+    def subscribe_to_events(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, on a thread, when other processes have written events to learn from."""
 
 
 def is_full(rows: Sequence[Any]) -> bool:
-    """Whether a page may have left something over."""
-    return len(rows) >= PAGE or sum(len(body) for *_, body in rows) >= PAGE_BYTES
+    """Return whether a page may have left something over."""
+    return len(rows) >= PAGE_ROWS or sum(len(row[3]) for row in rows) >= PAGE_BYTES
 
 
 def records_of(rows: Sequence[Any]) -> list[Record]:
-    """Rows of seq, stream, at and body."""
+    """Return the records of rows of seq, entity, at and body."""
     return [Record(seq, entity, at, decode(body)) for seq, entity, at, body in rows]
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))

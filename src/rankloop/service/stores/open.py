@@ -1,7 +1,7 @@
-"""Opening a log, in SQLite or PostgreSQL: to write, by the settings; to read only, though a service may be running."""
+"""Open a log in SQLite or PostgreSQL: to write, by the settings, or to read only, though a service may be running."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,82 +10,90 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.service.errors import Unavailable
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import ReadableLog, Store
-from rankloop.service.stores.sqlite import FILE, SqliteStore
+from rankloop.service.stores.sqlite import FILE_NAME, SqliteStore
+
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+DEFAULT_FOLDER = Path("rankloop-data")  # of `rankloop serve`
 
 
 def open_store(settings: Settings) -> Store:
-    """SQLite in the data folder, unless the settings name a PostgreSQL server."""
+    """Open the store of a service: SQLite in the data folder, unless the settings name a PostgreSQL server."""
     if not settings.store:
-        return SqliteStore(settings.data / FILE)
-    if not settings.store.startswith(POSTGRES):
+        return SqliteStore(settings.data / FILE_NAME)
+    if not settings.store.startswith(POSTGRES_SCHEMES):
         raise InvalidInput("RANKLOOP_STORE must be of the form postgresql://user:password@host/database")
     from rankloop.service.stores.postgres import PostgresStore  # only here: its driver is not needed otherwise
 
     return PostgresStore(settings.store, partitions=settings.partitions)
 
 
-POSTGRES = ("postgresql://", "postgres://")
+class ReadOnlyLog(ReadableLog):
+    """A log that is only read, and the folder in which its archive is looked for."""
 
+    folder = DEFAULT_FOLDER
+    begin_query = "BEGIN"
 
-def sqlite_file(where: str) -> Path:
-    """The file of a log that is in it, or in the folder of a service."""
-    path = Path(where)
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        raise NotFound(f"there is no log {str(file)!r}")
-    return file
-
-
-class Log(ReadableLog):
-    """A log, and the folder in which its archive is looked for."""
-
-    folder = Path("rankloop-data")  # where `rankloop serve` keeps it
-
-
-@contextmanager
-def log_at(where: str) -> Iterator[Log]:
-    """The log at an address of PostgreSQL, in a file, or in the folder of a service."""
-    if where.startswith(POSTGRES):
-        with _postgres(where) as log:
-            yield log
-        return
-    file = sqlite_file(where)
-    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        yield _SqliteLog(file, connection)
-
-
-class _SqliteLog(Log):
-    def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
-        self._file, self._connection = file, connection
-        self.folder = file.parent
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self.execute = execute
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        try:
-            return self._connection.execute(query, tuple(values)).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise InvalidInput(f"{self._file} is not the log of a rankloop service: {error}") from None
+        return list(self.execute(query, tuple(values)).fetchall())
+
+    def version(self) -> int:
+        """Return the number of migrations that the log has been through."""
+        self.rows("SELECT 1 FROM rankloop_events LIMIT 1")
+        return int(self.rows("PRAGMA user_version")[0][0])
+
+    def hold_view(self) -> None:
+        """Read the tables as they are at this moment from now on, whatever others write."""
+        self.execute(self.begin_query)
 
 
 @contextmanager
-def _postgres(address: str) -> Iterator[Log]:
+def log_at(where: str) -> Iterator[ReadOnlyLog]:
+    """Open a log to read it: at an address of PostgreSQL, in a file, or in the folder of a service.
+
+    Raises:
+      NotFound: If there is no such file.
+      InvalidInput: If it is not the log of a service.
+      Unavailable: If the database cannot be reached.
+    """
+    if where.startswith(POSTGRES_SCHEMES):
+        with _postgres_log(where) as log:
+            yield log
+        return
+    path = Path(where)
+    file = path / FILE_NAME if path.is_dir() else path
+    if not file.is_file():
+        raise NotFound(f"there is no log {str(file)!r}")
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            log = ReadOnlyLog(connection.execute)
+            log.folder = file.parent
+            yield log
+    except sqlite3.DatabaseError as error:
+        raise InvalidInput(f"{file} is not the log of a rankloop service: {error}") from None
+
+
+@contextmanager
+def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.stores.postgres import LOOK
-    from rankloop.service.stores.postgres_tables import PREFIX
+    from rankloop.service.stores.postgres import SELECT_LAST
 
-    class PostgresLog(Log):
-        prefix, mark = PREFIX, "%s"
-
-        def last(self) -> int:
-            ((horizon, _, newest),) = self.rows(LOOK)
-            return int(min(horizon, newest))
+    class PostgresLog(ReadOnlyLog):
+        last_query = SELECT_LAST
+        begin_query = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
         def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-            return connection.execute(query, values).fetchall()
+            return super().rows(query.replace("?", "%s"), values)
+
+        def version(self) -> int:
+            return int(self.rows("SELECT max(version) FROM rankloop_version")[0][0])
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
-            yield PostgresLog()
+            yield PostgresLog(connection.execute)
     except psycopg.errors.UndefinedTable:
         raise InvalidInput("this PostgreSQL database is not the log of a rankloop service") from None
     except psycopg.Error as error:

@@ -1,9 +1,8 @@
-"""The log in PostgreSQL, for several workers: appends side by side, one order, leases for learners, news by NOTIFY."""
+"""The log in PostgreSQL, for several processes: concurrent appends in one order, leases of learners, notifications."""
 
 import os
 import secrets
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock, current_thread
 from typing import Any
@@ -13,88 +12,92 @@ import psycopg
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import StorageFull, Superseded, Unavailable
-from rankloop.service.records import ArchiveFile, LogRow, Record, Snapshot, partition_of
+from rankloop.service.records import LogRow, Record, partition_of
 from rankloop.service.stores.base import (
-    Attendant,
+    STORAGE_FULL_MESSAGE,
     Lease,
     Publication,
+    RegisteredLearner,
     SharedStore,
+    Statement,
     Tail,
     Transaction,
     is_full,
     records_of,
 )
 from rankloop.service.stores.postgres_connections import NOTIFY, Connections
-from rankloop.service.stores.postgres_tables import PREFIX, STEP, XMIN, lock_key, migrate
+from rankloop.service.stores.postgres_tables import EVENT_NUMBER_BITS, OLDEST_RUNNING_XID, lock_key, migrate
+from rankloop.service.stores.tables import SAVE_SNAPSHOT
 
 NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
 XID = "pg_current_xact_id()::text::bigint"
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
-LIST = f"""INSERT INTO {PREFIX}archive VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (stream, name) DO UPDATE
-           SET events = excluded.events, digest = excluded.digest"""
-SEIZE = f"""UPDATE {PREFIX}leases SET holder = %s, fence = fence + 1,
-            until = clock_timestamp() + make_interval(secs => %s) WHERE part = %s"""
-LOCK = "SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key"
-FENCES = f"SELECT part, fence FROM {PREFIX}leases WHERE part = ANY(%s) ORDER BY part FOR SHARE"
-FOUND = f"""SELECT e.seq, e.stream, e.at, e.body
-            FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS k (stream, name, seen)
-            JOIN {PREFIX}events e ON e.impression = k.name AND (e.stream || '') = k.stream AND e.seq > k.seen
-            ORDER BY e.seq"""
-CHANGED = f"""SELECT stream, max(seq) FROM {PREFIX}events
-              WHERE stream = ANY(%s) AND impression IS NULL AND kind <> 'snapshotted' GROUP BY stream"""
-INSERT = f"""INSERT INTO {PREFIX}events (seq, stream, at, impression, body, kind, part)
-             SELECT o.first + r.n - 1, r.stream, o.now, r.impression, r.body, r.kind, r.part
-             FROM (SELECT ({XID} + epoch) << {STEP} AS first, {CLOCK} AS now FROM {PREFIX}order) o,
-             unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::int4[]) WITH ORDINALITY
-             AS r (stream, impression, body, kind, part, n) RETURNING seq, at"""
-HORIZON = f"(({XMIN} + (SELECT epoch FROM {PREFIX}order)) << {STEP}) - 1"
-LOOK = f"SELECT {HORIZON}, {CLOCK}, (SELECT coalesce(max(seq), 0) FROM {PREFIX}events)"
-KEEP = f"""INSERT INTO {PREFIX}snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream, number) DO UPDATE
-           SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, view = excluded.view,
-               unfit = excluded.unfit, oldest_open = excluded.oldest_open
-           WHERE {PREFIX}snapshots.state_seq < excluded.state_seq"""
-PUBLISH = f"""INSERT INTO {PREFIX}published (stream, number, seq, unfit, session, view, fence)
-              SELECT *, %s FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])
-              ON CONFLICT (stream) DO UPDATE
-              SET number = excluded.number, seq = excluded.seq, unfit = excluded.unfit, session = excluded.session,
-                  view = excluded.view, fence = excluded.fence
-              WHERE {PREFIX}published.seq < excluded.seq AND {PREFIX}published.fence <= excluded.fence"""
-RECOUNT = f"UPDATE {PREFIX}published SET seq = %s, view = %s WHERE stream = %s AND seq < %s AND number = %s"
-LAG = f"""SELECT coalesce(max(extract(epoch FROM clock_timestamp()) - e.at), 0) FROM {PREFIX}published p
-    CROSS JOIN LATERAL (SELECT at FROM {PREFIX}events WHERE stream = p.stream AND seq > p.seq ORDER BY seq LIMIT 1) e"""
-LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
-            SELECT part, %s, 1, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::int[]) AS part
-            WHERE NOT EXISTS (SELECT 1 FROM {PREFIX}leases h WHERE h.part = part.part AND h.holder <> %s
-                                                               AND h.until >= clock_timestamp())
-            ON CONFLICT (part) DO UPDATE
-            SET fence = CASE WHEN l.holder = excluded.holder THEN l.fence ELSE l.fence + 1 END,
-                holder = excluded.holder, until = excluded.until
-            WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING part, fence"""
-
-ATTEND = f"""INSERT INTO {PREFIX}learners AS l (holder, wanted, since, until)
-             VALUES (%s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
-             ON CONFLICT (holder) DO UPDATE SET until = excluded.until,
-             since = CASE WHEN l.until < clock_timestamp() THEN excluded.since ELSE l.since END"""
-ATTENDANTS = f"""SELECT l.holder, l.wanted, array_remove(array_agg(h.part), NULL),
-                 extract(epoch FROM clock_timestamp() - l.since)::float8
-                 FROM {PREFIX}learners l LEFT JOIN {PREFIX}leases h
-                 ON h.holder = l.holder AND h.until >= clock_timestamp()
-                 WHERE l.until >= clock_timestamp() GROUP BY l.holder ORDER BY l.holder"""
-GONE = f"DELETE FROM {PREFIX}learners WHERE until < clock_timestamp() - interval '1 hour'"
+LOCK_KEYS = "SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key"
+SELECT_FENCES = "SELECT partition, fence FROM rankloop_leases WHERE partition = ANY(%s) ORDER BY partition FOR SHARE"
+SELECT_IMPRESSIONS = """SELECT e.seq, e.entity, e.at, e.body
+    FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS k (entity, name, after)
+    JOIN rankloop_events e ON e.impression = k.name AND (e.entity || '') = k.entity AND e.seq > k.after
+    ORDER BY e.seq"""
+SELECT_LAST_CHANGES = """SELECT entity, max(seq) FROM rankloop_events
+    WHERE entity = ANY(%s) AND impression IS NULL AND kind <> 'snapshotted' GROUP BY entity"""
+INSERT = f"""INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition)
+    SELECT o.first + r.n - 1, r.entity, o.now, r.impression, r.body, r.kind, r.partition
+    FROM (SELECT ({XID} + epoch) << {EVENT_NUMBER_BITS} AS first, {CLOCK} AS now FROM rankloop_order) o,
+    unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::int4[]) WITH ORDINALITY
+    AS r (entity, impression, body, kind, partition, n) RETURNING seq, at"""
+HORIZON = f"(({OLDEST_RUNNING_XID} + (SELECT epoch FROM rankloop_order)) << {EVENT_NUMBER_BITS}) - 1"
+NEWEST = "(SELECT coalesce(max(seq), 0) FROM rankloop_events)"
+SELECT_LAST = f"SELECT least({HORIZON}, {NEWEST})"
+UPSERT_PUBLISHED = """INSERT INTO rankloop_published (entity, number, seq, rejected, session, projection, fence)
+    SELECT *, %s FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])
+    ON CONFLICT (entity) DO UPDATE
+    SET number = excluded.number, seq = excluded.seq, rejected = excluded.rejected, session = excluded.session,
+        projection = excluded.projection, fence = excluded.fence
+    WHERE rankloop_published.seq < excluded.seq AND rankloop_published.fence <= excluded.fence"""
+UPDATE_COUNTS = """UPDATE rankloop_published SET seq = %s, projection = %s
+    WHERE entity = %s AND seq < %s AND number = %s"""
+SELECT_LAG = f"""SELECT coalesce(max({CLOCK} - e.at), 0) FROM rankloop_published p CROSS JOIN LATERAL
+    (SELECT at FROM rankloop_events WHERE entity = p.entity AND seq > p.seq ORDER BY seq LIMIT 1) e"""
+UPSERT_LEASES = """INSERT INTO rankloop_leases AS l (partition, holder, fence, until)
+    SELECT number, %s, 1, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::int[]) AS number
+    WHERE NOT EXISTS (SELECT 1 FROM rankloop_leases h
+                      WHERE h.partition = number AND h.holder <> %s AND h.until >= clock_timestamp())
+    ON CONFLICT (partition) DO UPDATE
+    SET fence = CASE WHEN l.holder = excluded.holder THEN l.fence ELSE l.fence + 1 END,
+        holder = excluded.holder, until = excluded.until
+    WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING partition, fence"""
+TAKE_LEASE = """UPDATE rankloop_leases SET holder = ?, fence = fence + 1,
+    until = clock_timestamp() + make_interval(secs => ?) WHERE partition = ?"""
+RELEASE_LEASES = "UPDATE rankloop_leases SET until = '-infinity' WHERE holder = ?"
+UPSERT_LEARNER = """INSERT INTO rankloop_learners AS l (holder, allowed, since, until)
+    VALUES (%s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
+    ON CONFLICT (holder) DO UPDATE SET until = excluded.until,
+    since = CASE WHEN l.until < clock_timestamp() THEN excluded.since ELSE l.since END"""
+SELECT_LEARNERS = """SELECT l.holder, l.allowed, array_remove(array_agg(h.partition), NULL),
+    extract(epoch FROM clock_timestamp() - l.since)::float8
+    FROM rankloop_learners l LEFT JOIN rankloop_leases h ON h.holder = l.holder AND h.until >= clock_timestamp()
+    WHERE l.until >= clock_timestamp() GROUP BY l.holder ORDER BY l.holder"""
+DELETE_OLD_LEARNERS = "DELETE FROM rankloop_learners WHERE until < clock_timestamp() - interval '1 hour'"
 
 
 class PostgresStore(SharedStore):
-    """One database, many processes. Tests are told, by `passing`, of every point of a write."""
+    """One database, many processes.
+
+    Args:
+      address: As in `postgresql://user:password@host/database`.
+      on_step: For tests: called with the name of every step of a write.
+      partitions: Of a new log; None takes the default, or what the log has.
+    """
 
     shared = True
-    prefix, mark = PREFIX, "%s"
+    last_query = SELECT_LAST
 
     def __init__(
-        self, address: str, passing: Callable[[str], None] = lambda point: None, partitions: int | None = None
+        self, address: str, on_step: Callable[[str], None] = lambda step: None, partitions: int | None = None
     ) -> None:
-        self._passing = passing
-        self._reading = {purpose: Lock() for purpose in ("read", "learn")}
-        self._changing = Lock()
+        self._on_step = on_step
+        self._read_locks = {purpose: Lock() for purpose in ("read", "learn")}
+        self._change_lock = Lock()
         self._connections = Connections(address)
         try:
             writer = self._connections.to("write")
@@ -116,238 +119,200 @@ class PostgresStore(SharedStore):
             if not batch.entries:
                 connection.execute("SELECT 1")
                 return
-            first, now = self._appended(connection, batch)
-            self._passing("committed")
-            if self._is_for_others(batch):
-                self._connections.tell(self.learning_channel)
+            first, now = self._append(connection, batch)
+            self._on_step("committed")
+            if self._concerns_other_learners(batch):
+                self._connections.notify(self.learning_channel)
         except psycopg.errors.DiskFull as error:
-            self._undo()
-            raise StorageFull(
-                "the disk of the log is full; free some space, nothing of this request was kept"
-            ) from error
+            self._roll_back()
+            raise StorageFull(STORAGE_FULL_MESSAGE) from error
         except psycopg.Error as error:
             self._connections.drop("write")
             raise Unavailable(f"the log cannot be written now ({error}); try again") from error
         except BaseException:
-            self._connections.drop("write")  # and with it what was begun
+            self._connections.drop("write")  # and with it the open transaction
             raise
         batch.number(first, now)
 
-    def _undo(self) -> None:
-        """On the same connection: a server whose disk is full may let no new one in."""
+    def _roll_back(self) -> None:
+        """Roll back on the same connection: a server whose disk is full may accept no new one."""
         try:
             self._connections.to("write").rollback()
         except psycopg.Error:
             self._connections.drop("write")
 
-    def _is_for_others(self, batch: Transaction) -> bool:
-        """Whether another process has something to learn by it."""
+    def _concerns_other_learners(self, batch: Transaction) -> bool:
         learned = (row.entity for row in batch.rows if row.kind == "final" or row.impression is None)
         return any(partition_of(entity, self.partitions) not in self.learned_here for entity in learned)
 
-    def _appended(self, connection: psycopg.Connection[Any], batch: Transaction) -> tuple[int, float]:
-        """Locks first and the transaction's number last: so of one impression the numbers are in the order of locks.
+    def _append(self, connection: psycopg.Connection[Any], batch: Transaction) -> tuple[int, float]:
+        """Take the locks first and the transaction's number last, so that both have the same order for an impression.
 
-        Every statement is a way to the server and back. What needs no lock is one statement, and its own transaction.
+        Every statement is a round trip. What needs no lock is one statement, and its own transaction.
         """
-        self._passing("begin")
+        self._on_step("begin")
         needs_lock = bool(batch.locks or batch.partitions or batch.watched)
-        records, changed, fences = self._found_for(connection, batch) if needs_lock else ([], {}, {})
+        records, changed, fences = self._look_up(connection, batch) if needs_lock else ([], {}, {})
         rows = batch.settle(records, changed, fences)
         first, now = self._insert(connection, rows) if rows else (0, 0.0)
         if needs_lock:
-            self._passing("commit")
+            self._on_step("commit")
             connection.commit()
         return first, now
 
-    def _found_for(
+    def _look_up(
         self, connection: psycopg.Connection[Any], batch: Transaction
     ) -> tuple[list[Record], dict[str, int], dict[int, int]]:
-        """Begin a transaction; what the batch is to be settled with, in one way to the server and back."""
-        asked: dict[str, list[Any]] = {"BEGIN": []}
+        """Begin a transaction and read what the batch is settled with, in one round trip."""
+        queries: dict[str, list[Any]] = {"BEGIN": []}
         if batch.locks:
-            asked[LOCK] = [sorted(lock_key(self.schema, name) for name in batch.locks)]
+            queries[LOCK_KEYS] = [sorted(lock_key(self.schema, name) for name in batch.locks)]
         if batch.partitions:
-            asked[FENCES] = [batch.partitions]
+            queries[SELECT_FENCES] = [batch.partitions]
         if batch.keys:
-            streams, names = zip(*batch.keys)
-            asked[FOUND] = [list(streams), [name.replace("\0", "") for name in names], list(batch.keys.values())]
+            entities, names = zip(*batch.keys)
+            seqs = list(batch.keys.values())
+            queries[SELECT_IMPRESSIONS] = [list(entities), [name.replace("\0", "") for name in names], seqs]
         if batch.watched:
-            asked[CHANGED] = [list(batch.watched)]
+            queries[SELECT_LAST_CHANGES] = [list(batch.watched)]
         cursor = psycopg.ClientCursor(connection)
-        cursor.execute("; ".join(asked), [value for values in asked.values() for value in values])
-        found: dict[str, list[Any]] = {}
-        for query in asked:
-            found[query] = cursor.fetchall() if cursor.description else []
+        cursor.execute("; ".join(queries), [value for values in queries.values() for value in values])
+        results: dict[str, list[Any]] = {}
+        for query in queries:
+            results[query] = cursor.fetchall() if cursor.description else []
             cursor.nextset()
-        return records_of(found.get(FOUND, [])), dict(found.get(CHANGED, [])), dict(found.get(FENCES, []))
+        changed, fences = results.get(SELECT_LAST_CHANGES, []), results.get(SELECT_FENCES, [])
+        return records_of(results.get(SELECT_IMPRESSIONS, [])), dict(changed), dict(fences)
 
     def _insert(self, connection: psycopg.Connection[Any], rows: Sequence[LogRow]) -> tuple[int, float]:
-        parts = [partition_of(row.entity, self.partitions) for row in rows]
+        partitions = [partition_of(row.entity, self.partitions) for row in rows]
         columns = zip(*((row.entity, row.impression, row.body, row.kind) for row in rows))
-        numbers = connection.execute(INSERT, [*map(list, columns), parts], binary=True).fetchall()
+        numbers = connection.execute(INSERT, [*map(list, columns), partitions], binary=True).fetchall()
         first, now = min(numbers)
-        self._passing("inserted")
-        for kept in (row.snapshot for row in rows if row.snapshot is not None):
-            connection.execute(KEEP, [kept.entity, kept.number, now, *kept[2:]])
-            self._passing("snapshot")
-        # nobody is told of impressions: all commits that tell something wait for each other
+        self._on_step("inserted")
+        for snapshot in (row.snapshot for row in rows if row.snapshot is not None):
+            values = [snapshot.entity, snapshot.number, now, *snapshot[2:]]
+            connection.execute(_with_percent_marks(SAVE_SNAPSHOT), values)
+            self._on_step("snapshot")
+        # No notification for impressions: all commits that notify wait for each other.
         for entity in sorted({row.entity for row in rows if row.impression is None and row.kind != "snapshotted"}):
             connection.execute(NOTIFY, [self.channel, entity])
         return first, now
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
-        """Only what is older than every transaction that still runs: one that commits late comes after it."""
-        ((horizon, now, newest),) = self.rows(LOOK)
-        if min(horizon, newest) <= after:
-            return Tail([], max(after, min(horizon, newest)), now, newest > horizon)
-        parts = ", ".join(str(int(part)) for part in partitions) or "-2"
-        everything = len(partitions) >= self.partitions
-        rows = self.page(None, after, horizon, "" if everything else f" AND part IN ({parts})")
+        """Return only what is older than every running transaction: one that commits late comes after it."""
+        ((horizon, now, newest),) = self.rows(f"SELECT {HORIZON}, {CLOCK}, {NEWEST}")
+        last = min(horizon, newest)
+        if last <= after:
+            return Tail([], max(after, last), now, newest > horizon)
+        numbers = ", ".join(str(int(partition)) for partition in partitions) or "-2"
+        is_all = len(partitions) >= self.partitions
+        rows = self.page(None, after, horizon, "" if is_all else f" AND partition IN ({numbers})")
         more = is_full(rows)
-        return Tail(records_of(rows), rows[-1][0] if more else min(horizon, newest), now, more or newest > horizon)
-
-    def last(self) -> int:
-        ((horizon, _, newest),) = self.rows(LOOK)
-        return int(min(horizon, newest))
+        return Tail(records_of(rows), rows[-1][0] if more else last, now, more or newest > horizon)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         purpose = "learn" if current_thread().name.startswith("learn") else "read"  # learning waits for no export
-        with self._reading[purpose]:
+        with self._read_locks[purpose]:
             try:
-                return self._connections.to(purpose).execute(query, values).fetchall()
+                return self._connections.to(purpose).execute(_with_percent_marks(query), values).fetchall()
             except psycopg.Error as error:
                 self._connections.drop(purpose)
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def of_impression(self, entity: str, impression: str) -> list[Record]:
-        return super().of_impression(entity, impression.replace("\0", ""))
-
-    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
-        query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s"
-        self._change(entity, [(LIST, [entity, *kept]), (query, [entity, after, until])])
-
-    def amend(
-        self,
-        entity: str,
-        events: Mapping[int, LogRow | None],
-        since: int,
-        snapshots: Sequence[Snapshot],
-        files: Mapping[str, ArchiveFile | None],
-    ) -> None:
-        gone = [seq for seq, row in events.items() if row is None]
-        change = f"UPDATE {PREFIX}events SET body = %s, impression = %s, kind = %s WHERE stream = %s AND seq = %s"
-        queries: list[tuple[str, list[Any]]] = [
-            (f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq = ANY(%s)", [entity, gone]),
-            *(
-                (change, [row.body, row.impression, row.kind, entity, seq])
-                for seq, row in events.items()
-                if row is not None
-            ),
-            (f"DELETE FROM {PREFIX}snapshots WHERE stream = %s AND state_seq >= %s", [entity, since]),
-            *((KEEP, [kept.entity, kept.number, time.time(), *kept[2:]]) for kept in snapshots),
-            (f"DELETE FROM {PREFIX}archive WHERE stream = %s AND name = ANY(%s)", [entity, list(files)]),
-            *((LIST, [entity, *file]) for file in files.values() if file is not None),
-            (f"DELETE FROM {PREFIX}published WHERE stream = %s", [entity]),
-        ]
-        self._change(entity, queries)
-
-    def erase(self, entity: str, before: int) -> None:
-        self._change(
-            entity,
-            [
-                (f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq < %s", [entity, before]),
-                (f"DELETE FROM {PREFIX}snapshots WHERE stream = %s AND state_seq < %s", [entity, before]),
-                (f"DELETE FROM {PREFIX}published WHERE stream = %s AND seq < %s", [entity, before]),
-                (f"DELETE FROM {PREFIX}archive WHERE stream = %s AND last_seq < %s", [entity, before]),
-            ],
-        )
+    def records_of_impression(self, entity: str, impression: str) -> list[Record]:
+        return super().records_of_impression(entity, impression.replace("\0", ""))
 
     @contextmanager
-    def standstill(self, entity: str, seconds: float) -> Iterator[None]:
-        """Take the lease of whoever learns an entity: he stops, and begins again from the log when this is over."""
-        part, holder = partition_of(entity, self.partitions), f"amendment {os.getpid()} {secrets.token_hex(4)}"
-        give_back = f"UPDATE {PREFIX}leases SET until = '-infinity' WHERE holder = %s"
-        self._change(entity, [(SEIZE, [holder, seconds, part])])
+    def pause_learning(self, entity: str, seconds: float) -> Iterator[None]:
+        """Take the lease of an entity's learner worker, which stops and rebuilds it from the log afterwards."""
+        partition, holder = partition_of(entity, self.partitions), f"amendment {os.getpid()} {secrets.token_hex(4)}"
+        self._execute_all(entity, [(TAKE_LEASE, [(holder, seconds, partition)])])
         try:
             yield
         finally:
-            self._change(entity, [(give_back, [holder])])
+            self._execute_all(entity, [(RELEASE_LEASES, [(holder,)])])
 
-    def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
-        values = [holder, seconds, sorted(wanted), holder]
-        with self._writing("lease", "the leases cannot be renewed now") as connection:
-            return [Lease(part, fence) for part, fence in connection.execute(LEASE, values).fetchall()]
+    def lease(self, holder: str, partitions: Sequence[int], seconds: float) -> list[Lease]:
+        values = [holder, seconds, sorted(partitions), holder]
+        with self._connection("lease", "the leases cannot be renewed now") as connection:
+            return [Lease(*row) for row in connection.execute(UPSERT_LEASES, values).fetchall()]
 
-    def attend(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Attendant]:
-        with self._writing("lease", "the leases cannot be renewed now") as connection:
-            connection.execute(GONE)
-            connection.execute(ATTEND, [holder, sorted(wanted), seconds])
-            rows = connection.execute(ATTENDANTS).fetchall()
-            return [Attendant(name, frozenset(parts), frozenset(held), age) for name, parts, held, age in rows]
+    def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[RegisteredLearner]:
+        with self._connection("lease", "the leases cannot be renewed now") as connection:
+            connection.execute(DELETE_OLD_LEARNERS)
+            connection.execute(UPSERT_LEARNER, [holder, sorted(partitions), seconds])
+            rows = connection.execute(SELECT_LEARNERS).fetchall()
+            return [RegisteredLearner(name, frozenset(parts), frozenset(held), age) for name, parts, held, age in rows]
 
     def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
-        give_back = f"UPDATE {PREFIX}leases SET until = '-infinity' WHERE holder = %s"
-        with self._writing("lease", "the leases cannot be given back now") as connection:
+        release = _with_percent_marks(RELEASE_LEASES)
+        with self._connection("lease", "the leases cannot be given back now") as connection:
             if partitions is not None:
-                connection.execute(f"{give_back} AND part = ANY(%s)", [holder, list(partitions)])
+                connection.execute(f"{release} AND partition = ANY(%s)", [holder, list(partitions)])
                 return
-            connection.execute(give_back, [holder])
-            connection.execute(f"DELETE FROM {PREFIX}learners WHERE holder = %s", [holder])
+            connection.execute(release, [holder])
+            connection.execute("DELETE FROM rankloop_learners WHERE holder = %s", [holder])
 
     def holders(self) -> dict[int, str]:
-        return dict(self.rows(f"SELECT part, holder FROM {PREFIX}leases WHERE until >= clock_timestamp()"))
+        return dict(self.rows("SELECT partition, holder FROM rankloop_leases WHERE until >= clock_timestamp()"))
 
     def lag(self) -> float:
-        return float(self.rows(LAG)[0][0])
+        return float(self.rows(SELECT_LAG)[0][0])
 
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
-        with self._writing("publish", "the states cannot be published now") as connection, connection.transaction():
-            if dict(connection.execute(FENCES, [[lease.partition]]).fetchall()).get(lease.partition) != lease.fence:
+        with self._connection("publish", "the states cannot be published now") as connection, connection.transaction():
+            fences = dict(connection.execute(SELECT_FENCES, [[lease.partition]]).fetchall())
+            if fences.get(lease.partition) != lease.fence:
                 raise Superseded("another process learns this by now")
             for each in publications:
                 if each.session is None:
-                    connection.execute(RECOUNT, [each.seq, each.projection, each.entity, each.seq, each.number])
+                    connection.execute(UPDATE_COUNTS, [each.seq, each.projection, each.entity, each.seq, each.number])
             new = [each for each in publications if each.session is not None]
             if new:
-                connection.execute(PUBLISH, [lease.fence, *map(list, zip(*new))])
+                connection.execute(UPSERT_PUBLISHED, [lease.fence, *map(list, zip(*new))])
                 connection.execute(NOTIFY_ALL, [self.channel, [each.entity for each in new]])
 
     def publication(self, entity: str) -> Publication | None:
-        query = f"SELECT stream, number, seq, unfit, session, view FROM {PREFIX}published WHERE stream = %s"
-        rows = self.rows(query, [entity])
+        columns = ", ".join(Publication._fields)
+        rows = self.rows(f"SELECT {columns} FROM rankloop_published WHERE entity = ?", [entity])
         return Publication._make(rows[0]) if rows else None
 
-    def published(self) -> dict[str, tuple[int, int]]:
-        rows = self.rows(f"SELECT stream, number, seq FROM {PREFIX}published")
-        return {entity: (number, seq) for entity, number, seq in rows}
+    def published_seqs(self) -> dict[str, int]:
+        return dict(self.rows("SELECT entity, seq FROM rankloop_published"))
 
-    def projections(self) -> dict[str, tuple[int, bytes]]:
-        rows = self.rows(f"SELECT stream, seq, view FROM {PREFIX}published")
+    def published_projections(self) -> dict[str, tuple[int, bytes]]:
+        rows = self.rows("SELECT entity, seq, projection FROM rankloop_published")
         return {entity: (seq, projection) for entity, seq, projection in rows}
 
-    def listen(self, received: Callable[[str], None]) -> None:
-        self._connections.listen(self.channel, received)
+    def subscribe(self, notify: Callable[[str], None]) -> None:
+        self._connections.listen(self.channel, notify)
 
-    def watch(self, wake: Callable[[], None]) -> None:
+    def subscribe_to_events(self, wake: Callable[[], None]) -> None:
         self._connections.listen(self.learning_channel, lambda _: wake(), "watch")
 
     def close(self) -> None:
         self._connections.close()
 
-    def _change(self, entity: str, queries: Sequence[tuple[str, list[Any]]]) -> None:
-        """One transaction, while nobody else changes the entity."""
+    def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool = False) -> None:
+        # Deleted rows are overwritten by the server's vacuum, whatever `overwrite` says.
         failure = "the log cannot be changed now"
-        with self._changing, self._writing("amend", failure) as connection, connection.transaction():
-            connection.execute(LOCK, [[lock_key(self.schema, entity)]])
-            for query, values in queries:
-                connection.execute(query, values)
+        with self._change_lock, self._connection("amend", failure) as connection, connection.transaction():
+            connection.execute(LOCK_KEYS, [[lock_key(self.schema, entity)]])
+            for query, values in statements:
+                if values:
+                    connection.cursor().executemany(_with_percent_marks(query), values)
             connection.execute(NOTIFY, [self.channel, entity])
 
     @contextmanager
-    def _writing(self, purpose: str, failure: str) -> Iterator[psycopg.Connection[Any]]:
+    def _connection(self, purpose: str, failure: str) -> Iterator[psycopg.Connection[Any]]:
         try:
             yield self._connections.to(purpose)
         except psycopg.Error as error:
             self._connections.drop(purpose)
             raise Unavailable(f"{failure} ({error})") from error
+
+
+def _with_percent_marks(query: str) -> str:
+    """Return a query of the common SQL with the placeholders of psycopg."""
+    return query.replace("?", "%s")

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: durable, patient with nobody forever, one for each purpose; notices both ways."""
+"""Connections to PostgreSQL: durable commits, bounded waits, one connection per purpose, notifications both ways."""
 
 import os
 import socket
@@ -12,34 +12,39 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from rankloop.service.stores.base import MISSED
+from rankloop.service.stores.base import ANY_ENTITY
 
 NOTIFY = "SELECT pg_notify(%s, %s)"
-PATIENCE = 5  # seconds for a connection to be made
-PAUSE = 0.5  # seconds
-TELL_EVERY = 0.02  # seconds between two notices that there is something to learn
-IDLE_SECONDS = 3  # for which a process may stand still within a transaction; less than a lease lives
-LOCK_SECONDS = 15  # to wait for another's transaction, before the caller is told to try again
+CONNECT_SECONDS = 5  # until a connection must be made
+LISTEN_SECONDS = 0.5  # between two looks whether to stop, and before a new connection
+NOTIFY_SECONDS = 0.02  # between two notifications that there is something to learn
+IDLE_SECONDS = 3  # for which a transaction may be idle; less than a lease lives
+LOCK_SECONDS = 15  # to wait for another transaction, before the request fails
 STATEMENT_SECONDS = {"read": 300}
 OTHER_STATEMENT_SECONDS = 30
-ALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-UNACKNOWLEDGED = {"tcp_user_timeout": 20_000}  # milliseconds, until a connection whose cable was pulled is given up
-DURABLE = """SELECT set_config('synchronous_commit', 'on', false)
+KEEPALIVE_OPTIONS = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+USER_TIMEOUT = {"tcp_user_timeout": 20_000}  # milliseconds, until a connection without acknowledgements is given up
+SET_DURABLE = """SELECT set_config('synchronous_commit', 'on', false)
              WHERE current_setting('synchronous_commit') <> 'remote_apply'"""  # which is more than on
 
 
-def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
-    """A connection whose commits are durable and that waits for nobody forever, whatever the server's defaults are."""
+def connect(address: str, purpose: str) -> psycopg.Connection[Any]:
+    """Open a connection with durable commits and bounded waits, whatever the server's defaults are.
+
+    Args:
+      address: Of the database.
+      purpose: Part of the name that the server shows; it decides on the time limit of statements.
+    """
     name = f"rankloop {os.getpid()} {purpose}"
-    how = {"connect_timeout": PATIENCE, "application_name": name} | ALIVE | UNACKNOWLEDGED
-    connection = psycopg.connect(address, autocommit=True, **how)  # type: ignore[arg-type]
+    options = {"connect_timeout": CONNECT_SECONDS, "application_name": name} | KEEPALIVE_OPTIONS | USER_TIMEOUT
+    connection = psycopg.connect(address, autocommit=True, **options)  # type: ignore[arg-type]
     waits = {
         "idle_in_transaction_session_timeout": IDLE_SECONDS,
         "lock_timeout": LOCK_SECONDS,
         "statement_timeout": STATEMENT_SECONDS.get(purpose, OTHER_STATEMENT_SECONDS),
     }
     try:
-        connection.execute(DURABLE)
+        connection.execute(SET_DURABLE)
         if purpose == "write":  # a few keys among millions of rows are looked up, whatever the statistics say
             connection.execute("SET enable_hashjoin = off; SET enable_mergejoin = off")
         for setting, seconds in waits.items():
@@ -51,9 +56,9 @@ def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
 
 
 def _stop_reading(connection: psycopg.Connection[Any]) -> None:
-    """Who waits for a notice or an answer on another thread is told at once that none will come."""
-    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
-        same.shutdown(socket.SHUT_RD)
+    """Wake the thread that waits on a connection, with an error."""
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RD)
 
 
 class Connections:
@@ -65,49 +70,56 @@ class Connections:
         self._open: dict[str, psycopg.Connection[Any]] = {}
         self._threads: list[Thread] = []
         self._listened: list[str] = []  # purposes
-        self._news = Flag()
+        self._has_notification = Flag()
 
     def to(self, purpose: str) -> psycopg.Connection[Any]:
-        """The connection for a purpose."""
+        """Return the connection for a purpose; it is made where there is none."""
         connection = self._open.get(purpose)
         if connection is None or connection.closed:
             if self._stopping.is_set():
                 raise psycopg.OperationalError("the store is closed")
-            connection = connected(self.address, purpose)
+            connection = connect(self.address, purpose)
             self._open[purpose] = connection
         return connection
 
     def drop(self, purpose: str) -> None:
+        """Close the connection for a purpose; the next use makes a new one."""
         connection = self._open.pop(purpose, None)
         if connection is not None:
             connection.close()
 
-    def listen(self, channel: str, received: Callable[[str], None], purpose: str = "listen") -> None:
-        """Call `received`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
-        self._listened.append(purpose)
-        self._run(self._listening, channel, received, purpose)
+    def listen(self, channel: str, notify: Callable[[str], None], purpose: str = "listen") -> None:
+        """Call `notify`, on a thread, with the payload of every notification.
 
-    def tell(self, channel: str) -> None:
-        """Send an empty notice soon; many of these are one."""
-        if not self._news.is_set():
-            self._news.set()
-            if not any(thread.name == "tell" for thread in self._threads):
-                self._run(self._telling, channel, name="tell")
+        Args:
+          channel: Of PostgreSQL.
+          notify: Also called with `ANY_ENTITY` whenever a connection is made: some may have been missed.
+          purpose: Of the connection.
+        """
+        self._listened.append(purpose)
+        self._run(self._listen, channel, notify, purpose)
+
+    def notify(self, channel: str) -> None:
+        """Send an empty notification soon; many calls are one notification."""
+        if not self._has_notification.is_set():
+            self._has_notification.set()
+            if not any(thread.name == "notify" for thread in self._threads):
+                self._run(self._notify, channel, name="notify")
 
     def close(self) -> None:
-        """Statements on other threads get their answers, or fail: closed under them, they could wait forever."""
+        """Close all connections, once the statements on other threads have their answers or have failed."""
         self._stopping.set()
-        self._news.set()
+        self._has_notification.set()
         for connection in filter(None, map(self._open.get, self._listened)):
             _stop_reading(connection)
         for thread in self._threads:
             thread.join()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + CONNECT_SECONDS
         for connection in list(self._open.values()):
             is_free = connection.lock.acquire(timeout=max(0.0, until - time.monotonic()))
             if not is_free:
                 _stop_reading(connection)
-                is_free = connection.lock.acquire(timeout=PATIENCE)
+                is_free = connection.lock.acquire(timeout=CONNECT_SECONDS)
             connection.close()
             if is_free:
                 connection.lock.release()
@@ -117,29 +129,29 @@ class Connections:
         self._threads.append(thread)
         thread.start()
 
-    def _telling(self, channel: str) -> None:
-        """Apart from the commits that it is about, since all that notify wait for each other; nobody waits for it."""
-        while self._news.wait():
-            self._news.clear()
-            if self._stopping.is_set():  # asked after clearing, which may have taken away the last call of all
+    def _notify(self, channel: str) -> None:
+        """Send notifications apart from the commits, since all commits that notify wait for each other."""
+        while self._has_notification.wait():
+            self._has_notification.clear()
+            if self._stopping.is_set():  # checked after clearing, which may have undone the call of `close`
                 return
             try:
-                self.to("tell").execute(NOTIFY, [channel, ""])
-            except psycopg.Error:  # who learns looks by itself
-                self.drop("tell")
-            self._stopping.wait(TELL_EVERY)
+                self.to("notify").execute(NOTIFY, [channel, ""])
+            except psycopg.Error:  # learner workers look by themselves
+                self.drop("notify")
+            self._stopping.wait(NOTIFY_SECONDS)
 
-    def _listening(self, channel: str, received: Callable[[str], None], purpose: str) -> None:
+    def _listen(self, channel: str, notify: Callable[[str], None], purpose: str) -> None:
         while not self._stopping.is_set():
             try:
                 connection = self.to(purpose)
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-                received(MISSED)
+                notify(ANY_ENTITY)
                 while not self._stopping.is_set():
-                    for notice in connection.notifies(timeout=PAUSE):
-                        received(notice.payload)
+                    for notice in connection.notifies(timeout=LISTEN_SECONDS):
+                        notify(notice.payload)
                         if self._stopping.is_set():
                             return
             except psycopg.Error:
                 self.drop(purpose)
-                self._stopping.wait(PAUSE)
+                self._stopping.wait(LISTEN_SECONDS)

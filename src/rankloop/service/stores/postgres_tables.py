@@ -1,4 +1,4 @@
-"""The tables of the log in PostgreSQL, by numbered migrations; the order of events, and locks."""
+"""The tables that only PostgreSQL has, its migrations, and the numbering of events."""
 
 from hashlib import blake2b
 from typing import Any
@@ -6,86 +6,89 @@ from typing import Any
 import psycopg
 
 from rankloop.core.errors import Conflict
+from rankloop.service.stores.tables import MIGRATIONS, check_version
 
-MIGRATIONS = (
+COLUMN_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE PRECISION",
+    "binary": "BYTEA",
+    "partition": ", partition INT NOT NULL",
+}
+SHARED_STORE_MIGRATIONS = (  # a step for each of the common ones
     """
-    CREATE TABLE rankloop_events (seq BIGINT PRIMARY KEY, stream TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
-                                  impression TEXT, body BYTEA NOT NULL, kind TEXT NOT NULL, part INT NOT NULL);
-    CREATE INDEX rankloop_events_of_stream ON rankloop_events (stream, seq);
-    CREATE INDEX rankloop_impressions ON rankloop_events (impression, seq) WHERE impression IS NOT NULL;
-    CREATE INDEX rankloop_changes ON rankloop_events (stream, seq) WHERE impression IS NULL;
-    CREATE TABLE rankloop_snapshots (stream TEXT NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
-                                     state_seq BIGINT NOT NULL, session BYTEA NOT NULL, view BYTEA NOT NULL,
-                                     unfit BIGINT NOT NULL, oldest_open BIGINT NOT NULL, PRIMARY KEY (stream, number));
-    CREATE TABLE rankloop_published (stream TEXT PRIMARY KEY, number BIGINT NOT NULL, seq BIGINT NOT NULL,
-                                     unfit BIGINT NOT NULL, session BYTEA NOT NULL, view BYTEA NOT NULL,
+    CREATE TABLE rankloop_published (entity TEXT PRIMARY KEY, number BIGINT NOT NULL, seq BIGINT NOT NULL,
+                                     rejected BIGINT NOT NULL, session BYTEA NOT NULL, projection BYTEA NOT NULL,
                                      fence BIGINT NOT NULL);
-    CREATE TABLE rankloop_leases (part INT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,
+    CREATE TABLE rankloop_leases (partition INT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,
                                   until TIMESTAMPTZ NOT NULL);
-    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, wanted INT[] NOT NULL, since TIMESTAMPTZ NOT NULL,
+    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, allowed INT[] NOT NULL, since TIMESTAMPTZ NOT NULL,
                                     until TIMESTAMPTZ NOT NULL);
     CREATE TABLE rankloop_order (epoch BIGINT NOT NULL, partitions INT NOT NULL);
-    CREATE TABLE rankloop_archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq BIGINT NOT NULL,
-                                   last_seq BIGINT NOT NULL, events BIGINT NOT NULL, digest TEXT NOT NULL,
-                                   PRIMARY KEY (stream, name));
     """,
 )
-PREFIX = "rankloop_"
-PARTITIONS = 16
-STEP = 12  # bits: numbers of one transaction
-XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+DEFAULT_PARTITIONS = 16
+EVENT_NUMBER_BITS = 12  # of a sequence number: the position of an event in its transaction
+OLDEST_RUNNING_XID = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+NEXT_XID = "pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 
 
 def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
-    """Bring a database of an earlier version up to date, one numbered step after the other; how many partitions."""
+    """Bring a database of an earlier version up to date, one numbered step after the other.
+
+    Args:
+      connection: In autocommit mode.
+      partitions: Of a new log; None takes the default, or what the log has.
+
+    Returns:
+      The number of partitions.
+
+    Raises:
+      Conflict: If the log is of a newer rankloop, or has another number of partitions.
+    """
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [tenant_key(connection, "migrate")])
+        schema = _value(connection, "SELECT current_schema()") or ""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(schema, "migrate")])
         connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
-        row = connection.execute("SELECT max(version) FROM rankloop_version").fetchone()
-        version = (row[0] if row else None) or 0
-        if version > len(MIGRATIONS):
-            raise Conflict(
-                f"the database is of version {version}, this rankloop knows versions up to {len(MIGRATIONS)}"
-            )
-        for number, script in enumerate(MIGRATIONS[version:], version + 1):
+        version = _value(connection, "SELECT max(version) FROM rankloop_version") or 0
+        check_version(version)
+        scripts = [common.format(**COLUMN_TYPES) + extra for common, extra in zip(MIGRATIONS, SHARED_STORE_MIGRATIONS)]
+        for number, script in enumerate(scripts[version:], version + 1):
             connection.execute(script)
             connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
-        return _ordered(connection, partitions)
+        return _set_epoch(connection, partitions)
 
 
-def _ordered(connection: psycopg.Connection[Any], partitions: int | None) -> int:
-    """Let new events come after all that are there, also where they were restored from a server that counted further.
+def _set_epoch(connection: psycopg.Connection[Any], partitions: int | None) -> int:
+    """Number new events after all others, also after those restored from a server with higher transaction ids.
 
-    The number of an event is that of its transaction, counted from the epoch, and its position within it.
+    The number of an event is that of its transaction plus the epoch, followed by its position in the transaction.
     """
-    last = f"SELECT max(seq) AS seq FROM {PREFIX}events UNION ALL SELECT max(state_seq) FROM {PREFIX}snapshots"
-    newest = connection.execute(f"SELECT coalesce(max(seq), 0) FROM ({last}) AS last").fetchone()[0]  # type: ignore[index]
-    row = connection.execute(f"SELECT epoch, partitions FROM {PREFIX}order").fetchone()
+    last = "SELECT max(seq) AS seq FROM rankloop_events UNION ALL SELECT max(state_seq) FROM rankloop_snapshots"
+    newest = _value(connection, f"SELECT coalesce(max(seq), 0) FROM ({last}) AS last") >> EVENT_NUMBER_BITS
+    row = connection.execute("SELECT epoch, partitions FROM rankloop_order").fetchone()
     if row is None:
-        values = [(newest >> STEP) + 1, partitions or PARTITIONS]
-        connection.execute(f"INSERT INTO {PREFIX}order VALUES (%s, %s)", values)
-        return partitions or PARTITIONS
-    epoch, known = row
-    if partitions is not None and partitions != known:
-        raise Conflict(f"this database has {known} partitions, not {partitions}")
-    next_xid = connection.execute(f"SELECT {XMIN}").fetchone()[0]  # type: ignore[index]
-    if (newest >> STEP) - epoch >= next_xid and not _is_running(connection, (newest >> STEP) - epoch):
-        connection.execute(f"UPDATE {PREFIX}order SET epoch = %s", [(newest >> STEP) + 1])
-    return int(known)
+        partitions = partitions or DEFAULT_PARTITIONS
+        connection.execute("INSERT INTO rankloop_order VALUES (%s, %s)", [newest + 1, partitions])
+        return partitions
+    epoch, logged_partitions = row
+    if partitions is not None and partitions != logged_partitions:
+        raise Conflict(f"this database has {logged_partitions} partitions, not {partitions}")
+    if newest - epoch >= _value(connection, f"SELECT {NEXT_XID}"):  # no transaction of this server can have written it
+        connection.execute("UPDATE rankloop_order SET epoch = %s", [newest + 1])
+    return int(logged_partitions)
 
 
-def _is_running(connection: psycopg.Connection[Any], xid: int) -> bool:
-    """Whether a transaction may have been given out by this server already."""
-    row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
-    return row is not None and xid < row[0]
-
-
-def tenant_key(connection: psycopg.Connection[Any], name: str) -> int:
-    """The number of an advisory lock: of its own in every schema, so that several services fit into one database."""
-    row = connection.execute("SELECT current_schema()").fetchone()
-    return lock_key(str(row[0]) if row else "", name)
+def _value(connection: psycopg.Connection[Any], query: str) -> Any:
+    row = connection.execute(query).fetchone()
+    return None if row is None else row[0]
 
 
 def lock_key(schema: str, name: str) -> int:
+    """Return the number of an advisory lock.
+
+    Args:
+      schema: Of the tables: several services fit into one database, each in its schema.
+      name: Of what is locked.
+    """
     return int.from_bytes(blake2b(f"rankloop {schema} {name}".encode(), digest_size=8).digest(), "big", signed=True)

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -15,34 +15,41 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import StorageFull, Unavailable
-from rankloop.service.records import ArchiveFile, LogRow, Record, Snapshot, decode
-from rankloop.service.stores.base import NO_SPACE, PAGE, Store, Tail, Transaction, is_full, records_of
-
-FILE = "rankloop.db"
-WAITING = 10  # seconds, for whoever else holds a lock of the file
-SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
-MIGRATIONS = (
-    """
-    CREATE TABLE events (seq INTEGER PRIMARY KEY, stream TEXT NOT NULL, at REAL NOT NULL, impression TEXT,
-                         body BLOB NOT NULL, kind TEXT NOT NULL);
-    CREATE INDEX events_of_stream ON events (stream, seq);
-    CREATE INDEX events_of_impression ON events (impression) WHERE impression IS NOT NULL;
-    CREATE INDEX changes ON events (stream, seq) WHERE impression IS NULL;
-    CREATE TABLE snapshots (stream TEXT NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, state_seq INTEGER NOT NULL,
-                            session BLOB NOT NULL, view BLOB NOT NULL, unfit INTEGER NOT NULL,
-                            oldest_open INTEGER NOT NULL, PRIMARY KEY (stream, number));
-    CREATE TABLE archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq INTEGER NOT NULL,
-                          last_seq INTEGER NOT NULL, events INTEGER NOT NULL, digest TEXT NOT NULL,
-                          PRIMARY KEY (stream, name));
-    """,
+from rankloop.service.records import LogRow, Record
+from rankloop.service.stores.base import (
+    PAGE_ROWS,
+    STORAGE_FULL_MESSAGE,
+    Statement,
+    Store,
+    Tail,
+    Transaction,
+    is_full,
+    records_of,
 )
+from rankloop.service.stores.tables import MIGRATIONS, SAVE_SNAPSHOT, check_version
+
+FILE_NAME = "rankloop.db"
+LOCK_WAIT_SECONDS = 10  # for another connection that holds a lock of the file
+CONNECTION_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
+COLUMN_TYPES = {"integer": "INTEGER", "real": "REAL", "binary": "BLOB", "partition": ""}
+CHECKPOINT_SECONDS = 0.5  # between two checkpoints
+MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+MAX_RECENT_BYTES = 8_000_000  # of rows that are kept in memory until they have been learned
+MAX_TRUNCATE_TRIES = 200  # to empty the write-ahead file after a deletion
+TRUNCATE_WAIT_MILLISECONDS = 100  # for which readers may hold up the writer that empties it
+MAX_ROWS_PER_INSERT = 64  # each statement releases the interpreter lock, and waits for it again
+INSERT, ROW_MARKS = "INSERT INTO rankloop_events VALUES", "(?, ?, ?, ?, ?, ?)"
+SELECT_IMPRESSION = "SELECT seq, entity, at, body FROM rankloop_events WHERE impression = ? AND entity = ? ORDER BY seq"
+SELECT_LAST_CHANGE = """SELECT max(seq) FROM rankloop_events
+                        WHERE entity = ? AND impression IS NULL AND kind <> 'snapshotted'"""
+ONE_PROCESS_RULE = "one process per SQLite file, several with PostgreSQL"
 
 
-def connected(path: Path) -> sqlite3.Connection:
-    """A connection that writes ahead and waits for the disk."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=WAITING)
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a connection that writes ahead and waits for the disk."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=LOCK_WAIT_SECONDS)
     try:
-        for setting in SETTINGS:
+        for setting in CONNECTION_SETTINGS:
             connection.execute(f"PRAGMA {setting}")
     except sqlite3.Error:
         connection.close()
@@ -50,11 +57,19 @@ def connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-ONE_PROCESS = "one process per SQLite file, several with PostgreSQL"
+def acquire_file_lock(path: Path, rule: str = ONE_PROCESS_RULE) -> int:
+    """Lock a file against other processes, by a lock file beside it.
 
+    Args:
+      path: The file.
+      rule: A hint for the error message.
 
-def locked(path: Path, rule: str = ONE_PROCESS) -> int:
-    """The handle of a lock beside the file, held until it is closed; `Conflict` when another process holds it."""
+    Returns:
+      A file handle; closing it releases the lock.
+
+    Raises:
+      Conflict: If another process holds the lock.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -67,222 +82,181 @@ def locked(path: Path, rule: str = ONE_PROCESS) -> int:
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a file of an earlier version up to date, one numbered step after the other."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(MIGRATIONS):
-        raise Conflict(f"the file is of version {version}, this rankloop knows versions up to {len(MIGRATIONS)}")
-    for number, script in enumerate(MIGRATIONS[version:], version + 1):
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    check_version(version)
+    for number, template in enumerate(MIGRATIONS[version:], version + 1):
+        script = template.format(**COLUMN_TYPES)
         connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
 
 
-CHECKPOINT_EVERY = 0.5  # seconds
-MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
-FRESH_BYTES = 8_000_000  # of rows that are kept in memory until they have been learned; beyond, they are read again
-ATTEMPTS = 200  # to empty the write-ahead file at once
-PATIENCE = 100  # milliseconds for which those who read may hold that up
-INSERT, ROW = "INSERT INTO events VALUES", "(?, ?, ?, ?, ?, ?)"
-ROWS = 64  # in one statement: each gives the processor away to other threads, and asks for it again
-KNOWN = "SELECT seq, stream, at, body FROM events WHERE impression = ? AND stream = ? ORDER BY seq"
-CHANGED = "SELECT max(seq) FROM events WHERE stream = ? AND impression IS NULL AND kind <> 'snapshotted'"
-CHANGE = "UPDATE events SET body = ?, impression = ?, kind = ? WHERE stream = ? AND seq = ?"
-LIST = "INSERT OR REPLACE INTO archive VALUES (?, ?, ?, ?, ?, ?)"
-UNLIST = "DELETE FROM archive WHERE stream = ? AND name = ?"
-KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-
-
 class SqliteStore(Store):
-    """One file, one process: a lock file keeps others away. Tests are told, by `passing`, of every point of a write."""
+    """One file, one process: a lock file keeps others away.
+
+    Args:
+      path: The file.
+      on_step: For tests: called with the name of every step of a write.
+    """
 
     shared = False
     partitions = 1
 
-    def __init__(self, path: Path, passing: Callable[[str], None] = lambda point: None) -> None:
+    def __init__(self, path: Path, on_step: Callable[[str], None] = lambda step: None) -> None:
         self.path = path
-        self._passing = passing
-        self._reading, self._freshness = Lock(), Lock()
+        self._on_step = on_step
+        self._reader_lock, self._recent_lock = Lock(), Lock()
         self._stopping = Flag()
-        with _told(), ExitStack() as undo:
-            self._lock = locked(path)
-            undo.callback(os.close, self._lock)
-            self._writer = undo.enter_context(closing(connected(path)))
-            self._reader = undo.enter_context(closing(connected(path)))
+        with _raise_unavailable(), ExitStack() as undo:
+            self._file_lock = acquire_file_lock(path)
+            undo.callback(os.close, self._file_lock)
+            self._writer = undo.enter_context(closing(connect(path)))
+            self._reader = undo.enter_context(closing(connect(path)))
             migrate(self._writer)
             self._last = super().last()
             undo.pop_all()
-        self._fresh: deque[tuple[int, str, float, bytes]] = deque()  # the newest rows, until they have been learned
-        self._fresh_bytes = 0
-        self._certain = True
-        self._ahead = 0  # pages, as the last checkpoint has found them
-        self._checkpoints = Thread(target=self._checkpoint, name="checkpoints", daemon=True)
-        self._checkpoints.start()
+        self._recent: deque[tuple[int, str, float, bytes]] = deque()  # the newest rows, until they have been learned
+        self._recent_bytes = 0
+        self._last_is_certain = True
+        self._wal_pages = 0  # at the last checkpoint
+        self._wal_thread = Thread(target=self._run_wal_checkpoints, name="checkpoints", daemon=True)
+        self._wal_thread.start()
 
     def append(self, batch: Transaction) -> None:
         try:
-            if self._ahead > MAX_WAL_PAGES:
-                self._begin_anew()
-            if not self._certain:
-                self._last = self._writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
-            rows = batch.settle(self._known(batch), self._changed(batch), {})
+            if self._wal_pages > MAX_WAL_PAGES:
+                self._truncate_wal_when_idle()
+            if not self._last_is_certain:
+                self._last = self._writer.execute(self.last_query).fetchone()[0]
+            rows = batch.settle(self._impression_records(batch), self._last_changes(batch), {})
             now = time.time()
             if rows:
                 self._insert(rows, now)
         except sqlite3.Error as error:
-            self._certain = False
-            self._forget_newest()
-            self._undo()
+            self._last_is_certain = False
+            self._clear_recent()
+            self._roll_back()
             raise _unavailable(error) from error
-        self._certain = True
+        self._last_is_certain = True
         batch.number(self._last + 1, now)
-        with self._freshness:
+        with self._recent_lock:
             for number, row in enumerate(rows, self._last + 1):
-                self._fresh.append((number, row.entity, now, row.body))
-                self._fresh_bytes += len(row.body)
-            while self._fresh_bytes > FRESH_BYTES:
-                self._fresh_bytes -= len(self._fresh.popleft()[3])
+                self._recent.append((number, row.entity, now, row.body))
+                self._recent_bytes += len(row.body)
+            while self._recent_bytes > MAX_RECENT_BYTES:
+                self._recent_bytes -= len(self._recent.popleft()[3])
             self._last += len(rows)
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
         now, last = time.time(), self._last
-        newest = self._newest(after)
-        if newest:
-            records = [Record(seq, entity, at, decode(body)) for seq, entity, at, body in newest]
-            return Tail(records, newest[-1][0], now, newest[-1][0] < last)
+        recent = self._recent_after(after)
+        if recent:
+            return Tail(records_of(recent), recent[-1][0], now, recent[-1][0] < last)
         rows = self.page(None, after, last) if last > after else []
         more = is_full(rows)
         return Tail(records_of(rows), rows[-1][0] if more else last, now, more)
 
-    def _newest(self, after: int) -> list[tuple[int, str, float, bytes]]:
-        """The rows after an event, where they are still in memory; empty where they have to be read."""
-        with self._freshness:
-            while self._fresh and self._fresh[0][0] <= after:
-                self._fresh_bytes -= len(self._fresh.popleft()[3])
-            return list(islice(self._fresh, PAGE)) if self._fresh and self._fresh[0][0] == after + 1 else []
+    def _recent_after(self, after: int) -> list[tuple[int, str, float, bytes]]:
+        """Return the rows after an event from memory; none where they have to be read from the file."""
+        with self._recent_lock:
+            while self._recent and self._recent[0][0] <= after:
+                self._recent_bytes -= len(self._recent.popleft()[3])
+            return list(islice(self._recent, PAGE_ROWS)) if self._recent and self._recent[0][0] == after + 1 else []
 
-    def _forget_newest(self) -> None:
-        """The past has changed: it is read from the file."""
-        with self._freshness:
-            self._fresh.clear()
-            self._fresh_bytes = 0
+    def _clear_recent(self) -> None:
+        with self._recent_lock:
+            self._recent.clear()
+            self._recent_bytes = 0
 
     def last(self) -> int:
         return self._last
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._reading:
+        with self._reader_lock:
             try:
                 return self._reader.execute(query, tuple(values)).fetchall()
             except sqlite3.Error as error:
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
-        query = "DELETE FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
-        with _told(), closing(connected(self.path)) as connection:
+    def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool) -> None:
+        with _raise_unavailable(), closing(connect(self.path)) as connection:
+            if overwrite:
+                connection.execute("PRAGMA secure_delete = ON")  # zeros instead of the deleted bytes
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(LIST, (entity, *kept))
-            connection.execute(query, (entity, after, until))
+            for query, values in statements:
+                connection.executemany(query, values)
+            self._on_step("amend")
             connection.execute("COMMIT")
+            self._on_step("amended")
+            if overwrite:
+                self._clear_recent()
+                self._truncate_wal(connection)
 
-    def amend(
-        self,
-        entity: str,
-        events: Mapping[int, LogRow | None],
-        since: int,
-        snapshots: Sequence[Snapshot],
-        files: Mapping[str, ArchiveFile | None],
-    ) -> None:
-        now = time.time()
-        gone = [(entity, seq) for seq, event in events.items() if event is None]
-        changed = [(row.body, row.impression, row.kind, entity, seq) for seq, row in events.items() if row is not None]
-        with _told(), closing(connected(self.path)) as connection:
-            connection.execute("PRAGMA secure_delete = ON")  # zeros instead of what stood there
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("DELETE FROM events WHERE stream = ? AND seq = ?", gone)
-            connection.executemany(CHANGE, changed)
-            connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq >= ?", (entity, since))
-            connection.executemany(KEEP, [(kept.entity, kept.number, now, *kept[2:]) for kept in snapshots])
-            connection.executemany(UNLIST, [(entity, name) for name in files])
-            connection.executemany(LIST, [(entity, *file) for file in files.values() if file is not None])
-            self._passing("amend")
-            connection.execute("COMMIT")
-            self._passing("amended")
-            self._forget_newest()
-            self._empty(connection)
-
-    def erase(self, entity: str, before: int) -> None:
-        with _told(), closing(connected(self.path)) as connection:
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("DELETE FROM events WHERE stream = ? AND seq < ?", (entity, before))
-            connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq < ?", (entity, before))
-            connection.execute("DELETE FROM archive WHERE stream = ? AND last_seq < ?", (entity, before))
-            connection.execute("COMMIT")
-            self._forget_newest()
-            self._empty(connection)
-
-    def _empty(self, connection: sqlite3.Connection) -> None:
-        """Empty the write-ahead file, in which what was deleted still stands; the checkpoints may be at it just now."""
-        for _ in range(ATTEMPTS):
+    def _truncate_wal(self, connection: sqlite3.Connection) -> None:
+        """Empty the write-ahead file, which still holds what was deleted; a checkpoint may be running."""
+        for _ in range(MAX_TRUNCATE_TRIES):
             is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if not is_busy:
                 return
-            time.sleep(CHECKPOINT_EVERY / 10)
-        raise Unavailable("this is deleted, but the disk is too busy to overwrite it at once: ask again in a while")
+            time.sleep(CHECKPOINT_SECONDS / 10)
+        raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
 
     def close(self) -> None:
         self._stopping.set()
-        self._checkpoints.join()
+        self._wal_thread.join()
         self._writer.close()
         self._reader.close()
-        os.close(self._lock)
+        os.close(self._file_lock)
 
-    def _known(self, batch: Transaction) -> list[Record]:
-        """What the log has of the impressions that the batch asks for, and does not know: nobody else writes here."""
+    def _impression_records(self, batch: Transaction) -> list[Record]:
+        """Return the records of the batch's impressions that it does not have yet: nobody else writes to this file."""
         keys = [key for key, seq in batch.keys.items() if not seq]
-        rows = [row for entity, name in keys for row in self._writer.execute(KNOWN, (name, entity)).fetchall()]
+        rows = [
+            row for entity, name in keys for row in self._writer.execute(SELECT_IMPRESSION, (name, entity)).fetchall()
+        ]
         return records_of(rows) if rows else []
 
-    def _changed(self, batch: Transaction) -> dict[str, int]:
-        """When the entities that are to change have changed last."""
-        return {entity: self._writer.execute(CHANGED, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
+    def _last_changes(self, batch: Transaction) -> dict[str, int]:
+        select = self._writer.execute
+        return {entity: select(SELECT_LAST_CHANGE, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
 
     def _insert(self, rows: Sequence[LogRow], now: float) -> None:
-        self._passing("begin")
+        self._on_step("begin")
         self._writer.execute("BEGIN IMMEDIATE")
-        for begin in range(0, len(rows), ROWS):
-            part = rows[begin : begin + ROWS]
+        for begin in range(0, len(rows), MAX_ROWS_PER_INSERT):
+            part = rows[begin : begin + MAX_ROWS_PER_INSERT]
             values: list[Any] = []
             for number, row in enumerate(part, self._last + 1 + begin):
                 values += (number, row.entity, now, row.impression, row.body, row.kind)
-            self._writer.execute(f"{INSERT} {', '.join([ROW] * len(part))}", values)
-        self._passing("inserted")
-        for kept in (row.snapshot for row in rows if row.snapshot is not None):
-            self._writer.execute(KEEP, (kept.entity, kept.number, now, *kept[2:]))
-            self._passing("snapshot")
-        self._passing("commit")
+            self._writer.execute(f"{INSERT} {', '.join([ROW_MARKS] * len(part))}", values)
+        self._on_step("inserted")
+        for snapshot in (row.snapshot for row in rows if row.snapshot is not None):
+            self._writer.execute(SAVE_SNAPSHOT, (snapshot.entity, snapshot.number, now, *snapshot[2:]))
+            self._on_step("snapshot")
+        self._on_step("commit")
         self._writer.execute("COMMIT")
-        self._passing("committed")
+        self._on_step("committed")
 
-    def _undo(self) -> None:
-        with suppress(sqlite3.Error):  # the next BEGIN will say what is wrong
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):  # the next BEGIN raises what is wrong
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
 
-    def _checkpoint(self) -> None:
-        with closing(connected(self.path)) as connection:
-            while not self._stopping.wait(CHECKPOINT_EVERY):
-                with suppress(sqlite3.Error):  # a full disk is met by the writer, who tells the caller
-                    self._ahead = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+    def _run_wal_checkpoints(self) -> None:
+        with closing(connect(self.path)) as connection:
+            while not self._stopping.wait(CHECKPOINT_SECONDS):
+                with suppress(sqlite3.Error):  # the writer meets a full disk too, and tells the caller
+                    self._wal_pages = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
 
-    def _begin_anew(self) -> None:
+    def _truncate_wal_when_idle(self) -> None:
         """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes."""
-        self._ahead = 0
+        self._wal_pages = 0
         with suppress(sqlite3.Error):  # somebody reads; it is tried again after the next checkpoint
-            self._writer.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+            self._writer.execute(f"PRAGMA busy_timeout = {TRUNCATE_WAIT_MILLISECONDS}")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        self._writer.execute(f"PRAGMA busy_timeout = {1000 * WAITING}")
+        self._writer.execute(f"PRAGMA busy_timeout = {1000 * LOCK_WAIT_SECONDS}")
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _raise_unavailable() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -291,5 +265,5 @@ def _told() -> Iterator[None]:
 
 def _unavailable(error: sqlite3.Error) -> Unavailable:
     if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-        return StorageFull(NO_SPACE)
+        return StorageFull(STORAGE_FULL_MESSAGE)
     return Unavailable(f"the log cannot be written now ({error}); nothing of this request was kept")
