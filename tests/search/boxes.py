@@ -64,4 +64,4 @@ def content_of(data: Path) -> bytes:
 def rows_in(data: Path) -> int:
     """How many events there are, asked of SQLite itself."""
     with sqlite3.connect(data / "rankloop.db") as log:
-        return int(log.execute("SELECT count(*) FROM events").fetchone()[0])
+        return int(log.execute("SELECT count(*) FROM rankloop_events").fetchone()[0])

@@ -478,7 +478,7 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
 def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
     write_notes(tmp_path / "notes")
     done = run(
-        "from rankloop.service.application.upkeep import amendment\n"
+        "from rankloop.service.application import amendment\n"
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         f"for _ in range(3): box.learn(box.search({SECRET!r}), clicks=['knots.md'])\n"
         "box.learn(box.search('boat'), clicks=['harbours.md'])\n"

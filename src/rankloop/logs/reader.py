@@ -17,7 +17,7 @@ from rankloop.logs.table_reader import Given, TableReader
 LogKind = Literal["auto", "lists", "choices"]
 POSTGRES = ("postgres://", "postgresql://")
 # The layer above that reads the folder or the database of a service; imported only when one is read.
-SERVICE_READER = "rankloop.service.application.rankings"
+SERVICE_READER = "rankloop.service.application.logged_rankings"
 
 
 def read_log(

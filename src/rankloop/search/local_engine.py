@@ -20,7 +20,7 @@ from rankloop.search.indexes.text_index import DamagedIndex, IndexQuery, StemNum
 from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
 from rankloop.search.sources import DocumentSource
 from rankloop.search.texts import runs_of, snippet_of, words_in
-from rankloop.service.stores.sqlite import locked
+from rankloop.service.stores.sqlite import acquire_file_lock
 
 FORMAT = "2"  # of the folder and of what readers make of files; an index of another format is made again
 INDEXES: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
@@ -55,7 +55,7 @@ class LocalEngine:
         self._made = f"{FORMAT} {self.kind} {INDEXES[self.kind].version} {language}"
         self._folder = folder / "index"
         self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
-        self._lock = locked(folder / "index", "one at a time may search and refresh it")
+        self._lock = acquire_file_lock(folder / "index", "one at a time may search and refresh it")
         try:
             self._open()
         except BaseException:

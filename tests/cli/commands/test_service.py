@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.service.stores.sqlite import FILE
+from rankloop.service.stores.sqlite import FILE_NAME
 from tests.service.cases import SHOP, Location, running
 from tests.service.processes import only_line, served
 
@@ -56,8 +56,8 @@ def test_data_in_a_file_are_one_line(tmp_path: Path) -> None:
 def test_a_start_that_fails_is_told_and_announces_nothing(tmp_path: Path) -> None:
     with running(Location(tmp_path)) as client:
         client.put("/rankers/shop", json=SHOP)
-    with sqlite3.connect(tmp_path / FILE) as log:
-        log.execute("UPDATE events SET body = x'00'")
+    with sqlite3.connect(tmp_path / FILE_NAME) as log:
+        log.execute("UPDATE rankloop_events SET body = x'00'")
     done = served("--data", str(tmp_path))
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "rankloop: the service could not start; the lines above say why"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.cli import main
-from rankloop.service.application.jobs.retention import compact
+from rankloop.service.log.archive import archive_old_events
 from tests.service.cases import SHOP, Location, inside, learn, running, until
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
@@ -32,12 +32,12 @@ def test_replay_proves_the_log_of_either_store_with_its_archive(
         learn(client, 10)
         learn(client, 3, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 0
+        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 0
     log = location.store or str(location.data)
     assert replay(log, "--data", str(location.data), "--json") == 0
-    other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["stream"]))
-    assert (shop["stream"], shop["learned"], shop["differing"]) == ("ranker/shop", 10, [])
-    assert (other["stream"], other["learned"], other["differing"]) == ("ranker/other", 3, [])
+    other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["entity"]))
+    assert (shop["entity"], shop["learned"], shop["differing"]) == ("ranker/shop", 10, [])
+    assert (other["entity"], other["learned"], other["differing"]) == ("ranker/other", 3, [])
     assert shop["checked"] >= 2
     assert replay(log, "--data", str(location.data)) == 0
     assert capsys.readouterr().out.count("the same bit for bit") == 2
@@ -76,7 +76,7 @@ def test_a_folder_is_backed_up_checked_and_restored(tmp_path: Path, capsys: pyte
         code, said = run(capsys, "backup", tmp_path / "data", "--to", file, "--check")
     assert (code, "the same bit for bit" in said) == (0, True)
     code, said = run(capsys, "restore", file, "--to", new, "--check", "--json")
-    assert (code, json.loads(said)["rows"]["events"] >= 7) == (0, True)
+    assert (code, json.loads(said)["events"] >= 7) == (0, True)
     code, said = run(capsys, "restore", file, "--to", new)
     assert (code, len(said.splitlines()), "empty place" in said) == (2, 1, True)
     code, said = run(capsys, "backup", tmp_path / "nowhere", "--to", tmp_path / "other")

@@ -11,8 +11,8 @@ import pytest
 
 from rankloop.client import Client, Refused
 from rankloop.service.application import administration as operations
-from rankloop.service.application.jobs.retention import compact
-from rankloop.service.application.upkeep.restoration import check
+from rankloop.service.application.backup import check
+from rankloop.service.log.archive import archive_old_events
 from rankloop.service.records import Created
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
@@ -40,7 +40,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         client.put("/rankers/other", json=SHOP).raise_for_status()
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 2
+        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 2
         waiting = rank(client)
         client.put("/experiments/trial", json=SIDES).raise_for_status()
         with pytest.raises(Refused, match="trial use it"):
@@ -66,7 +66,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         until(lambda: not inside(client).store.deletions())
         with log_at(address_of(location)) as log:
             assert isinstance(next(log.read("ranker/shop")).event, Created)
-    results = {result.stream: result for result in check(address_of(location), location.data)}
+    results = {result.entity: result for result in check(address_of(location), location.data)}
     assert results["ranker/shop"].learned == 4
     assert not any(result.differing for result in results.values())
 

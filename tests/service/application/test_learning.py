@@ -84,7 +84,7 @@ def test_who_learns_is_told_of_what_others_have_written(
             feed(serving, shown["impression"], clicks=shown["ranking"][1:2], final=True).raise_for_status()
             until(lambda turn=turn: inside(serving).directory.rankers["shop"].published.number == turn)  # type: ignore[misc]
         threads = [thread.name for thread in threading.enumerate()]
-        assert threads.count("tell") == 1  # who learns everything himself need not tell anybody
+        assert threads.count("notify") == 1  # who learns everything himself need not tell anybody
         assert inside(learning).store.learned_here == frozenset(range(16))
 
 

@@ -135,7 +135,7 @@ def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> No
         runtime = inside(client).directory.ranker("shop")
         for _ in range(400):
             shown = rank(client, items=RATED)
-            (logged,) = inside(client).store.of_impression("ranker/shop", shown["impression"])
+            (logged,) = inside(client).store.records_of_impression("ranker/shop", shown["impression"])
             comparing = logged.event.mixed is not None
             # those who teach it mislead it, those who judge it like what the base puts first
             clicked = "i3" if comparing else "i0"

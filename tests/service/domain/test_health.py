@@ -60,7 +60,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 def test_contributions_add_up_to_the_score(client: httpx.Client) -> None:
     shown = client.post("/rankers/shop/rank", json={"items": [{"id": 7, "features": {"price": 3, "score": 2}}]}).json()
     runtime = inside(client).directory.rankers["shop"]
-    (logged, *_) = inside(client).store.of_impression(runtime.entity, shown["impression"])
+    (logged, *_) = inside(client).store.records_of_impression(runtime.entity, shown["impression"])
     ranked = logged.event
     found = client.get("/rankers/shop/explain", params={"impression": shown["impression"], "id": "7"}).json()
     query: Query = logged_decision(ranked, runtime.config).query

@@ -14,9 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli.main import main
-from rankloop.service.application.jobs.retention import compact, move_old
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.log.archive import amend_archive, files_of, keep, read_records, tidy
+from rankloop.service.log.archive import (
+    amend_archive,
+    archive_old_events,
+    files_of,
+    read_records,
+    remove_orphans,
+    write_file,
+)
 from rankloop.service.records import ArchiveFile, Record, Resumed, SchemaChanged
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
@@ -34,9 +40,9 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
         store = inside(client).store
         before = list(store.read("ranker/shop"))
-        moved = compact(store, "ranker/shop", location.data, time.time() + 1)
+        moved = archive_old_events(store, "ranker/shop", location.data, time.time() + 1)
         assert moved >= 20
-        assert compact(store, "ranker/shop", location.data, time.time() + 1) == 0
+        assert archive_old_events(store, "ranker/shop", location.data, time.time() + 1) == 0
         assert len(list(store.read("ranker/shop"))) == len(before) - moved
         assert list(read_records(store, "ranker/shop", location.data)) == before
         lines = client.get("/log/shop.jsonl").text.splitlines()
@@ -57,7 +63,7 @@ def test_an_experiment_moves_too_and_goes_on(location: Location) -> None:
         waiting = client.post("/experiments/trial/rank", json={"items": items()}).json()
         _compare(client, 5)
         service = inside(client)
-        moving = asyncio.run_coroutine_threadsafe(move_old(service, time.time() + 1), service.log._loop)
+        moving = asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop)
         assert moving.result(30) >= 20
         assert len(list(service.store.read("experiment/trial"))) < 20
         lines = [json.loads(line) for line in client.get("/log/trial.jsonl").text.splitlines()]
@@ -99,7 +105,7 @@ class _Database:
         found = [record for record in self.records if record.seq > after and (until is None or record.seq <= until)]
         old = [record for record in self.records if 1 < record.seq <= 40]
         if old:
-            self.files = [keep(self.data, "ranker/a", old)]
+            self.files = [write_file(self.data, "ranker/a", old)]
             self.records = [record for record in self.records if record not in old]
         return iter(found)
 
@@ -117,8 +123,11 @@ def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> N
 
 def test_a_file_whose_events_are_still_in_the_database_gives_every_record_once(tmp_path: Path) -> None:
     database = _Database(tmp_path, _records(*range(1, 60)))
-    database.files = [keep(tmp_path, "ranker/a", _records(50, 51)), keep(tmp_path, "ranker/a", _records(52))]
-    keep(tmp_path, "ranker/a-2", _records(70))  # of another, whose name begins alike
+    database.files = [
+        write_file(tmp_path, "ranker/a", _records(50, 51)),
+        write_file(tmp_path, "ranker/a", _records(52)),
+    ]
+    write_file(tmp_path, "ranker/a-2", _records(70))  # of another, whose name begins alike
     assert list(read_records(database, "ranker/a", tmp_path)) == _records(*range(1, 60))
     assert [path.stem for path in files_of(tmp_path, "ranker/a-2")] == ["ranker-a-2-000000000000070-000000000000070"]
 
@@ -134,14 +143,14 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
         class Jumped:
             """The store, one of whose events carries a time far ahead."""
 
-            snapshot, forget, changes = store.snapshot, store.forget, store.changes
+            snapshot, move_to_archive, changes = store.snapshot, store.move_to_archive, store.changes
             manifest = store.manifest
 
             def read(self, *where: Any) -> Any:
                 for record in store.read(*where):
                     yield record._replace(at=record.at + 1e9 * (record.seq == before[4].seq))
 
-        compact(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
+        archive_old_events(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
         assert [r.seq for r in read_records(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
 
 
@@ -159,7 +168,7 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
         waiting = client.post("/rankers/shop/rank", json={"items": products(3, stock=2)}).json()
     with running(location) as client:
         store = inside(client).store
-        assert compact(store, "ranker/shop", tmp_path, time.time() + 1) >= 6
+        assert archive_old_events(store, "ranker/shop", tmp_path, time.time() + 1) >= 6
         assert not any(isinstance(record.event, SchemaChanged) for record in store.read("ranker/shop"))
     with running(location) as client:
         assert report(client)["schema"]["version"] == 2
@@ -182,7 +191,7 @@ def test_an_archive_that_is_not_whole_is_said_so(
         learn(client, 9)
         learn(client, 1, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
+        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
         before = client.get("/log/shop.jsonl").text
         (file,) = (location.data / "archive").iterdir()
         content = file.read_bytes()
@@ -215,11 +224,11 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
         store, data = inside(client).store, location.data
         before = list(store.read("ranker/shop"))
-        compact(store, "ranker/shop", data, time.time() + 1)
+        archive_old_events(store, "ranker/shop", data, time.time() + 1)
         (listed,) = store.manifest("ranker/shop")
         changes: dict[int, Any] = {listed.first: None}
         amend_archive(data, "ranker/shop", changes, [listed])  # and there the process ended
         assert len(list((data / "archive").iterdir())) == 2
         assert list(read_records(store, "ranker/shop", data)) == before
-        tidy(store, "ranker/shop", data)
+        remove_orphans(store, "ranker/shop", data)
         assert [file.name for file in (data / "archive").iterdir()] == [listed.name]

@@ -32,7 +32,7 @@ def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) 
         assert result.learned == len(feedback)
     with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
         digests = thread.submit(asyncio.run, _restarted(location)).result()
-    assert digests == {result.stream: (result.state, result.digest) for result in results}
+    assert digests == {result.entity: (result.state, result.digest) for result in results}
     return len(feedback)
 
 

@@ -88,7 +88,7 @@ def test_it_begins_with_the_order_of_the_booster_and_corrects_it(booster: Any, t
         table = pq.read_table(io.BytesIO(client.get("/log/shop.parquet").content)).to_pylist()
         state = digest(inside(client).directory.rankers["shop"].serving.state)
     assert {row["base_model"] for row in table} == {told["model"]}
-    replay = next(each for each in replay_records(iter(location.records())) if each.stream == "ranker/shop")
+    replay = next(each for each in replay_records(iter(location.records())) if each.entity == "ranker/shop")
     assert (replay.learned, replay.digest) == (40, state)
     with running(location) as client:
         assert predicted(client, features) == after

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.core.saved_session import host_cpu
-from rankloop.service.application.upkeep.migration import version_of
+from rankloop.core.compilation import processor
+from rankloop.service.application.backup import version_of
 from tests.service.cases import feed, learn, report, running
 from tests.service.promises.written_log import EXPECTED, LOG, plain, results_of, unpack
 
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*was written on a .* CPU:Runtim
 def test_a_log_of_format_1_replays_bit_for_bit(tmp_path: Path) -> None:
     location, expected = unpack(tmp_path), json.loads(EXPECTED.read_text())
     assert LOG.stat().st_size < MAX_BYTES
-    assert version_of(str(tmp_path)).found == 1
+    assert version_of(str(tmp_path)) == 1
     results = results_of(location)
-    assert [result.stream for result in results] == ["ranker/shop", "ranker/named"]
+    assert [result.entity for result in results] == ["ranker/shop", "ranker/named"]
     assert all(result.checked for result in results)
-    if host_cpu() == expected["cpu"]:
+    if processor() == expected["processor"]:
         assert plain(results) == expected["results"]
 
 
 def test_a_log_of_format_1_is_served_and_learned_from(tmp_path: Path) -> None:
     location, expected = unpack(tmp_path), json.loads(EXPECTED.read_text())
-    learned = {result["stream"]: result for result in expected["results"]}["ranker/shop"]
+    learned = {result["entity"]: result for result in expected["results"]}["ranker/shop"]
     with running(location) as client:
         assert report(client)["state"] == learned["state"]
         assert report(client)["counts"]["learned"] == learned["learned"]
@@ -41,4 +41,4 @@ def test_a_log_of_format_1_is_served_and_learned_from(tmp_path: Path) -> None:
         learn(client, 3)
         assert report(client)["counts"]["learned"] == learned["learned"] + 4
     for result in results_of(location):
-        assert not result.differing or host_cpu() != expected["cpu"]
+        assert not result.differing or processor() != expected["processor"]

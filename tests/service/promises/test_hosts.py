@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from rankloop.service.records import partition_of
-from rankloop.service.stores.postgres_tables import PARTITIONS
+from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.hosts import Host, made, requires_hosts
 from tests.service.cases import SHOP, Location, until
 from tests.service.postgres_servers import postgres_server, served_by
@@ -55,7 +55,7 @@ def _answers(host: Host, path: str) -> int:
 def _leader(location: Location, hosts: list[Host]) -> Host | None:
     """The host whose process holds the lease of the ranker."""
     with psycopg.connect(location.store) as connection:
-        row = connection.execute(LEADER, [partition_of("ranker/shop", PARTITIONS)]).fetchone()
+        row = connection.execute(LEADER, [partition_of("ranker/shop", DEFAULT_PARTITIONS)]).fetchone()
     found = [host for host in hosts if row and int(row[0].split()[1]) in host.pids()]
     return found[0] if found else None
 
@@ -63,7 +63,7 @@ def _leader(location: Location, hosts: list[Host]) -> Host | None:
 def _state(location: Location) -> int:
     """How many lessons the published state has."""
     with psycopg.connect(location.store) as connection:
-        row = connection.execute("SELECT number FROM rankloop_published WHERE stream = 'ranker/shop'").fetchone()
+        row = connection.execute("SELECT number FROM rankloop_published WHERE entity = 'ranker/shop'").fetchone()
     return int(row[0]) if row else 0
 
 

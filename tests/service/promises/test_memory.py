@@ -58,7 +58,7 @@ def test_what_is_on_its_way_to_the_log_is_limited(tmp_path: Path) -> None:
                 begun.set()
                 go_on.wait(30)
 
-        inside(client).store._passing = stand_still
+        inside(client).store._on_step = stand_still
         first = pool.submit(ask, client)
         assert begun.wait(10)
         answers = [pool.submit(ask, client) for _ in range(8)]

@@ -212,7 +212,7 @@ def test_a_slow_database_holds_up_nobody_who_does_not_need_it(tmp_path: Path, po
 
 def server_fences(store: str) -> list[Any]:
     with psycopg.connect(store) as connection:
-        return connection.execute("SELECT part, fence FROM rankloop_leases ORDER BY part").fetchall()
+        return connection.execute("SELECT partition, fence FROM rankloop_leases ORDER BY partition").fetchall()
 
 
 @pytest.mark.slow

@@ -61,11 +61,11 @@ def test_many_rankers(location: Location, monkeypatch: pytest.MonkeyPatch) -> No
         assert len(client.get("/rankers").json()["rankers"]) == N_RANKERS
         assert client.get("/metrics").text.count("rankloop_learned_total{") == N_RANKERS
         if location.store:
-            published = inside(client).store.published()
+            published = inside(client).store.published_seqs()
             assert len(published) == N_RANKERS
             with running(location, follower=True) as other:
                 assert report(other, "r0")["counts"]["learned"] == 2
-    results = {result.stream: result for result in replay_records(location.records())}
+    results = {result.entity: result for result in replay_records(location.records())}
     assert len(results) == N_RANKERS
     assert (results["ranker/r0"].learned, results["ranker/r0"].differing) == (2, ())
 
@@ -135,7 +135,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
     append(store, entry_of("ranker/shop", CREATED))
     store._writer.execute("BEGIN IMMEDIATE")
     store._writer.executemany(
-        "INSERT INTO events (seq, stream, at, impression, body, kind) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO rankloop_events (seq, entity, at, impression, body, kind) VALUES (?, ?, ?, ?, ?, ?)",
         shown_rows(store, N_OPEN),
     )
     store._writer.execute("COMMIT")
@@ -145,7 +145,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
     assert course.projection.open_bytes <= MAX_OPEN_BYTES
     append(store, entry_of("ranker/shop", *course.snapshot()))  # as the learner does after so many events
     ago = time.time() - (window - 3)  # so that no time between two events is longer than the window
-    store._writer.execute("UPDATE events SET at = ? WHERE kind = 'ranked'", [ago])
+    store._writer.execute("UPDATE rankloop_events SET at = ? WHERE kind = 'ranked'", [ago])
     store.close()
     before, begun = megabytes(), time.process_time()
     with running(location) as client:
@@ -180,7 +180,7 @@ def test_a_snapshot_comes_though_nothing_is_learned(location: Location, monkeypa
         service = inside(client)
         until(lambda: (kept := service.store.snapshot("ranker/shop")) is not None and kept.number == 0)
         kept = service.store.snapshot("ranker/shop")
-        (shown,) = service.store.of_impression("ranker/shop", first["impression"])
+        (shown,) = service.store.records_of_impression("ranker/shop", first["impression"])
         assert isinstance(shown.event, Ranked)
         assert kept.oldest_open == shown.seq  # where a restart looks for windows
         assert feed(client, first["impression"], clicks=first["ranking"][1:2], final=True).status_code == 200

@@ -18,17 +18,17 @@ from rankloop.service.application import learning as learner
 from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of
-from rankloop.service.stores.postgres_tables import PARTITIONS
+from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 
-LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND part = %s"
+LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND partition = %s"
 
 
 def _leader(store: str, entity: str = "ranker/shop") -> int | None:
     with psycopg.connect(store) as connection:
-        row = connection.execute(LEADER, [partition_of(entity, PARTITIONS)]).fetchone()
+        row = connection.execute(LEADER, [partition_of(entity, DEFAULT_PARTITIONS)]).fetchone()
         return int(row[0].split()[1]) if row else None
 
 
@@ -172,10 +172,10 @@ def test_who_does_not_learn_tells_who_does_and_how_far_behind(tmp_path: Path, po
             other.put("/rankers/shop", json=SHOP).raise_for_status()
             learn(other, 1)
             until(lambda: _measured(client, "rankloop_partitions_without_learner") == [0.0])
-            assert _measured(client, "rankloop_lease_holder") == [1.0] * PARTITIONS
+            assert _measured(client, "rankloop_lease_holder") == [1.0] * DEFAULT_PARTITIONS
             until(lambda: _measured(client, "rankloop_learner_lag_seconds") == [0.0])
         rank(client)
-        until(lambda: _measured(client, "rankloop_partitions_without_learner") == [float(PARTITIONS)])
+        until(lambda: _measured(client, "rankloop_partitions_without_learner") == [float(DEFAULT_PARTITIONS)])
         until(lambda: _measured(client, "rankloop_learner_lag_seconds")[0] > 0.5)
 
 

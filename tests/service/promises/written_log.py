@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rankloop.core.saved_session import host_cpu
+from rankloop.core.compilation import processor
 from rankloop.service.application.rebuild import ReplayResult, replay_records
-from rankloop.service.stores.sqlite import FILE
+from rankloop.service.stores.sqlite import FILE_NAME
 from tests.service.cases import SHOP, Location, feed, items, learn, rank, running, until
 from tests.service.shop import NAMED, products, visit
 
@@ -23,7 +23,7 @@ EXPECTED = LOG.with_suffix("").with_suffix(".json")
 
 def unpack(folder: Path) -> Location:
     """Put the log into a folder, from where a service goes on."""
-    (folder / FILE).write_bytes(gzip.decompress(LOG.read_bytes()))
+    (folder / FILE_NAME).write_bytes(gzip.decompress(LOG.read_bytes()))
     return Location(folder)
 
 
@@ -63,9 +63,9 @@ def write() -> None:
             client.post("/experiments/compared/feedback", json=click).raise_for_status()
             waiting = rank(client)["impression"]
             feed(client, waiting, clicks=["i1"]).raise_for_status()
-        content = (location.data / FILE).read_bytes()
+        content = (location.data / FILE_NAME).read_bytes()
         LOG.write_bytes(gzip.compress(content, mtime=0))
-        expected = {"cpu": host_cpu(), "waiting": waiting, "results": plain(results_of(location))}
+        expected = {"processor": processor(), "waiting": waiting, "results": plain(results_of(location))}
         EXPECTED.write_text(json.dumps(expected, indent=1) + "\n")
 
 

@@ -23,14 +23,15 @@ from rankloop.service.stores import base as queries
 from rankloop.service.stores import postgres_connections, postgres_tables
 from rankloop.service.stores.open import open_store
 from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.sqlite import MIGRATIONS, SqliteStore
+from rankloop.service.stores.sqlite import COLUMN_TYPES, SqliteStore
+from rankloop.service.stores.tables import MIGRATIONS
 from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
     file = tmp_path / "rankloop.db"
     with sqlite3.connect(file) as connection:
-        connection.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1;")
+        connection.executescript(f"{MIGRATIONS[0].format(**COLUMN_TYPES)} PRAGMA user_version = 1;")
     connection.close()
     store = SqliteStore(file)
     append(store, entry_of("ranker/a", Resumed()))
@@ -44,11 +45,16 @@ def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Pat
         SqliteStore(file)
 
 
+def postgres_script() -> str:
+    script = MIGRATIONS[0].format(**postgres_tables.COLUMN_TYPES)
+    return script + postgres_tables.SHARED_STORE_MIGRATIONS[0]
+
+
 def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgres: Callable[[], str]) -> None:
     address = postgres()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE TABLE rankloop_version (version INT NOT NULL)")
-        connection.execute(postgres_tables.MIGRATIONS[0])  # type: ignore[arg-type]
+        connection.execute(postgres_script())  # type: ignore[arg-type]
         connection.execute("INSERT INTO rankloop_version VALUES (1)")
     store = PostgresStore(address)
     append(store, entry_of("ranker/a", Resumed()))
@@ -63,7 +69,7 @@ def test_commits_are_durable_though_the_server_says_otherwise(postgres: Callable
             name = connection.info.dbname
             connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = {said}")  # type: ignore[arg-type]
         asked, store = [], PostgresStore(address)
-        store._passing = lambda point, store=store, asked=asked: asked.append(  # type: ignore[misc]
+        store._on_step = lambda point, store=store, asked=asked: asked.append(  # type: ignore[misc]
             store._connections.to("write").execute("SHOW synchronous_commit").fetchone()[0]
         )
         append(store, entry_of("ranker/a", Resumed()))
@@ -178,7 +184,7 @@ def test_a_log_of_large_events_is_read_a_few_at_a_time(location: Location, monke
 
     store.rows = noted  # type: ignore[attr-defined]
     for page, page_bytes in ((2000, 16_000_000), (2000, 45_000), (2000, 1), (7, 45_000), (7, 16_000_000), (30, 10**9)):
-        monkeypatch.setattr(queries, "PAGE", page)
+        monkeypatch.setattr(queries, "PAGE_ROWS", page)
         monkeypatch.setattr(queries, "PAGE_BYTES", page_bytes)
         sizes.clear()
         assert [record.event for record in store.read("ranker/a", 0, last)] == events

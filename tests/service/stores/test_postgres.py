@@ -15,15 +15,14 @@ import pytest
 from rankloop.core.errors import Conflict
 from rankloop.service.log.writer import entry_of, settled_entry
 from rankloop.service.records import Closed, FeedbackReceived, Frozen, Ranked, Resumed
-from rankloop.service.stores import postgres_connections
-from rankloop.service.stores import postgres_tables as tables
-from rankloop.service.stores.postgres import FOUND, PostgresStore
-from rankloop.service.stores.postgres_connections import Connections, connected
-from rankloop.service.stores.postgres_tables import PARTITIONS
+from rankloop.service.stores import postgres_connections, postgres_tables
+from rankloop.service.stores.postgres import SELECT_IMPRESSIONS, PostgresStore
+from rankloop.service.stores.postgres_connections import Connections, connect
+from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.service.cases import append
 
-ALL = list(range(PARTITIONS))
-LATEST = len(tables.MIGRATIONS)
+ALL = list(range(DEFAULT_PARTITIONS))
+LATEST = len(postgres_tables.MIGRATIONS)
 
 
 class Held:
@@ -143,12 +142,18 @@ def test_events_that_were_restored_from_a_server_that_counted_further_come_first
     again.close()
 
 
+def add_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_tables, "MIGRATIONS", (*postgres_tables.MIGRATIONS, ""))
+    steps = (*postgres_tables.SHARED_STORE_MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)")
+    monkeypatch.setattr(postgres_tables, "SHARED_STORE_MIGRATIONS", steps)
+
+
 def test_a_newer_database_is_refused(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     address = postgres()
-    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)"))
+    add_migration(monkeypatch)
     PostgresStore(address).close()
     monkeypatch.undo()
-    with pytest.raises(Conflict, match="the database is of version 2, this rankloop knows versions up to 1"):
+    with pytest.raises(Conflict, match="the log has version 2, this rankloop reads versions up to 1"):
         PostgresStore(address)
 
 
@@ -157,7 +162,7 @@ def test_a_database_is_brought_up_to_date(postgres: Callable[[], str], monkeypat
     store = PostgresStore(address)
     append(store, shown("old"))
     store.close()
-    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)"))
+    add_migration(monkeypatch)
     store = PostgresStore(address)
     assert store.rows("SELECT max(version) FROM rankloop_version") == [(2,)]
     assert store.rows("SELECT count(*) FROM rankloop_more") == [(0,)]
@@ -172,7 +177,7 @@ def test_two_tenants_in_one_database_do_not_meet(postgres: Callable[[], str]) ->
     stores = [PostgresStore(f"{address}&options=-csearch_path%3D{schema}") for schema in ("one", "two")]
     held = Event()
     with ThreadPoolExecutor(1) as thread:
-        stores[0]._passing = lambda point: held.wait(10) if point == "commit" else None  # type: ignore[assignment]
+        stores[0]._on_step = lambda point: held.wait(10) if point == "commit" else None  # type: ignore[assignment]
         writing = thread.submit(append, stores[0], entry_of("ranker/a", Frozen()))
         append(stores[1], entry_of("ranker/a", Resumed()))  # though the other holds its lock of that name
         held.set()
@@ -189,19 +194,22 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(postgr
     store, asked = PostgresStore(address), list[tuple[str, list[Any]]]()
     names = ["1", "2", "3"]
     store.rows = lambda query, values=(): asked.append((query, list(values))) or []  # type: ignore[method-assign,func-returns-value]
-    store.of_impressions("ranker/a", names, 2**62)
-    store.closed("ranker/a", names)
-    store.of_impression("ranker/a", "1")
-    asked.append((FOUND, [["ranker/a"] * 3, names, [0] * 3]))
+    store.records_of_impressions("ranker/a", names, 2**62)
+    store.closed_among("ranker/a", names)
+    store.records_of_impression("ranker/a", "1")
+    asked.append((SELECT_IMPRESSIONS, [["ranker/a"] * 3, names, [0] * 3]))
     many = "SELECT n, 'ranker/a', 0, n::text, repeat('x', 1500)::bytea, 'ranked', 0 FROM generate_series(1, 5000) AS n"
-    with connected(address, "write") as connection:
-        connection.execute(f"INSERT INTO rankloop_events (seq, stream, at, impression, body, kind, part) {many}")
-        plans = ["\n".join(row[0] for row in connection.execute(f"EXPLAIN {query}", values)) for query, values in asked]
+    with connect(address, "write") as connection:
+        connection.execute(f"INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition) {many}")
+        plans = [
+            "\n".join(row[0] for row in connection.execute(f"EXPLAIN {query.replace('?', '%s')}", values))
+            for query, values in asked
+        ]
     store.close()
     assert len(plans) == 4
     for plan in plans:
-        assert "rankloop_impressions" in plan
-        assert "rankloop_events_of_stream" not in plan
+        assert "rankloop_events_by_impression" in plan
+        assert "rankloop_events_by_entity" not in plan
 
 
 def test_it_is_closed_when_statements_of_other_threads_have_their_answers(postgres: Callable[[], str]) -> None:
@@ -222,7 +230,7 @@ def test_a_statement_that_takes_too_long_fails_when_it_is_closed(
 ) -> None:
     connections = Connections(postgres())
     connections.to("read")
-    monkeypatch.setattr(postgres_connections, "PATIENCE", 1)
+    monkeypatch.setattr(postgres_connections, "CONNECT_SECONDS", 1)
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(lambda: connections.to("read").execute("SELECT pg_sleep(60)"))
         time.sleep(0.1)
@@ -242,8 +250,8 @@ def test_a_notice_on_its_way_does_not_keep_it_open(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Connections, "to", lambda *_: Mock())
     connections = Connections("postgresql://nowhere")
-    connections._news = Flag()
-    connections.tell("rankloop")
+    connections._has_notification = Flag()
+    connections.notify("rankloop")
     (thread,) = connections._threads
     thread.join(5)
     assert not thread.is_alive()

@@ -22,7 +22,7 @@ SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(r
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
-    monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 0.02)
+    monkeypatch.setattr(sqlite, "CHECKPOINT_SECONDS", 0.02)
     monkeypatch.setattr(sqlite, "MAX_WAL_PAGES", 200)
     return SqliteStore(tmp_path / "rankloop.db")
 
@@ -52,7 +52,7 @@ def test_somebody_who_reads_for_long_does_not_hold_up_the_writer(store: SqliteSt
     _appended(store, 20)
     backup = sqlite3.connect(store.path, isolation_level=None)
     backup.execute("BEGIN")
-    backup.execute("SELECT count(*) FROM events").fetchone()
+    backup.execute("SELECT count(*) FROM rankloop_events").fetchone()
     slowest = 0.0
     for _ in range(40):
         begun = time.monotonic()
@@ -67,20 +67,20 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(tmp_pa
     store, asked = SqliteStore(tmp_path / "rankloop.db"), list[tuple[str, tuple[object, ...]]]()
     real = store.rows
     store.rows = lambda query, values=(): asked.append((query, tuple(values))) or real(query, values)  # type: ignore[method-assign,func-returns-value]
-    store.of_impressions("ranker/a", ["x", "y"], 10)
-    store.closed("ranker/a", ["x", "y"])
-    store.of_impression("ranker/a", "x")
+    store.records_of_impressions("ranker/a", ["x", "y"], 10)
+    store.closed_among("ranker/a", ["x", "y"])
+    store.records_of_impression("ranker/a", "x")
     store.changes("ranker/a")
-    store.beginnings()
+    store.first_records()
     store.deletions()
     plans = [line[3] for query, values in asked for line in real(f"EXPLAIN QUERY PLAN {query}", values)]
     store.close()
-    assert sum("INDEX events_of_impression" in plan for plan in plans) == 3, plans
-    assert not [plan for plan in plans if plan == "SCAN events" or "events_of_stream" in plan], plans
+    assert sum("INDEX rankloop_events_by_impression" in plan for plan in plans) == 3, plans
+    assert not [plan for plan in plans if plan == "SCAN rankloop_events" or "events_by_entity" in plan], plans
 
 
 def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "FRESH_BYTES", 5 * 9_000)
+    monkeypatch.setattr(sqlite, "MAX_RECENT_BYTES", 5 * 9_000)
     store, expected = SqliteStore(tmp_path / "rankloop.db"), []
     for position in (0, 3, 4, 7):
         append(store, *[entry_of("ranker/a", SHOWN)] * 4)
@@ -89,10 +89,10 @@ def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatc
         assert (read.until, read.more) == (store.last(), False)
         expected.append(len(read.records))
     assert expected == [4, 5, 8, 9]  # the third and the fourth are no longer in memory
-    monkeypatch.setattr(store, "_passing", _fail_after_commit)
+    monkeypatch.setattr(store, "_on_step", _fail_after_commit)
     with pytest.raises(Unavailable):
         append(store, entry_of("ranker/a", SHOWN))
-    monkeypatch.setattr(store, "_passing", lambda point: None)
+    monkeypatch.setattr(store, "_on_step", lambda point: None)
     append(store, entry_of("ranker/a", SHOWN))
     assert [record.seq for record in store.tail(15, [0]).records] == [16, 17, 18]
     store.close()

@@ -131,7 +131,7 @@ def learn(
     write_json_lines()
     service = LocalService(settings)
     try:
-        partition_numbers = ", ".join(map(str, service.node.learning.worker.leases.wanted))
+        partition_numbers = ", ".join(map(str, service.node.learning.worker.leases.allowed))
         typer.echo(f"rankloop: learner worker for its share of the partitions {partition_numbers}", err=True)
         stopping.wait()
     finally:

@@ -12,8 +12,8 @@ from rankloop.cli.options import AsJson, Imports, argument, flag, option
 from rankloop.cli.output import print_json
 
 if TYPE_CHECKING:
+    from rankloop.service.application.backup import BackupSummary
     from rankloop.service.application.rebuild import ReplayResult
-    from rankloop.service.application.upkeep.backup import Contents
 
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
 Archive = Annotated[Path | None, option("--data", "FOLDER", "Folder of the archive. Default: that of the log.")]
@@ -35,17 +35,17 @@ def backup(
 ) -> None:
     """Write the log of a service to one file, while the service runs.
 
-    The file contains all events, snapshots and archive files of one moment, with their hashes. It can be restored to a
-    folder or to PostgreSQL. Older backups still contain the events of users that were erased later.
+    The file is a SQLite database with all events and snapshots of one moment, archived events too, and a digest. It can
+    be restored to a folder or to PostgreSQL. Older backups still contain the events of users that were erased later.
     """
-    from rankloop.service.application.upkeep.backup import back_up
-    from rankloop.service.application.upkeep.restoration import restore as restore_backup
+    from rankloop.service.application.backup import back_up
+    from rankloop.service.application.backup import restore as restore_backup
 
-    contents = back_up(log, to, data)
+    summary = back_up(log, to, data)
     if as_json:
-        print_json(contents._asdict() | {"file": str(to), "bytes": to.stat().st_size})
+        print_json(summary._asdict() | {"file": str(to), "bytes": to.stat().st_size})
     else:
-        typer.echo(f"{to}: {_sizes_of(contents)}, {to.stat().st_size:,} bytes")
+        typer.echo(f"{to}: {_sizes_of(summary)}, {to.stat().st_size:,} bytes")
     if check:
         with tempfile.TemporaryDirectory(prefix="rankloop-check-", dir=to.parent) as folder:
             restore_backup(to, folder)
@@ -61,7 +61,7 @@ def restore(
     backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
     to: Annotated[str, option("--to", "LOG", "An empty folder or a PostgreSQL database without a log.")],
     data: Annotated[
-        Path | None, option("--data", "FOLDER", "With PostgreSQL: folder of the archive. Default: rankloop-data.")
+        Path | None, option("--data", "FOLDER", "With PostgreSQL: folder of the service. Default: rankloop-data.")
     ] = None,
     check: Check = False,
     imports: Imports = None,
@@ -69,18 +69,16 @@ def restore(
 ) -> None:
     """Restore a backup to an empty folder or database, from which `rankloop serve` continues.
 
-    A backup of SQLite can be restored to PostgreSQL and the other way round. Every hash is checked before anything is
+    A backup of SQLite can be restored to PostgreSQL and the other way round. The digest is checked before anything is
     written; the restore is complete or has no effect. Exit code 1 if a replay differs.
     """
-    from rankloop.service.application.upkeep.restoration import restore as restore_backup
+    from rankloop.service.application.backup import restore as restore_backup
 
-    contents = restore_backup(backup, to, data)
+    summary = restore_backup(backup, to, data)
     if as_json:
-        print_json(contents._asdict())
+        print_json(summary._asdict())
     else:
-        in_database = "://" in to
-        folder = f", in {data or 'rankloop-data'}: serve with this --data" if in_database and contents.n_files else ""
-        typer.echo(f"{'the database' if in_database else to} has {_sizes_of(contents)}{folder}")
+        typer.echo(f"{'the database' if '://' in to else to} has {_sizes_of(summary)}")
     if check:
         _check(to, data, as_json)
 
@@ -99,17 +97,18 @@ def migrate(
     `rankloop serve` does the same when it starts; this command allows to check it first. Make a backup: an older
     version of rankloop cannot read the upgraded log.
     """
-    from rankloop.service.application.upkeep.migration import bring_up_to_date, version_of
+    from rankloop.service.application.backup import bring_up_to_date, version_of
+    from rankloop.service.stores.tables import LOG_VERSION
 
     version = version_of(log) if dry_run else bring_up_to_date(log)
-    steps = version.current - version.found
+    is_old = version < LOG_VERSION
     if as_json:
-        print_json(version._asdict() | {"migrated": steps > 0 and not dry_run})
-    elif not steps:
-        typer.echo(f"the log has {version}: it is up to date")
+        print_json({"version": version, "current": LOG_VERSION, "migrated": is_old and not dry_run})
+    elif not is_old:
+        typer.echo(f"the log has version {version}: it is up to date")
     else:
-        n_steps = f"{steps} step{'s' if steps > 1 else ''}"
-        typer.echo(f"the log has {version}: {n_steps} needed" if dry_run else f"the log had {version}: {n_steps} done")
+        verb = "can be migrated" if dry_run else "was migrated"
+        typer.echo(f"the log has version {version}: it {verb} to version {LOG_VERSION}")
     if check:
         _check(log, data, as_json)
 
@@ -125,36 +124,34 @@ def replay(log: Log, data: Archive = None, imports: Imports = None, as_json: AsJ
 
     results, damaged = replay_log(log, data)
     if as_json:
-        lost = [{"stream": stream, "missing": reason} for stream, reason in damaged.items()]
+        lost = [{"entity": entity, "missing": reason} for entity, reason in damaged.items()]
         print_json([*(result._asdict() for result in results), *lost])
     else:
         if not results and not damaged:
             typer.echo(f"{log} contains no ranker: there is nothing to replay")
         for result in results:
             typer.echo(
-                f"{result.stream}: {result.events} events, {result.learned} updates, {result.refused} refused, "
+                f"{result.entity}: {result.events} events, {result.learned} updates, {result.refused} refused, "
                 f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {result.verdict}"
             )
-        for stream, reason in damaged.items():
-            typer.echo(f"{stream}: {reason}")
+        for entity, reason in damaged.items():
+            typer.echo(f"{entity}: {reason}")
     if damaged or any(result.differing for result in results):
         raise typer.Exit(1)
 
 
-def _sizes_of(contents: "Contents") -> str:
-    rows, files = contents.rows, contents.n_files
-    archive = f", {files} file{'s' if files > 1 else ''} of the archive" if files else ""
-    return f"{rows['events']:,} events up to number {contents.last}, {rows['snapshots']:,} snapshots{archive}"
+def _sizes_of(summary: "BackupSummary") -> str:
+    return f"{summary.events:,} events up to number {summary.last}, {summary.snapshots:,} snapshots"
 
 
 def _check(log: str, data: Path | None, as_json: bool) -> None:
-    """Replay a log; exit code 1 if a snapshot differs."""
-    from rankloop.service.application.upkeep.restoration import check
+    """Replay a log; exit code 1 where a snapshot differs."""
+    from rankloop.service.application.backup import check
 
     results: Sequence[ReplayResult] = check(log, data)
     differing = [result for result in results if result.differing]
     if not as_json:
-        verdict = "; ".join(f"{result.stream}: {result.verdict}" for result in differing) or "the same bit for bit"
+        verdict = "; ".join(f"{result.entity}: {result.verdict}" for result in differing) or "the same bit for bit"
         rankers = "1 ranker" if len(results) == 1 else f"{len(results)} rankers"
         typer.echo(f"replayed {rankers}: {sum(result.checked for result in results)} snapshots checked, {verdict}")
     if differing:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
-from rankloop.service.application.rebuild import first_record
-from rankloop.service.application.upkeep.amendment import (
+from rankloop.service.application.amendment import (
     Amendment,
     Changes,
     Selection,
     left_open,
     retracted,
 )
+from rankloop.service.application.rebuild import first_record
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import (
@@ -244,9 +244,9 @@ class Administration:
         """
         store, impression = self.node.store, impression[:MAX_ID_LENGTH]
         entity = (await self.node.directory.find_ranker(name)).entity
-        if not await asyncio.to_thread(store.of_impression, entity, impression):
+        if not await asyncio.to_thread(store.records_of_impression, entity, impression):
             raise NotFound(f"there is no impression {impression!r}")
-        return bool(await self._amend(entity, lambda: retracted(store.of_impression(entity, impression), id)))
+        return bool(await self._amend(entity, lambda: retracted(store.records_of_impression(entity, impression), id)))
 
     async def erase_user(self, user: str, relearn: bool = False) -> Erased:
         """Erase a user's events from log, archive and snapshots of every ranker and experiment.
@@ -314,7 +314,7 @@ class Administration:
         runtime = await self.node.directory.find_ranker(name)
         recent: list[Ranked] = []
         if runtime.config.schema is not None:
-            newest = await asyncio.to_thread(self.node.store.newest, runtime.entity, N_RECENT)
+            newest = await asyncio.to_thread(self.node.store.newest_rankings, runtime.entity, N_RECENT)
             recent = [record.event for record in newest if isinstance(record.event, Ranked)]
         state, catalogue = runtime.published.state, runtime.catalogue
         return await asyncio.to_thread(recent_weights, runtime.config, state, catalogue, recent)
@@ -363,7 +363,7 @@ class Administration:
 
         def change() -> tuple[Changes, int]:
             # Another process that learns the entity stops meanwhile.
-            with store.standstill(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
+            with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
                 changes, count = find()
                 if changes:
                     Amendment(store, entity, node.settings.data, node.directory.catalogue).write(changes, keeps_state)
@@ -410,7 +410,7 @@ class Administration:
         names = [file.name for file in store.manifest(entity) if file.last < before]
         store.erase(entity, before)
         drop_files(data, names)
-        if entity not in {first.entity for first in store.beginnings()}:
+        if entity not in {first.entity for first in store.first_records()}:
             drop_files(data, [path.name for path in files_of(data, entity)])
 
     async def _erase_later(self, entity: str, before: int) -> None:

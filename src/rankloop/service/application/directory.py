@@ -28,7 +28,7 @@ from rankloop.service.records import (
     experiment_entity,
     ranker_entity,
 )
-from rankloop.service.stores.base import MISSED, Publication, SharedStore, Store
+from rankloop.service.stores.base import ANY_ENTITY, Publication, SharedStore, Store
 
 MAX_ALIAS_TARGETS = 8  # rankers that an alias led to, in which feedback is looked for
 LOOK_SECONDS = 2.0  # between two looks for states of which no news has come
@@ -61,7 +61,7 @@ class Directory:
     def load(self) -> None:
         """Read all that is there; nothing else uses this object yet."""
         for first in sorted(
-            self.store.beginnings(), key=lambda first: LOAD_ORDER.get(first.entity.partition("/")[0], 2)
+            self.store.first_records(), key=lambda first: LOAD_ORDER.get(first.entity.partition("/")[0], 2)
         ):
             entity, has_schema = first.entity, isinstance(first.event, Created) and first.event.body.problem.schema
             if isinstance(first.event, AliasSet):
@@ -195,14 +195,14 @@ class Directory:
         """Look by the clock, where no news comes."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self.notice(MISSED, spawn)
+            self.notice(ANY_ENTITY, spawn)
 
     async def _find_news(self, entity: str) -> None:
         try:
             while True:
                 self._finding[entity] = False
                 with suppress(Unavailable, NotFound):
-                    await (self._refresh_all() if entity == MISSED else self.refresh(entity))
+                    await (self._refresh_all() if entity == ANY_ENTITY else self.refresh(entity))
                 if not self._finding[entity]:
                     return
         finally:
@@ -211,13 +211,13 @@ class Directory:
     async def _refresh_all(self) -> None:
         """Find whatever has changed without being noticed."""
         store: Any = self.store
-        published, entities = await asyncio.to_thread(lambda: (store.published(), store.entities()))
+        published, entities = await asyncio.to_thread(lambda: (store.published_seqs(), store.entities()))
         for entity in set(self.entities).difference(entities):
             self.drop(entity)
         for entity in entities:
             runtime = self.entities.get(entity)
             is_known = runtime is not None or entity.startswith("catalogue/")
-            is_behind = runtime is not None and published.get(entity, (0, 0))[1] > runtime.published.seq
+            is_behind = runtime is not None and published.get(entity, 0) > runtime.published.seq
             if not is_known or (is_behind and not self._learns(entity)):
                 await self.refresh(entity)
 

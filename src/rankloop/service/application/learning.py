@@ -11,9 +11,9 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.errors import NotFound, RankloopError
-from rankloop.service.application.jobs.expiry import LOOK_AGAIN_SECONDS, Windows
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.publication import Publisher
+from rankloop.service.application.jobs.window_expiry import LOOK_AGAIN_SECONDS, Windows
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, FindCatalogue, rebuild, restored_consumer
 from rankloop.service.domain.feedback_rules import settle_end
 from rankloop.service.domain.projection import Consumer, Due, PublishedState
@@ -92,9 +92,9 @@ class LearnerWorker:
 
     def start(self) -> None:
         self.leases.start()
-        if self.leases.wanted:
+        if self.leases.allowed:
             if isinstance(self.store, SharedStore):
-                self.store.watch(self.wake)
+                self.store.subscribe_to_events(self.wake)
             self._thread.start()
 
     def wake(self) -> None:
@@ -105,7 +105,7 @@ class LearnerWorker:
         """Return whether this process learns an entity, as far as it knows."""
         return self._partition(entity) in self._held
 
-    def keep(self, entity: str) -> Future[None]:
+    def request_snapshot(self, entity: str) -> Future[None]:
         """Write a snapshot of an entity, unless there is one of all that is known."""
         done: Future[None] = Future()
         self._keeping.append((entity, done))
@@ -142,7 +142,7 @@ class LearnerWorker:
         self._finish()
 
     def _leases_now(self) -> dict[int, Lease]:
-        return self.leases.leases if time.monotonic() < self.leases.until else {}
+        return self.leases.held
 
     def _hold(self, leases: dict[int, Lease]) -> None:
         """Take up what is new and give up what is gone."""
@@ -173,7 +173,7 @@ class LearnerWorker:
 
     def _restored(self, partitions: Sequence[int]) -> dict[str, Consumer]:
         consumers: dict[str, Consumer] = {}
-        for first in self.store.beginnings() if partitions else ():
+        for first in self.store.first_records() if partitions else ():
             entity = first.entity
             is_learned = entity.partition("/")[0] in LEARNED_KINDS and self._partition(entity) in partitions
             is_there = first.seq <= self.position and entity not in self.consumers
@@ -428,7 +428,7 @@ class Learning:
             return
         self.holders, self.lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
         if not self.is_leader:
-            for entity, (seq, projection) in (await asyncio.to_thread(store.projections)).items():
+            for entity, (seq, projection) in (await asyncio.to_thread(store.published_projections)).items():
                 if not self.learns(entity) and entity in directory.entities:
                     directory.entities[entity].recount(seq, projection)
 

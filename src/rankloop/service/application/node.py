@@ -1,7 +1,9 @@
 """A node: one process on the log, with what visitors and operators ask of it as four objects."""
 
 import asyncio
+import logging
 import secrets
+import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,15 +12,19 @@ from rankloop.service.application.administration import Administration
 from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
 from rankloop.service.application.jobs.history import sample
-from rankloop.service.application.jobs.retention import move_old_events
 from rankloop.service.application.learning import Learning
 from rankloop.service.application.ranking import Ranking
 from rankloop.service.domain.feedback_rules import impression_of
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.archive import archive_old_events
 from rankloop.service.log.writer import LogWriter
 from rankloop.service.settings import Settings
-from rankloop.service.stores.base import MISSED, SharedStore, Store
+from rankloop.service.stores.base import ANY_ENTITY, SharedStore, Store
 
+logger = logging.getLogger("rankloop.service")
 IMPRESSION_COPIES = 4  # of an impression in memory on its way to the log, nearly
+ARCHIVE_SECONDS = 600.0  # between two looks for events that are old enough to be archived
+DAY_SECONDS = 86400.0
 
 
 class Node:
@@ -51,7 +57,7 @@ class Node:
         self.learning = Learning(self)
         await asyncio.to_thread(self.directory.load)
         self.learning.worker.start()
-        if not store.shared and self.learning.worker.leases.wanted:
+        if not store.shared and self.learning.worker.leases.allowed:
             await self.learning.begun.wait()
         jobs = [sample(self.directory.rankers), self.learning.sweep()]
         if isinstance(store, SharedStore):
@@ -60,10 +66,10 @@ class Node:
                 with suppress(RuntimeError):
                     loop.call_soon_threadsafe(self.notice, entity)
 
-            store.listen(hear)
+            store.subscribe(hear)
             jobs.append(self.directory.look(self.spawn))
         if self.settings.keep_days is not None:
-            jobs.append(move_old_events(self, self.settings.keep_days))
+            jobs.append(self._archive_regularly(self.settings.keep_days))
         self._tasks = [asyncio.create_task(job) for job in jobs]
         self.ready = True
         self.spawn(self.administration.finish_deletions())
@@ -78,9 +84,35 @@ class Node:
         await asyncio.to_thread(self.store.close)
         await _cancelled([*self._spawned])  # for news that came meanwhile
 
+    async def archive_events_before(self, before: float) -> int:
+        """Move events to the archive, of all entities that are learned here.
+
+        Args:
+          before: The time before which an event is old.
+
+        Returns:
+          The number of events that were moved.
+        """
+        moved = 0
+        for entity in list(self.directory.entities):
+            if not self.learning.learns(entity):
+                continue
+            if entity.startswith("experiment/"):
+                await asyncio.wrap_future(self.learning.worker.request_snapshot(entity))
+            moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, before)
+        return moved
+
+    async def _archive_regularly(self, days: float) -> None:
+        while True:
+            try:
+                await self.archive_events_before(time.time() - days * DAY_SECONDS)
+            except (Unavailable, OSError) as error:
+                logger.warning(f"old events could not be archived, which is tried again: {error}")
+            await asyncio.sleep(ARCHIVE_SECONDS)
+
     def notice(self, entity: str) -> None:
         """Look for news of an entity, or of anything."""
-        if self.ready or entity != MISSED:
+        if self.ready or entity != ANY_ENTITY:
             self.directory.notice(entity, self.spawn)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

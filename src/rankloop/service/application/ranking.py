@@ -246,7 +246,7 @@ class Ranking:
 
     async def shown_before(self, entity: str, impression: str) -> Ranked | None:
         """Return what was shown under this name, from the log."""
-        records = await asyncio.to_thread(self.node.store.of_impression, entity, impression)
+        records = await asyncio.to_thread(self.node.store.records_of_impression, entity, impression)
         return next((record.event for record in records if isinstance(record.event, Ranked)), None)
 
     async def _log(self, entity: str, ranked: Ranked, request: QueryRequest, once: bool) -> RankResponse:

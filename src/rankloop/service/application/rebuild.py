@@ -135,7 +135,7 @@ def check_kinds(store: Store) -> None:
     """Refuse to start where a ranker of the log needs a learner that is not imported."""
     kinds = {entry.kind for entry in entries()}
     with suppress(msgspec.MsgspecError):  # what cannot be read is told later
-        for first in store.beginnings():
+        for first in store.first_records():
             spec = first.event.body.learner if isinstance(first.event, Created) else {}
             missing = next((kind for kind in _kinds(spec) if kind not in kinds), None)
             if missing is not None:
@@ -157,7 +157,7 @@ def _kinds(spec: Any) -> Iterator[str]:
 class ReplayResult(NamedTuple):
     """What a log amounts to, as `rankloop replay --json` prints it."""
 
-    stream: str  # "ranker/name"
+    entity: str  # "ranker/name"
     events: int
     learned: int
     refused: int
@@ -215,7 +215,7 @@ class Replay:
         """Return what was learned and what agreed."""
         session = self.trainer.session
         return ReplayResult(
-            stream=self.entity,
+            entity=self.entity,
             events=self.events,
             learned=session.learned,
             refused=session.refused,

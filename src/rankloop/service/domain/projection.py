@@ -125,8 +125,8 @@ class PublishedState(NamedTuple):
 class LogReader(Protocol):
     """The reads of the log that a consumer needs."""
 
-    def of_impression(self, entity: str, impression: str) -> list[Record]: ...
-    def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
+    def records_of_impression(self, entity: str, impression: str) -> list[Record]: ...
+    def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
     def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None: ...
 
 
@@ -445,11 +445,11 @@ class Consumer:
         names = [name for name in closing if name not in self.projection.open and name not in shown]
         self._closing = {name: [] for name in names}
         if names:
-            for record in self.log.of_impressions(self.entity, names, records[-1].seq):
+            for record in self.log.records_of_impressions(self.entity, names, records[-1].seq):
                 self._closing[getattr(record.event, "impression", "")].append(record)
 
     def _find(self, name: str, seq: int) -> TrackedImpression | None:
         records = self._closing.get(name)
         if records is None:
-            records = self.log.of_impression(self.entity, name)
+            records = self.log.records_of_impression(self.entity, name)
         return impression_of(record for record in records if record.seq < seq)

@@ -28,7 +28,9 @@ class ArchivedLog(Protocol):
     def manifest(self, entity: str) -> list[ArchiveFile]: ...
 
 
-def read_records(log: ArchivedLog, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
+def read_records(
+    log: ArchivedLog, entity: str, data: Path, until: int | None = None, after: int = 0
+) -> Iterator[Record]:
     """Read every record of an entity after one, archived or not, each once and in order.
 
     An event leaves the database only after it is in a file. So each page is read from the

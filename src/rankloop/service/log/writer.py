@@ -73,11 +73,21 @@ def settled_entry(entity: str, impression: str, settle: Settle) -> LogEntry:
     return LogEntry(entity, None, b"", impression, settle=settle)
 
 
-def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
-    """Return the row of the log that an event becomes."""
+def kind_of(event: AnyEvent) -> str:
+    """Return the kind under which an event is searched for: "final" for the last feedback, else its tag."""
     is_last = isinstance(event, FeedbackReceived) and event.final
-    kind = "final" if is_last else str(type(event).__struct_config__.tag)
-    return LogRow(entry.entity, kind, entry.impression, body or entry.body, entry.snapshot)
+    return "final" if is_last else str(type(event).__struct_config__.tag)
+
+
+def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
+    """Return the row of the log that an event becomes.
+
+    Args:
+      entry: Whose event it is.
+      event: That of the entry, or the one that it was settled to.
+      body: The encoded event, where it is not that of the entry.
+    """
+    return LogRow(entry.entity, kind_of(event), entry.impression, body or entry.body, entry.snapshot)
 
 
 def _bytes_of(ranked: Ranked) -> int:

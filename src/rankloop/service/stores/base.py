@@ -280,7 +280,7 @@ class Store(ReadableLog):
           file: It holds all of them, durably.
         """
         delete = "DELETE FROM rankloop_events WHERE entity = ? AND seq > ? AND seq <= ?"
-        statements = [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])]
+        statements: list[Statement] = [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])]
         self._execute_all(entity, statements, overwrite=False)
 
     def erase(self, entity: str, before: int) -> None:
@@ -288,7 +288,7 @@ class Store(ReadableLog):
         conditions = {"events": "seq", "snapshots": "state_seq", "archive": "last_seq"}
         if self.shared:
             conditions["published"] = "seq"
-        statements = [
+        statements: list[Statement] = [
             (f"DELETE FROM rankloop_{table} WHERE entity = ? AND {column} < ?", [(entity, before)])
             for table, column in conditions.items()
         ]

@@ -19,14 +19,14 @@ from rankloop.service.domain.feedback_rules import settle_end
 from rankloop.service.errors import Superseded
 from rankloop.service.log.writer import entry_of, settled_entry
 from rankloop.service.records import RolledBack, partition_of
-from rankloop.service.stores.base import Attendant, Publication
+from rankloop.service.stores.base import Publication, RegisteredLearner
 from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.postgres_tables import PARTITIONS
+from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, serving
 from tests.service.promises.durability import check_survived
 
-PART = partition_of("ranker/shop", PARTITIONS)
+PART = partition_of("ranker/shop", DEFAULT_PARTITIONS)
 
 
 def test_a_lease_ends_by_itself_and_the_next_one_has_a_higher_number(postgres: Callable[[], str]) -> None:
@@ -61,7 +61,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
         asleep = inside(first).learning.worker
         asleep.leases._stopping.set()  # its lease is not renewed any more,
         asleep.leases._thread.join()
-        asleep.leases.until = float("inf")  # which it does not notice
+        asleep.leases.expires_at = float("inf")  # which it does not notice
         with running(location) as second:
             assert asleep.leases.held
             waiting = rank(second)
@@ -83,7 +83,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
                 asleep.store.publish([ahead], asleep._held[PART])
             assert asleep.store.publication("ranker/shop") == state
             until(lambda: report(first)["counts"]["learned"] == 6)  # it serves what the other one learned
-        asleep.leases.until = 0.0
+        asleep.leases.expires_at = 0.0
     check_survived(location, [])
 
 
@@ -94,7 +94,7 @@ def test_a_learner_that_is_stopped_is_replaced_within_seconds_and_wakes_up_harml
     location, told = Location(tmp_path, postgres()), []  # type: ignore[var-annotated]
     (tmp_path / "other").mkdir()
     sleeper, port = serving(location)
-    holder = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND part = %s"
+    holder = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND partition = %s"
 
     def leader() -> int | None:
         with psycopg.connect(location.store) as connection:
@@ -142,11 +142,12 @@ def _settled(learners: dict[str, set[int]], held: dict[str, set[int]]) -> int:
         before = {name: set(parts) for name, parts in held.items()}
         for name in learners:
             everybody = [
-                Attendant(other, frozenset(learners[other]), frozenset(held[other]), 60.0) for other in sorted(learners)
+                RegisteredLearner(other, frozenset(learners[other]), frozenset(held[other]), 60.0)
+                for other in sorted(learners)
             ]
-            given = leases.given_away(name, everybody)
+            given = leases.partitions_to_release(name, everybody)
             free = learners[name] - set().union(*held.values())
-            wanted = set(leases.wanted_now(name, everybody, given))
+            wanted = set(leases.partitions_to_lease(name, everybody, given))
             held[name] = (held[name] - set(given)) | (wanted & free)
             moves += len(wanted & free)
         if held == before:
@@ -182,16 +183,18 @@ def test_partitions_are_divided_among_those_who_are_there(
 
 
 def test_nobody_makes_room_for_who_has_just_come() -> None:
-    there = Attendant("a", frozenset(ALL), frozenset(ALL), 60.0)
-    assert leases.given_away("a", [there, Attendant("b", frozenset(ALL), frozenset(), 1.0)]) == []
-    assert len(leases.given_away("a", [there, Attendant("b", frozenset(ALL), frozenset(), 6.0)])) == 8
+    there = RegisteredLearner("a", frozenset(ALL), frozenset(ALL), 60.0)
+    assert leases.partitions_to_release("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 1.0)]) == []
+    assert (
+        len(leases.partitions_to_release("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 6.0)])) == 8
+    )
 
 
 def test_a_second_learner_gets_its_share(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real leases: they move once, then stay; what is learned on the way is learned once."""
-    monkeypatch.setattr(leases, "STEADY_SECONDS", 0.5)
+    monkeypatch.setattr(leases, "MIN_REGISTERED_SECONDS", 0.5)
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.1)
     location = Location(tmp_path, postgres())
     with running(location) as first:
@@ -201,11 +204,14 @@ def test_a_second_learner_gets_its_share(
         with running(location, follower=True) as second:
             until(lambda: [len(inside(each).learning.worker.leases.held) for each in (first, second)] == [8, 8])
             until(lambda: inside(second).learning.worker._held == inside(second).learning.worker.leases.held)
-            fences = inside(first).store.rows("SELECT part, fence, holder FROM rankloop_leases ORDER BY part")
+            fences = inside(first).store.rows("SELECT partition, fence, holder FROM rankloop_leases ORDER BY partition")
             for number in range(6):
                 learn(second, 2, f"r{number}")
                 until(lambda number=number: report(first, f"r{number}")["counts"]["learned"] == 4)  # type: ignore[misc]
-            assert inside(first).store.rows("SELECT part, fence, holder FROM rankloop_leases ORDER BY part") == fences
+            assert (
+                inside(first).store.rows("SELECT partition, fence, holder FROM rankloop_leases ORDER BY partition")
+                == fences
+            )
             learned = [set(inside(each).learning.worker.consumers) for each in (first, second)]
             assert not learned[0] & learned[1]
             assert learned[0] | learned[1] == {f"ranker/r{number}" for number in range(6)}

@@ -1,4 +1,4 @@
-"""Who learns: a lease of every partition, which ends by itself unless it is renewed."""
+"""Leases of partitions: a learner worker holds one for each partition it learns; it expires unless it is renewed."""
 
 import os
 import secrets
@@ -11,113 +11,135 @@ from threading import Event as Flag
 from threading import Thread
 
 from rankloop.service.errors import Unavailable
-from rankloop.service.stores.base import Attendant, Lease, SharedStore, Store
+from rankloop.service.stores.base import Lease, RegisteredLearner, SharedStore, Store
 
-LEASE_SECONDS = 4.0  # that a lease lives
-MARGIN_SECONDS = 0.5  # seconds before its end from which on its holder does not count on it any more
-RENEW_SECONDS = 0.5  # seconds between two attempts to renew, or to take what has ended
-STEADY_SECONDS = 5.0  # seconds for which a learner has been there, before others make room for it
+LEASE_SECONDS = 4.0  # until a lease expires
+EXPIRY_MARGIN_SECONDS = 0.5  # before its expiry, from which on the holder does not use it any more
+RENEW_SECONDS = 0.5  # between two attempts to renew leases, or to acquire expired ones
+MIN_REGISTERED_SECONDS = 5.0  # of a learner worker, before others release partitions to it
 
 
 class LeaseKeeper:
-    """Takes the wanted partitions as they become free, and renews what it has; on a thread of its own.
+    """Acquires leases of the allowed partitions as they become free and renews them, on a thread of its own.
 
-    The clock of the store decides when a lease has ended. The holder stops to count on it earlier, by its own clock,
-    and what it still writes in the belief that it leads is refused by the number of the lease.
+    The clock of the store decides when a lease has expired. The holder stops using it earlier, by its own clock, and
+    what it still writes under an expired lease is refused by the fence number.
+
+    Args:
+      store: That keeps the leases.
+      allowed: Partitions that this process may learn.
+      on_change: Called on the thread when the leases have changed.
     """
 
-    def __init__(self, store: Store, wanted: Sequence[int], changed: Callable[[], None]) -> None:
+    def __init__(self, store: Store, allowed: Sequence[int], on_change: Callable[[], None]) -> None:
         self.store = store
-        self.wanted = list(wanted)
+        self.allowed = list(allowed)
         self.holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
-        self._changed = changed
-        self.leases: dict[int, Lease] = {}  # which count until
-        self.until = 0.0  # by the clock of this process
+        self._on_change = on_change
+        self.leases: dict[int, Lease] = {}
+        self.expires_at = 0.0  # by the monotonic clock of this process
         self._stopping = Flag()
-        self._thread = Thread(target=self._keep, name="lease", daemon=True)
+        self._thread = Thread(target=self._run, name="lease", daemon=True)
 
     def start(self) -> None:
+        """Begin to acquire leases; a store of one process gives them all at once."""
         if isinstance(self.store, SharedStore):
-            if self.wanted:
+            if self.allowed:
                 self._thread.start()
-        else:  # nobody else can have it
-            self.leases = {partition: Lease(partition, 0) for partition in self.wanted}
-            self.until = float("inf")
+        else:
+            self.leases = {partition: Lease(partition, 0) for partition in self.allowed}
+            self.expires_at = float("inf")
 
     @property
     def held(self) -> dict[int, Lease]:
-        """What may be learned now."""
-        return self.leases if time.monotonic() < self.until else {}
+        """The leases that have not expired, by partition."""
+        return self.leases if time.monotonic() < self.expires_at else {}
 
     def stop(self) -> None:
+        """Release all leases."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        store, self.until = self.store, 0.0
-        if isinstance(store, SharedStore) and self.wanted:
-            with suppress(Unavailable):  # it ends by itself
+        store, self.expires_at = self.store, 0.0
+        if isinstance(store, SharedStore) and self.allowed:
+            with suppress(Unavailable):  # then they expire
                 store.release(self.holder)
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         while not self._stopping.is_set():
             begun = time.monotonic()
-            try:
-                found = self._renewed(self.store)  # type: ignore[arg-type]
-            except Unavailable:
-                found = None
-            if found is not None:
-                before, self.leases = self.leases, {lease.partition: lease for lease in found}
-                self.until = begun + LEASE_SECONDS - MARGIN_SECONDS
-                if self.leases != before:
-                    self._changed()
+            with suppress(Unavailable):
+                renewed = self._renew(self.store)  # type: ignore[arg-type]
+                previous, self.leases = self.leases, {lease.partition: lease for lease in renewed}
+                self.expires_at = begun + LEASE_SECONDS - EXPIRY_MARGIN_SECONDS
+                if self.leases != previous:
+                    self._on_change()
             self._stopping.wait(RENEW_SECONDS)
 
-    def _renewed(self, store: SharedStore) -> list[Lease]:
-        """What it has, without what it gives to those who have less, and with what is free, up to its share."""
-        everybody = store.attend(self.holder, self.wanted, LEASE_SECONDS)
-        given = given_away(self.holder, everybody)
-        if given:
-            self.leases = {part: lease for part, lease in self.leases.items() if part not in given}
-            self._changed()
-            store.release(self.holder, given)
-        return store.lease(self.holder, wanted_now(self.holder, everybody, given), LEASE_SECONDS)
+    def _renew(self, store: SharedStore) -> list[Lease]:
+        """Release partitions to learner workers that have fewer, renew the others, and acquire free ones."""
+        learners = store.register_learner(self.holder, self.allowed, LEASE_SECONDS)
+        released = partitions_to_release(self.holder, learners)
+        if released:
+            self.leases = {number: lease for number, lease in self.leases.items() if number not in released}
+            self._on_change()
+            store.release(self.holder, released)
+        return store.lease(self.holder, partitions_to_lease(self.holder, learners, released), LEASE_SECONDS)
 
 
-def given_away(holder: str, everybody: Sequence[Attendant]) -> list[int]:
-    """The partitions that a learner gives back: each to somebody who may learn it and has fewer, by two at least.
+def partitions_to_release(holder: str, learners: Sequence[RegisteredLearner]) -> list[int]:
+    """Return the partitions that a learner worker releases.
 
-    So the numbers come closer with every one of them, and none goes back and forth.
+    Each goes to a worker that may learn it and has at least two fewer. So the numbers come closer with every release,
+    and no partition goes back and forth.
+
+    Args:
+      holder: The name of the worker.
+      learners: All registered workers.
     """
-    counts = {each.holder: len(each.held) for each in everybody}
-    shares = {each.holder: _share(each, everybody) for each in everybody}
-    mine = next((each.held for each in everybody if each.holder == holder), frozenset())
-    given: list[int] = []
-    for part in sorted(mine):
-        steady = [each.holder for each in everybody if part in each.wanted and each.seconds >= STEADY_SECONDS]
-        others = [other for other in steady if counts[other] < shares[other]]
-        least = min(others, key=lambda other: counts[other], default=holder)
-        has_more = counts[holder] > shares[holder] or not given  # others may be giving at the same moment
-        if has_more and counts[holder] - counts[least] >= 2:
+    counts = {each.holder: len(each.held) for each in learners}
+    shares = {each.holder: _fair_share(each, learners) for each in learners}
+    held = next((each.held for each in learners if each.holder == holder), frozenset())
+    released: list[int] = []
+    for partition in sorted(held):
+        candidates = [
+            each.holder
+            for each in learners
+            if partition in each.allowed
+            and each.seconds >= MIN_REGISTERED_SECONDS
+            and counts[each.holder] < shares[each.holder]
+        ]
+        receiver = min(candidates, key=lambda name: counts[name], default=holder)
+        has_more = counts[holder] > shares[holder] or not released  # others may be releasing at the same moment
+        if has_more and counts[holder] - counts[receiver] >= 2:
             counts[holder] -= 1
-            counts[least] += 1
-            given.append(part)
-    return given
+            counts[receiver] += 1
+            released.append(partition)
+    return released
 
 
-def wanted_now(holder: str, everybody: Sequence[Attendant], given: Sequence[int] = ()) -> list[int]:
-    """What a learner renews or takes: what it has, and of what nobody has as much as makes up its share."""
-    shares = {each.holder: _share(each, everybody) for each in everybody}
-    (me,) = (each for each in everybody if each.holder == holder)
-    found = sorted(me.held.difference(given))
-    taken = frozenset().union(*(each.held for each in everybody))
-    for part in sorted(me.wanted - taken):
-        others = [each for each in everybody if part in each.wanted and each is not me]
-        is_left = all(len(each.held) >= shares[each.holder] for each in others)  # the others have theirs
-        if len(found) < shares[holder] or (is_left and all(holder < each.holder for each in others)):
-            found.append(part)
-    return found
+def partitions_to_lease(holder: str, learners: Sequence[RegisteredLearner], released: Sequence[int] = ()) -> list[int]:
+    """Return the partitions whose leases a learner worker renews, and the free ones that it acquires up to its share.
+
+    Args:
+      holder: The name of the worker.
+      learners: All registered workers.
+      released: Partitions that the worker has just released.
+    """
+    shares = {each.holder: _fair_share(each, learners) for each in learners}
+    (learner,) = (each for each in learners if each.holder == holder)
+    partitions = sorted(learner.held.difference(released))
+    leased = frozenset().union(*(each.held for each in learners))
+    for partition in sorted(learner.allowed - leased):
+        others = [each for each in learners if partition in each.allowed and each is not learner]
+        others_are_full = all(len(each.held) >= shares[each.holder] for each in others)
+        is_first = all(holder < each.holder for each in others)
+        if len(partitions) < shares[holder] or (others_are_full and is_first):
+            partitions.append(partition)
+    return partitions
 
 
-def _share(learner: Attendant, everybody: Sequence[Attendant]) -> int:
-    """How many partitions one has, where each is divided among all who may learn it."""
-    return ceil(sum(1 / sum(part in each.wanted for each in everybody) for part in learner.wanted) - 1e-9)
+def _fair_share(learner: RegisteredLearner, learners: Sequence[RegisteredLearner]) -> int:
+    """Return the number of partitions of a worker if each partition is divided among all that may learn it."""
+    shares = (1 / sum(partition in each.allowed for each in learners) for partition in learner.allowed)
+    return ceil(sum(shares) - 1e-9)

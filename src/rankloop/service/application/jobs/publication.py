@@ -86,10 +86,10 @@ class Publisher:
 
     def _unpublished(self, due: dict[str, Waiting]) -> dict[str, Waiting]:
         """Without those that are there already: whoever takes over ten thousand rankers publishes what has changed."""
-        known: dict[str, tuple[int, int]] = {}
+        published: dict[str, int] = {}
         with suppress(Unavailable):
-            known = self.store.published()
-        return {entity: each for entity, each in due.items() if known.get(entity, (0, 0))[1] < each[0].seq}
+            published = self.store.published_seqs()
+        return {entity: each for entity, each in due.items() if published.get(entity, 0) < each[0].seq}
 
     def _write(self, due: dict[str, Waiting], leases: dict[int, Lease]) -> None:
         by_partition: dict[int, list[str]] = {}

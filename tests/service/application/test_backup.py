@@ -1,22 +1,20 @@
-"""A backup is made while the service runs, is read_records, and becomes the same service in either kind of store."""
+"""A backup is made while the service runs, and becomes the same service in either kind of store."""
 
 from __future__ import annotations
 
-import json
+import sqlite3
 import time
-import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.service.application.jobs.retention import compact
-from rankloop.service.application.upkeep.backup import CONTENTS, back_up, opened_backup
-from rankloop.service.application.upkeep.restoration import check, restore
+from rankloop.service.application.backup import back_up, check, restore
 from rankloop.service.errors import DamagedArchive
-from rankloop.service.log.archive import read_records
+from rankloop.service.log.archive import archive_old_events, read_records
 from rankloop.service.records import Ranked
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
@@ -38,27 +36,26 @@ def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Lo
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         learn(client, 9)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
+        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
         waiting = rank(client, tags={"page": "home"})
         before = list(read_records(inside(client).store, "ranker/shop", location.data))
         visits = Thread(target=learn, args=(client, 20))
         visits.start()
-        contents = back_up(address_of(location), file, location.data)
+        summary = back_up(address_of(location), file, location.data)
         visits.join()
-        assert contents.n_files == 1
     restore(file, address_of(other), other.data)
     (result,) = check(address_of(other), other.data)
     assert not result.differing
     with log_at(address_of(other)) as log:
-        found = list(read_records(log, "ranker/shop", other.data))
-    assert found[: len(before)] == before  # everything that was answered before is in it
-    assert found[-1].seq == contents.last
+        restored = list(read_records(log, "ranker/shop", other.data))
+    assert restored[: len(before)] == before  # everything that was answered before is in it
+    assert restored[-1].seq == summary.last
     with running(other) as client:
         learned = report(client)["counts"]["learned"]
         assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
         learn(client, 2)
         assert report(client)["counts"]["learned"] == learned + 3
-        assert len(client.get("/log/shop.jsonl").text.splitlines()) > len(found)
+        assert len(client.get("/log/shop.jsonl").text.splitlines()) > len(restored)
     (result,) = check(address_of(other), other.data)
     assert not result.differing
 
@@ -68,7 +65,7 @@ def test_a_backup_takes_no_place_that_is_taken(location: Location, other: Locati
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
     back_up(address_of(location), file, location.data)
-    with pytest.raises(Conflict, match="is there already"):
+    with pytest.raises(Conflict, match="exists already"):
         back_up(address_of(location), file, location.data)
     restore(file, address_of(other), other.data)
     for place in (other, location):
@@ -87,25 +84,25 @@ def backup(tmp_path: Path) -> Path:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        compact(inside(client).store, "ranker/shop", location.data, time.time() + 1)
+        archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1)
     back_up(str(location.data), file)
     return file
 
 
-def test_what_is_no_whole_backup_is_refused_before_anything_is_written(backup: Path, tmp_path: Path) -> None:
+def test_an_incomplete_backup_is_refused_before_anything_is_written(backup: Path, tmp_path: Path) -> None:
     content, to = backup.read_bytes(), tmp_path / "new"
-    begin = content.index(b"PAR1") + 40
+    begin = content.index(b"learner")
     wrongs = {
-        "damaged|not a whole": content[:begin] + bytes([content[begin] ^ 1]) + content[begin + 1 :],
-        "not a (whole )?backup": content[:-100],
-        "not a whole backup": b"nothing of the kind",
-        "formats up to": _with_contents(backup, version=2),
-        "not a backup": _with_contents(backup, format="another"),
-        "parts that it names": _with_contents(backup, parts={}),
+        "damaged": content[:begin] + b"F" + content[begin + 1 :],
+        "not a complete backup": b"nothing of the kind",
+        "not a complete backup|damaged": content[: len(content) // 2],
+        "versions up to": _changed(backup, "PRAGMA user_version = 2"),
+        "not a complete backup .*": _changed(backup, "DROP TABLE rankloop_backup"),
+        "damaged: its rows": _changed(backup, "DELETE FROM rankloop_events WHERE seq = 3"),
     }
-    for said, wrong in wrongs.items():
+    for message, wrong in wrongs.items():
         backup.write_bytes(wrong)
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             restore(backup, str(to))
         assert not to.exists()
     backup.unlink()
@@ -113,12 +110,12 @@ def test_what_is_no_whole_backup_is_refused_before_anything_is_written(backup: P
         restore(backup, str(to))
 
 
-def _with_contents(file: Path, **changes: object) -> bytes:
+def _changed(file: Path, statement: str) -> bytes:
     changed = file.with_suffix(".changed")
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
-        for name in old.namelist():
-            part = old.read(name)
-            new.writestr(name, json.dumps(json.loads(part) | changes) if name == CONTENTS else part)
+    changed.write_bytes(file.read_bytes())
+    with closing(sqlite3.connect(changed)) as connection:
+        connection.execute(statement)
+        connection.commit()
     return changed.read_bytes()
 
 
@@ -136,7 +133,7 @@ def test_a_backup_without_all_of_its_archive_is_not_made(backup: Path, tmp_path:
     assert len(shown) == 5
 
 
-def test_only_its_owner_can_read_a_backup(backup: Path) -> None:
+def test_only_its_owner_can_read_a_backup_which_is_a_log_itself(backup: Path) -> None:
     assert backup.stat().st_mode & 0o077 == 0
-    with opened_backup(backup) as opened:
-        assert opened.contents.rows["events"] == sum(len(piece) for piece in opened.pieces("events"))
+    (result,) = check(str(backup))
+    assert (result.learned, result.differing) == (5, ())

@@ -23,7 +23,7 @@ class Windows:
         self.closing: list[Future[Any]] = []  # ends that are on their way to the log
         self._ahead: deque[tuple[int, float, str]] = deque()
         self._read = projection.passed
-        self._passing = 0
+        self._on_step = 0
         self._lost = (0, 0.0)  # up to an event, seconds in which the service did not run or its clock was set
 
     @property
@@ -43,7 +43,7 @@ class Windows:
         if now < self.not_before <= now + 2 * LOOK_AGAIN_SECONDS:  # else the clock was set back
             return []
         if not self._ahead:
-            self._ahead.extend(self.store.shown(self.entity, self._read, until, MAX_AHEAD))
+            self._ahead.extend(self.store.ranked_impressions(self.entity, self._read, until, MAX_AHEAD))
             self._read = self._ahead[-1][0] if self._ahead else self._read
             self.not_before = now + min(LOOK_AGAIN_SECONDS, self.window / 4)  # where there is nothing yet
         names: list[str] = []
@@ -54,14 +54,14 @@ class Windows:
                 self.not_before = now + min(left, LOOK_AGAIN_SECONDS)
                 break
             names.append(name)
-            self._passing = seq
+            self._on_step = seq
             self._ahead.popleft()
         if not names:
             return []
-        closed = self.store.closed(self.entity, names)
+        closed = self.store.closed_among(self.entity, names)
         names = [name for name in names if name not in closed]
         if not names:
-            projection.passed = self._passing
+            projection.passed = self._on_step
         return names
 
     def elapsed(self, seq: int, at: float, now: float, until: int) -> float:
@@ -76,7 +76,7 @@ class Windows:
             return passed
         until, lost = self._lost
         if seq > until:
-            spent, longest = self.store.time_spent(self.entity, seq, now)
+            spent, longest = self.store.elapsed_seconds(self.entity, seq, now)
             lost = passed - (spent - longest if longest > window else spent)
             self._lost = until, lost
         return passed - lost
@@ -93,5 +93,5 @@ class Windows:
             self._read = self.projection.passed
             self.not_before = now + RETRY_SECONDS
             return True
-        self.projection.passed = self._passing
+        self.projection.passed = self._on_step
         return False

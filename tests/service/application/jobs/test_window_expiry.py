@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rankloop.service.application.jobs.expiry import Windows
+from rankloop.service.application.jobs.window_expiry import Windows
 from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Created, Ranked
@@ -23,7 +23,7 @@ def set_time(store: Any, seq: int, at: float) -> None:
     if store.shared:
         store.rows("UPDATE rankloop_events SET at = %s WHERE seq = %s RETURNING seq", [at, seq])
     else:
-        store._writer.execute("UPDATE events SET at = ? WHERE seq = ?", (at, seq))
+        store._writer.execute("UPDATE rankloop_events SET at = ? WHERE seq = ?", (at, seq))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ import httpx
 import pytest
 
 from rankloop.client import Client
-from rankloop.service.application.jobs.retention import compact
+from rankloop.service.application.backup import check
 from rankloop.service.application.rebuild import ReplayResult, replay_records
-from rankloop.service.application.upkeep.restoration import check
 from rankloop.service.domain.trainer import digest as digest_of
-from rankloop.service.log.archive import read_records
+from rankloop.service.log.archive import archive_old_events, read_records
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.stores.open import log_at
 from tests.service.cases import Location, archived, feed, inside, items, learn, rank, report, running, until
@@ -172,7 +171,7 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
     service = inside(client)
     ranked = next(
         record.event
-        for record in service.store.of_impression("ranker/shop", shown["impression"])
+        for record in service.store.records_of_impression("ranker/shop", shown["impression"])
         if isinstance(record.event, Ranked)
     )
     trainer = Trainer(config_of(service.directory.rankers["shop"].body))
@@ -185,13 +184,11 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
 def test_the_archive_forgets_too(client: httpx.Client, location: Location) -> None:
     import asyncio
 
-    from rankloop.service.application.jobs.retention import move_old
-
     for i in range(9):
         visit(client, i, f"q{i}")
     until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
     service = inside(client)
-    moved = asyncio.run_coroutine_threadsafe(move_old(service, time.time() + 1), service.log._loop).result()
+    moved = asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
     assert moved > 4
     assert forget(client, query_id="q1") == 1
     kept = [
@@ -216,14 +213,13 @@ def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
 ) -> None:
     import asyncio
 
-    from rankloop.service.application.jobs.retention import move_old
-    from rankloop.service.application.upkeep import amendment
+    from rankloop.service.application import amendment
 
     for i in range(9):
         visit(client, i, f"query number {i}")
     until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
     service = inside(client)
-    asyncio.run_coroutine_threadsafe(move_old(service, time.time() + 1), service.log._loop).result()
+    asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
     with monkeypatch.context() as patched:
         patched.setattr(amendment, "amend_archive", lambda *given: 1 / 0)
         assert client.post("/rankers/shop/forget", json={"query_id": "query number 1"}).status_code == 500
@@ -289,7 +285,7 @@ def test_a_person_is_gone_and_the_replay_agrees(
         erasure_visit(shop, shift, user)
     until(lambda: len(shop.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
     if archive:
-        assert compact(inside(shop).store, "ranker/shop", location.data, time.time() + 1) > 6
+        assert archive_old_events(inside(shop).store, "ranker/shop", location.data, time.time() + 1) > 6
     waiting, other = rank(shop, user="anne"), rank(shop, user="bob")
     before = erasure_replay(location)
     weights = report(shop)["weights"]

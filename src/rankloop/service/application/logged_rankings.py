@@ -24,7 +24,7 @@ from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.trainer import fitted, logged_decision
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged, catalogue_entity
-from rankloop.service.stores.open import Log, log_at
+from rankloop.service.stores.open import ReadOnlyLog, log_at
 
 
 class ClosedImpression(NamedTuple):
@@ -104,12 +104,12 @@ def write_export(where: str, to: Path, ranker: str = "") -> None:
             file.write(piece)
 
 
-def _replay(first: Record, log: Log) -> Replay:
+def _replay(first: Record, log: ReadOnlyLog) -> Replay:
     """A replay of one ranker, with its catalogue."""
     return Replay(first, _catalogue(first, log))
 
 
-def _catalogue(first: Record, log: Log) -> dict[str, ItemCatalogue]:
+def _catalogue(first: Record, log: ReadOnlyLog) -> dict[str, ItemCatalogue]:
     """The catalogue of a ranker by its name; none where it has none."""
     name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
     return {name: catalogue_of(log.read(catalogue_entity(name)))} if name else {}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rankloop.core.saved_session import loads
 from rankloop.service.application.rebuild import FindCatalogue, Rebuilt, first_record, rebuild
 from rankloop.service.domain.trainer import digest
-from rankloop.service.log.archive import amend_archive, drop_files, read_records, tidy
+from rankloop.service.log.archive import amend_archive, drop_files, read_records, remove_orphans
 from rankloop.service.log.writer import entry_of, row_of
 from rankloop.service.records import (
     AnyEvent,
@@ -93,7 +93,7 @@ class Amendment:
         self._find_catalogue = find_catalogue
         self._snapshots: list[Snapshot] = []
         self._numbers: dict[int, int] = {}  # of states with a snapshot: before, and now
-        tidy(store, entity, data)
+        remove_orphans(store, entity, data)
 
     def write(self, changes: Changes, keeps_state: bool = False) -> None:
         """Change events in one transaction; `keeps_state`: what was learned from those that go stays."""

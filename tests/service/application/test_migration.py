@@ -11,10 +11,10 @@ import pytest
 
 from rankloop.cli.main import main
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.service.application.upkeep.migration import bring_up_to_date, version_of
+from rankloop.service.application.backup import bring_up_to_date, version_of
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
-from rankloop.service.stores.sqlite import FILE
+from rankloop.service.stores.sqlite import FILE_NAME
 from tests.service.cases import SHOP, Location, learn, running
 
 
@@ -39,13 +39,13 @@ def test_a_database_says_its_version(postgres: Callable[[], str]) -> None:
     with pytest.raises(InvalidInput, match="not the log"):
         version_of(address)
     open_store(Settings(store=address)).close()
-    assert version_of(address) == (1, 1)
-    assert bring_up_to_date(address) == (1, 1)
+    assert version_of(address) == 1
+    assert bring_up_to_date(address) == 1
 
 
 def test_a_newer_log_is_refused(tmp_path: Path) -> None:
     open_store(Settings(data=tmp_path)).close()
-    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.execute("PRAGMA user_version = 99")
     for call in (version_of, bring_up_to_date):
         with pytest.raises(Conflict, match="version 99"):
@@ -55,6 +55,6 @@ def test_a_newer_log_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_file_is_no_log(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("nothing of the kind")
+    (tmp_path / FILE_NAME).write_text("nothing of the kind")
     with pytest.raises(InvalidInput, match="not the log"):
         version_of(str(tmp_path))
