@@ -12,7 +12,7 @@ from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, SearchResults
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
-from rankloop.service.application.local_service import LocalService
+from rankloop.service.application.node import LocalService
 from rankloop.service.settings import Settings
 
 

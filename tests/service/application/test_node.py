@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
 from rankloop import load
+from rankloop.core.errors import Conflict, InvalidInput, NotFound, Rejected
+from rankloop.service.application.node import LocalService
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
+from rankloop.service.requests import BaseBody, CreateBody, Item, ProblemBody, RankBody
+from rankloop.service.settings import Settings
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 BASE = SHOP | {"base": {"feature": "rating"}}
@@ -288,3 +295,61 @@ def test_the_stream_of_events_says_what_the_ranker_says(client: httpx.Client) ->
     told = {entry["name"]: entry for entry in json.loads(line[6:])["rankers"]}
     assert told["shop"] == report(client)
     assert client.get("/rankers").json()["rankers"] == [told[name] for name in sorted(told)]
+
+
+BODY = CreateBody(SHOP["learner"], ProblemBody(feature_names=SHOP["problem"]["feature_names"]), seed=3)
+
+
+def threads() -> int:
+    return sum(thread.name == "service" for thread in threading.enumerate())
+
+
+def test_calls_give_what_they_give_and_raise_what_they_raise(tmp_path: Path) -> None:
+    local = LocalService(Settings(data=tmp_path))
+    assert local.call(local.node.administration.create("shop", BODY))
+    with pytest.raises(NotFound, match="nobody"):
+        local.call(local.node.administration.saved("nobody"))
+    assert not local.call(local.node.administration.create("shop", BODY))
+    local.close()
+    local.close()
+    again = LocalService(Settings(data=tmp_path))
+    assert list(again.node.directory.rankers) == ["shop"]
+    again.close()
+
+
+def test_a_ranker_without_a_base_is_not_compared(tmp_path: Path) -> None:
+    body = RankBody([Item(f"i{i}", [float(i), 0.0, 0.0]) for i in range(3)])
+    local = LocalService(Settings(data=tmp_path))
+    local.call(local.node.administration.create("shop", BODY))
+    with pytest.raises(Rejected, match="no base"):
+        local.call(local.node.ranking.rank("shop", body, compared=True))
+    based = msgspec.structs.replace(BODY, base=BaseBody(feature="price"))
+    local.call(local.node.administration.create("based", based))
+    local.call(local.node.ranking.rank("based", body, compared=True))
+    local.call(local.node.ranking.rank("based", body))
+    mixed = [
+        record.event.mixed is not None
+        for record in local.node.store.read("ranker/based")
+        if hasattr(record.event, "mixed")
+    ]
+    assert mixed == [True, False]
+    local.close()
+
+
+def test_after_the_end_a_call_is_refused(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    before = threads()
+    local = LocalService(Settings(data=tmp_path))
+    local.close()
+    with pytest.raises(InvalidInput, match="closed"):
+        local.call(asyncio.sleep(0))
+    assert threads() == before
+    assert not [warning for warning in recwarn if "never awaited" in str(warning.message)]
+
+
+def test_a_folder_in_use_leaves_nothing_behind(tmp_path: Path) -> None:
+    local = LocalService(Settings(data=tmp_path))
+    before = threads()
+    with pytest.raises(Conflict, match="in use"):
+        LocalService(Settings(data=tmp_path))
+    assert threads() == before
+    local.close()

@@ -118,7 +118,7 @@ def learn(
     Several learner workers share the partitions: each partition has one learner worker at a time, and if it stops,
     another takes over within five seconds. Ctrl-C finishes, writes a snapshot and stops.
     """
-    from rankloop.service.application.local_service import LocalService
+    from rankloop.service.application.node import LocalService
     from rankloop.service.http.server import write_json_lines
     from rankloop.service.settings import Settings, partitions_from
 

@@ -191,7 +191,7 @@ class Directory:
             self._finding[entity] = False
             spawn(self._find_news(entity))
 
-    async def look(self, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    async def refresh_regularly(self, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         """Look by the clock, where no news comes."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)

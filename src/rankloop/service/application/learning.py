@@ -142,7 +142,7 @@ class LearnerWorker:
         self._finish()
 
     def _leases_now(self) -> dict[int, Lease]:
-        return self.leases.held
+        return self.leases.leases if time.monotonic() < self.leases.expires_at else {}
 
     def _hold(self, leases: dict[int, Lease]) -> None:
         """Take up what is new and give up what is gone."""
@@ -390,7 +390,7 @@ class Learning:
         self.is_leader = False  # whether everything is learned in this process
         self.holders: dict[int, str] = {}  # who learns the partitions, when somebody last watched
         self.lag = 0.0  # seconds by which what is served was behind the log then
-        self.begun = asyncio.Event()  # set with the first news
+        self.started = asyncio.Event()  # set with the first news
         self._loop = asyncio.get_running_loop()
         self._served = 0  # everything up to this event is served, of what is learned here
         self._waiters: list[Waiter] = []
@@ -432,15 +432,15 @@ class Learning:
                 if not self.learns(entity) and entity in directory.entities:
                     directory.entities[entity].recount(seq, projection)
 
-    async def sweep(self) -> None:
+    async def expire_waiters(self) -> None:
         """Let no answer wait for longer than it may, though the worker does."""
         while True:
             begun = time.monotonic()
             await asyncio.sleep(SWEEP_SECONDS)
             self.node.loop_lag = max(time.monotonic() - begun - SWEEP_SECONDS, 0.0)
-            self.release(self._served)
+            self.release_waiters(self._served)
 
-    def release(self, until: int, failed: Sequence[str] = ()) -> None:
+    def release_waiters(self, until: int, failed: Sequence[str] = ()) -> None:
         """Let go on who waits for what is served by now; tell those who wait for what could not be learned."""
         waiters, self._waiters = self._waiters, []
         now = time.monotonic()
@@ -479,7 +479,7 @@ class Learning:
             if entity not in directory.entities and self.node.ready:
                 self.node.notice(entity)
         self.is_leader = len(news.partitions) == self.node.store.partitions
-        self.begun.set()
+        self.started.set()
         self._served = max(self._served, news.until)
         if self._waiters:
-            self.release(self._served, news.failed)
+            self.release_waiters(self._served, news.failed)

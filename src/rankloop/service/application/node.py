@@ -1,4 +1,4 @@
-"""A node: one process on the log, with what visitors and operators ask of it as four objects."""
+"""A node: one process that serves a log, with its operations as four objects; `LocalService` runs one on a thread."""
 
 import asyncio
 import logging
@@ -6,12 +6,14 @@ import secrets
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
+from rankloop.core.errors import InvalidInput
 from rankloop.service.application.administration import Administration
 from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
-from rankloop.service.application.jobs.history import sample
+from rankloop.service.application.jobs.history import sample_rankers
 from rankloop.service.application.learning import Learning
 from rankloop.service.application.ranking import Ranking
 from rankloop.service.domain.feedback_rules import impression_of
@@ -20,7 +22,9 @@ from rankloop.service.log.archive import archive_old_events
 from rankloop.service.log.writer import LogWriter
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import ANY_ENTITY, SharedStore, Store
+from rankloop.service.stores.open import open_store
 
+T = TypeVar("T")
 logger = logging.getLogger("rankloop.service")
 IMPRESSION_COPIES = 4  # of an impression in memory on its way to the log, nearly
 ARCHIVE_SECONDS = 600.0  # between two looks for events that are old enough to be archived
@@ -30,7 +34,11 @@ DAY_SECONDS = 86400.0
 class Node:
     """A process that serves; `open` it on a running event loop.
 
-    It knows configurations and the newest published states, and nothing else of what others log.
+    It holds configurations and the newest published states, and nothing else of what other processes log.
+
+    Args:
+      store: Of the log.
+      settings: Of the service.
     """
 
     log: LogWriter
@@ -46,11 +54,11 @@ class Node:
         self.ranking = Ranking(self)
         self.feedback = FeedbackIntake(self)
         self.administration = Administration(self)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._jobs: list[asyncio.Task[None]] = []
         self._spawned: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Read the log, and begin to serve and to learn."""
+        """Read the log, and start to serve and to learn."""
         loop, store = asyncio.get_running_loop(), self.store
         self.log = LogWriter(store, impression_of, self.settings.max_open_bytes // IMPRESSION_COPIES)
         self.directory = Directory(store, lambda entity: self.learning.learns(entity))
@@ -58,31 +66,31 @@ class Node:
         await asyncio.to_thread(self.directory.load)
         self.learning.worker.start()
         if not store.shared and self.learning.worker.leases.allowed:
-            await self.learning.begun.wait()
-        jobs = [sample(self.directory.rankers), self.learning.sweep()]
+            await self.learning.started.wait()
+        jobs = [sample_rankers(self.directory.rankers), self.learning.expire_waiters()]
         if isinstance(store, SharedStore):
 
-            def hear(entity: str) -> None:
-                with suppress(RuntimeError):
+            def notify(entity: str) -> None:
+                with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self.notice, entity)
 
-            store.subscribe(hear)
-            jobs.append(self.directory.look(self.spawn))
+            store.subscribe(notify)
+            jobs.append(self.directory.refresh_regularly(self.spawn))
         if self.settings.keep_days is not None:
             jobs.append(self._archive_regularly(self.settings.keep_days))
-        self._tasks = [asyncio.create_task(job) for job in jobs]
+        self._jobs = [asyncio.create_task(job) for job in jobs]
         self.ready = True
         self.spawn(self.administration.finish_deletions())
 
     async def close(self) -> None:
-        """Finish what has begun, keep a snapshot of every ranker, and stop."""
+        """Finish running requests, write a snapshot of every ranker, and stop."""
         self.ready = False
-        await _cancelled([*self._tasks, *self._spawned])
+        await _cancel([*self._jobs, *self._spawned])
         await asyncio.to_thread(self.learning.worker.stop)
         await self.log.stop()
-        self.learning.release(2**63)
+        self.learning.release_waiters(2**63)
         await asyncio.to_thread(self.store.close)
-        await _cancelled([*self._spawned])  # for news that came meanwhile
+        await _cancel([*self._spawned])  # those that a late notification has started
 
     async def archive_events_before(self, before: float) -> int:
         """Move events to the archive, of all entities that are learned here.
@@ -111,19 +119,59 @@ class Node:
             await asyncio.sleep(ARCHIVE_SECONDS)
 
     def notice(self, entity: str) -> None:
-        """Look for news of an entity, or of anything."""
+        """Look for changes of an entity, or of all after `ANY_ENTITY`."""
         if self.ready or entity != ANY_ENTITY:
             self.directory.notice(entity, self.spawn)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin work that nobody waits for; it is cancelled when the node closes."""
+        """Start work that no request waits for; it is cancelled when the node closes."""
         task = asyncio.create_task(work)
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
 
 
-async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+class LocalService:
+    """A node for synchronous code: its event loop runs on a thread.
+
+    Args:
+      settings: They name the log; it is open until `close`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        store = open_store(settings)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="service", daemon=True)
+        self._thread.start()
+        self.node = Node(store, settings)
+        try:
+            self.call(self.node.open())
+        except BaseException:
+            store.close()
+            self._stop()
+            raise
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of the node and return its result."""
+        if self._loop.is_closed():
+            work.close()
+            raise InvalidInput("this service is closed; open it again to go on from its log")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Write a snapshot of every ranker and stop; a second call does nothing."""
+        if self._loop.is_closed():
+            return
+        self.call(self.node.close())
+        self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -15,7 +15,7 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import StorageFull, Unavailable
-from rankloop.service.records import LogRow, Record
+from rankloop.service.records import LogRow, Record, decode
 from rankloop.service.stores.base import (
     PAGE_ROWS,
     STORAGE_FULL_MESSAGE,
@@ -149,7 +149,8 @@ class SqliteStore(Store):
         now, last = time.time(), self._last
         recent = self._recent_after(after)
         if recent:
-            return Tail(records_of(recent), recent[-1][0], now, recent[-1][0] < last)
+            records = [Record(seq, entity, at, decode(body)) for seq, entity, at, body in recent]
+            return Tail(records, recent[-1][0], now, recent[-1][0] < last)
         rows = self.page(None, after, last) if last > after else []
         more = is_full(rows)
         return Tail(records_of(rows), rows[-1][0] if more else last, now, more)

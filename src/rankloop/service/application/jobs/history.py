@@ -58,7 +58,7 @@ class Curve:
             self.points, self._gap = self.points[::2], 2 * self._gap
 
 
-async def sample(rankers: "Mapping[str, ServedRanker]") -> None:
+async def sample_rankers(rankers: "Mapping[str, ServedRanker]") -> None:
     """Take a sample of every ranker now and then."""
     while True:
         now = time.time()
