@@ -7,10 +7,10 @@ import numpy as np
 
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.report.charts import (
-    INK,
-    PALETTE,
+    ARM_COLOURS,
+    LINE_STYLES,
     SIZE_INCHES,
-    STYLES,
+    TEXT_COLOUR,
     Line,
     band,
     chart_of,
@@ -47,16 +47,16 @@ def small_multiples(name: str, title: str, cells: Cells, *, caption: str = "", y
 
 def _draw_panel(axes: "Axes", rounds: Ints, lines: Sequence[Line]) -> None:
     axes.set_xscale("log")
-    axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+    axes.grid(axis="y", color=TEXT_COLOUR, alpha=0.12, linewidth=0.6)
     for line in lines:
-        axes.plot(rounds, band(line.rows)[0], color=colour_of(line), linestyle=STYLES[line.role], linewidth=1.3)
+        axes.plot(rounds, band(line.rows)[0], color=colour_of(line), linestyle=LINE_STYLES[line.role], linewidth=1.3)
     axes.set_xlim(rounds[0], rounds[-1])
 
 
 def _legend(figure: "Figure", lines: Sequence[Line]) -> None:
     from matplotlib.lines import Line2D
 
-    samples = [Line2D([], [], color=colour_of(line), linestyle=STYLES[line.role], linewidth=2) for line in lines]
+    samples = [Line2D([], [], color=colour_of(line), linestyle=LINE_STYLES[line.role], linewidth=2) for line in lines]
     names = [line.name for line in lines]
     figure.legend(samples, names, loc="outside upper center", ncols=min(len(names), 5), frameon=False)
 
@@ -80,10 +80,10 @@ def dots(
         for row, policy in enumerate(policies):
             shift = GROUP_WIDTH * ((row + 0.5) / len(policies) - 0.5)
             bars = np.array([below[row], above[row]])
-            style = {"color": PALETTE[row], "marker": "o", "linestyle": "none", "capsize": 3.0}
+            style = {"color": ARM_COLOURS[row], "marker": "o", "linestyle": "none", "capsize": 3.0}
             axes.errorbar(positions + shift, means[row], bars, label=policy, **style)  # type: ignore[arg-type]
         axes.set_xticks(positions, groups)
         axes.set(ylabel=y_label)
-        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+        axes.grid(axis="y", color=TEXT_COLOUR, alpha=0.12, linewidth=0.6)
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
         return chart_of(figure, name, title, caption)

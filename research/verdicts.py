@@ -15,7 +15,7 @@ def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, pap
 
 def about(subject: tuple[str, ...], verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """Return the verdicts with what they are about, such as a data set, before what each says itself."""
-    return tuple(msgspec.structs.replace(verdict, about=(*subject, *verdict.about)) for verdict in verdicts)
+    return tuple(msgspec.structs.replace(verdict, subject=(*subject, *verdict.subject)) for verdict in verdicts)
 
 
 def refutable(text: str, refuted: bool, because: str, *, paper: str, argument: str) -> Verdict:

@@ -16,7 +16,7 @@ import typer
 
 from rankloop.cli.app import app
 from rankloop.cli.main import import_commands, main
-from rankloop.experiments.run.runner import LINES, read_runs
+from rankloop.experiments.run.runner import RUNS_FILE, read_runs
 
 import_commands()
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]
@@ -213,7 +213,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(spec: Path) -> None
     spec.write_text(SPEC.replace("horizon = 100", "horizon = 4000").replace("seeds = 2", "seeds = 100"))
     command = [sys.executable, "-m", "rankloop", "run", "tiny.toml", "--workers", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    lines = Path("results/tiny") / LINES
+    lines = Path("results/tiny") / RUNS_FILE
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None and not (lines.exists() and lines.stat().st_size):
         time.sleep(0.05)

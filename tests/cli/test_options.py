@@ -53,4 +53,4 @@ def test_without_it_the_error_says_what_is_needed(folder: Path) -> None:
     done = _rankloop(folder, "run", "without.toml")
     assert done.returncode == 2
     assert done.stderr.startswith("rankloop: without.toml, line 10: arms[0].learner: no learner 'mean_grade'")
-    assert 'one of your own needs imports = ["its_module"]' in done.stderr
+    assert 'for your own kind add imports = ["MODULE"]' in done.stderr

@@ -24,7 +24,7 @@ from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import Verdict, judge
 from rankloop.experiments.report.html import MAX_UNFOLDED, page
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.run.runner import LINES, read_runs, run_experiments
+from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiments
 from rankloop.experiments.run.tasks import VERSION, fingerprint
 from rankloop.experiments.spec.load import read_spec_text
 from research import papers, registry
@@ -138,8 +138,8 @@ def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:
     alone = [run_experiments([pair], Here())[0] for pair in pairs]
     assert whole == alone
     assert {run.experiment.name for run in read_runs(tmp_path / "two")} == {"two"}
-    lines = (tmp_path / "one" / LINES).read_bytes().splitlines(keepends=True)
-    (tmp_path / "one" / LINES).write_bytes(b"".join(lines[:-1]))
+    lines = (tmp_path / "one" / RUNS_FILE).read_bytes().splitlines(keepends=True)
+    (tmp_path / "one" / RUNS_FILE).write_bytes(b"".join(lines[:-1]))
     shown: list[tuple[int, int]] = []
     again = run_experiments(pairs, Here(), lambda finished, of: shown.append((finished, of)))
     of = sum(map(len, whole))
@@ -153,7 +153,7 @@ def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    lines, deadline = tmp_path / "thesis-3.2" / LINES, time.monotonic() + 120
+    lines, deadline = tmp_path / "thesis-3.2" / RUNS_FILE, time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None and not (lines.exists() and lines.stat().st_size):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)

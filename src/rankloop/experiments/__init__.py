@@ -1,1 +1,1 @@
-"""An experiment is data: a table that says what is played; here it is run, kept, compared, drawn and reported."""
+"""Experiments as data: TOML tables that are run, saved, compared, drawn and reported."""

@@ -1,4 +1,4 @@
-"""The experiment of `rankloop demo`: searches, and learners that see all grades, a few, or only clicks."""
+"""The experiment of `rankloop demo`: learners that get all grades, some grades, or only clicks."""
 
 from pathlib import Path
 
@@ -10,7 +10,12 @@ from rankloop.experiments.spec.model import Experiment
 
 
 def demo_experiment(seed: int = 0, rounds: int | None = None) -> Experiment:
-    """As `demo.toml` has it, its seeds counted from this one; `rounds` replaces its horizon."""
+    """Return the experiment of `demo.toml`.
+
+    Args:
+      seed: The first seed.
+      rounds: The number of rounds; by default that of the file.
+    """
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     experiment = read_spec_text(text, "demo.toml", "demo")
     seeds = tuple(seed + number for number in seeds_of(experiment))

@@ -73,7 +73,7 @@ def test_flipped_data_flip_the_verdict(claim: Claim, left: Floats, right: Floats
 def test_a_difference_within_probability_holds_partly() -> None:
     verdict = judge(_claim("above", right="still"), _curves(np.array([0.6, 0.4, 0.7]), np.array([0.5, 0.5, 0.5])))
     assert verdict.word == "partly"
-    assert "not beyond chance" in verdict.because
+    assert "not significant" in verdict.because
 
 
 def test_what_holds_on_one_stream_of_two_holds_partly() -> None:

@@ -16,7 +16,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Query
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.run.runner import LINES, Run, open_results, read_runs, run_experiment, run_one
+from rankloop.experiments.run.runner import RUNS_FILE, Run, open_results, read_runs, run_experiment, run_one
 from rankloop.experiments.run.tasks import Task
 from rankloop.simulate.play import play
 from tests.experiments.cases import small
@@ -145,7 +145,7 @@ def test_an_interruption_neither_repeats_nor_loses_a_run(tmp_path: Path, finishe
     whole = run_experiment(small(), tmp_path / "whole", Here())
     with pytest.raises(KeyboardInterrupt):
         run_experiment(small(), tmp_path / "torn", StopAfter(finished))
-    lines = tmp_path / "torn" / LINES
+    lines = tmp_path / "torn" / RUNS_FILE
     before = lines.read_bytes()
     lines.write_bytes(before + b'{"format":1,"version":"0.')  # the power went while a line was written
     seen: list[tuple[int, int]] = []
@@ -164,10 +164,10 @@ def test_more_seeds_go_on_and_fewer_ask_for_nothing(tmp_path: Path) -> None:
 
 def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     run_experiment(small(), tmp_path, Here())
-    before = (tmp_path / LINES).read_bytes()
+    before = (tmp_path / RUNS_FILE).read_bytes()
     with pytest.raises(Conflict, match=r"results of a different 'small' \(horizon differs\).*--out"):
         run_experiment(small(horizon=300), tmp_path, Here())
-    assert (tmp_path / LINES).read_bytes() == before
+    assert (tmp_path / RUNS_FILE).read_bytes() == before
 
 
 def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,9 +184,9 @@ def test_two_writers_in_one_folder_are_noticed(tmp_path: Path) -> None:
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     run_experiment(small(), tmp_path, Here())
-    lines = (tmp_path / LINES).read_bytes().split(b"\n")
+    lines = (tmp_path / RUNS_FILE).read_bytes().split(b"\n")
     lines[2] = lines[2][:40]
-    (tmp_path / LINES).write_bytes(b"\n".join(lines))
+    (tmp_path / RUNS_FILE).write_bytes(b"\n".join(lines))
     with pytest.raises(InvalidInput, match="line 3 is damaged"):
         run_experiment(small(), tmp_path, Here())
 

@@ -82,7 +82,7 @@ def test_figures_on_a_small_stream(figure, setting):
     assert finding.claims
     assert finding.charts
     assert {claim.word for claim in finding.claims} <= {"holds", "partly", "does not hold"}
-    assert all(claim.about == ("small",) for claim in finding.claims)
+    assert all(claim.subject == ("small",) for claim in finding.claims)
     assert len({claim.text for claim in finding.claims}) == len(finding.claims)
 
 
@@ -99,8 +99,8 @@ def test_online_rankers_on_a_small_stream(setting, monkeypatch):
     assert (last.header, new.header) == (("", "perfect", "drift"), ("", "perfect"))
     assert [row[0] for row in last.rows] == [*rankers.RANKERS, *rankers.IN_DRIFT]
     assert [row[0] for row in new.rows] == list(rankers.RANKERS)
-    assert sum(claim.about == ("goal",) for claim in finding.claims) == 8
-    assert sum(claim.about[:1] == ("small",) for claim in finding.claims) == 2 * len(goals.BESIDE)
+    assert sum(claim.subject == ("goal",) for claim in finding.claims) == 8
+    assert sum(claim.subject[:1] == ("small",) for claim in finding.claims) == 2 * len(goals.BESIDE)
 
 
 def run_of(seed, arm, first, alarms):

@@ -1,1 +1,1 @@
-"""What the runs say: curves, tests of significance, verdicts on claims."""
+"""Curves, tests of significance and verdicts on claims."""

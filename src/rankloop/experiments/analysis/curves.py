@@ -1,4 +1,4 @@
-"""The numbers of an experiment's runs, arranged by arm: seeds down, checkpoints across."""
+"""Values of an experiment's runs by arm: one row per seed, one column per checkpoint."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from rankloop.experiments.spec.model import Experiment
 
 
 class Curves:
-    """Looks up what an arm did on a stream; rows are seeds, in the same order for every arm."""
+    """Lookup of an arm's values on a stream; rows are seeds, in the same order for every arm."""
 
     def __init__(self, experiment: Experiment, runs: list[Run]) -> None:
         self.experiment = experiment
@@ -25,27 +25,41 @@ class Curves:
 
     @property
     def runs(self) -> list[Run]:
+        """Return all runs."""
         return list(self._runs.values())
 
     def of(self, stream: str, arm: str, measure: str, quantity: str) -> Floats | None:
-        """(n_seeds, n_checkpoints), or None where the arm has no such quantity."""
+        """Return the values as (n_seeds, n_checkpoints), or None if the arm has no such quantity.
+
+        Args:
+          stream: The name of the stream.
+          arm: The name of the arm.
+          measure: The name of the measure.
+          quantity: The quantity, such as `average`.
+        """
         return self._stack([run.values[measure].get(quantity) for run in self._seeds(stream, arm)])
 
     def report(self, stream: str, arm: str, path: str) -> Floats | None:
-        """The same for what a learner reports of itself."""
+        """Return values that a learner reports, as (n_seeds, n_checkpoints), or None if it does not report them.
+
+        Args:
+          stream: The name of the stream.
+          arm: The name of the arm.
+          path: The name of the reported value.
+        """
         return self._stack([run.reports.get(path) for run in self._seeds(stream, arm)])
 
     def reported(self) -> list[str]:
-        """Every path that some learner reports."""
+        """Return the names of all reported values."""
         return list(dict.fromkeys(path for run in self._runs.values() for path in run.reports))
 
     def refused(self) -> dict[str, int]:
-        """The arms of which updates were refused, and how many over all streams and seeds."""
+        """Return the number of refused updates of each arm that has some, over all streams and seeds."""
         counts = {arm: sum(run.refused for run in self._runs.values() if run.arm == arm) for arm in self.arms}
         return {arm: count for arm, count in counts.items() if count}
 
     def column_of(self, round: int | None) -> int:
-        """The column of a checkpoint; the last for None."""
+        """Return the column of a checkpoint; the last for None."""
         return -1 if round is None else int(np.searchsorted(self.rounds, round))
 
     def _seeds(self, stream: str, arm: str) -> list[Run]:
@@ -57,13 +71,22 @@ class Curves:
 
 
 def values_at(curves: Curves, arm: str, measure: str, quantity: str, stream: str = "", column: int = -1) -> Floats:
-    """One value per seed, at the last checkpoint of the first stream unless said; nan for what an arm does not have."""
+    """Return one value per seed at a checkpoint; nan if the arm has no such quantity.
+
+    Args:
+      curves: The values of the experiment.
+      arm: The name of the arm.
+      measure: The name of the measure.
+      quantity: The quantity, such as `average`.
+      stream: The name of the stream; by default the first.
+      column: The column of the checkpoint; by default the last.
+    """
     rows = curves.of(stream or curves.streams[0], arm, measure, quantity)
     return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, column]
 
 
 class SeedMean(NamedTuple):
-    """A mean over seeds and its standard error, nan where there is one seed."""
+    """Mean over seeds and its standard error, nan if there is one seed."""
 
     mean: float
     error: float
@@ -75,7 +98,7 @@ class SeedMean(NamedTuple):
 
 
 def estimate(values: Floats) -> SeedMean:
-    """Mean and standard error of one value per seed; seeds without a value are left out."""
+    """Return mean and standard error of one value per seed; seeds without a value are left out."""
     counted = values[~np.isnan(values)]
     if not len(counted):
         return SeedMean(math.nan, math.nan)
@@ -84,7 +107,12 @@ def estimate(values: Floats) -> SeedMean:
 
 
 def number(value: float, digits: int | None = None) -> str:
-    """A number as people write it in a table: four significant digits or so, a minus that is one."""
+    """Format a number for a table, with about four significant digits and a typographic minus sign.
+
+    Args:
+      value: The number.
+      digits: The number of decimals; by default from the size of the number.
+    """
     if math.isnan(value):
         return "–"
     size = abs(value)
@@ -94,6 +122,6 @@ def number(value: float, digits: int | None = None) -> str:
 
 
 def digits_of(value: float) -> int:
-    """How many decimals a number of this size deserves."""
+    """Return the number of decimals to print for a number of this size."""
     size = abs(value)
     return 4 if size < 1 else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0

@@ -1,4 +1,4 @@
-"""From the runs of an experiment to what they say: charts, the table of arms, comparisons, verdicts."""
+"""Summarise the runs of an experiment: charts, tables of arms, comparisons, verdicts."""
 
 import math
 from collections.abc import Iterator
@@ -9,29 +9,34 @@ import numpy as np
 
 from rankloop.core.registry import build
 from rankloop.experiments.analysis.curves import Curves, estimate, number, values_at
-from rankloop.experiments.analysis.verdicts import CONFIDENCE, holm, judge, paired
+from rankloop.experiments.analysis.verdicts import CONFIDENCE_LEVEL, holm, judge, paired
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import Run
-from rankloop.experiments.run.tasks import VERSION, about_the_ceiling, window_of, without_regret
+from rankloop.experiments.run.tasks import VERSION, ceiling_note, window_of, without_regret
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
-WORDS: dict[Quantity, str] = {
-    "average": "mean of all rounds so far",
-    "recent": "mean of the last {window} rounds",
-    "predicted": "mean of all rounds so far, best ranking without exploration",
+QUANTITY_TITLES: dict[Quantity, str] = {
+    "average": "mean over all rounds so far",
+    "recent": "mean over the last {window} rounds",
+    "predicted": "mean over all rounds so far, without exploration",
     "regret": "average regret against the best fixed ranking",
-    "new_queries": "mean over the queries that were held out",
+    "new_queries": "mean over held-out queries",
 }
 
 
 def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
-    """Everything that the report shows of an experiment."""
+    """Return the section of a report about an experiment.
+
+    Args:
+      experiment: The experiment.
+      runs: Its runs.
+    """
     return summarise(Curves(experiment, runs))
 
 
 def summarise(curves: Curves) -> Finding:
-    """The same, of runs that are arranged already."""
+    """Return the section of a report about runs that are arranged as curves."""
     experiment = curves.experiment
     return Finding(
         id=experiment.name,
@@ -46,8 +51,14 @@ def summarise(curves: Curves) -> Finding:
     )
 
 
-def before_and_after(curves: Curves, stream: str, measure: str) -> Table:
-    """The first rounds beside the last ones, arms from best to worst."""
+def first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
+    """Compare the first rounds with the last ones, arms from best to worst.
+
+    Args:
+      curves: The values of the experiment.
+      stream: The name of the stream.
+      measure: The name of the measure.
+    """
     experiment, window = curves.experiment, window_of(curves.experiment)
     share = f"{100 * window / experiment.horizon:.3g} %"
     first = curves.column_of(window)
@@ -58,12 +69,17 @@ def before_and_after(curves: Curves, stream: str, measure: str) -> Table:
     for arm in _from_best(curves, stream, measure):
         values = curves.of(stream, arm, measure, "recent")
         if values is not None:
-            before, after = values[:, first], values[:, -1]
-            whole = [estimate(values_at(curves, arm, measure, quantity, stream)) for quantity in overall]
-            cells = (estimate(before), estimate(after), _signed(estimate(after - before).mean), *whole)
+            first_values, last_values = values[:, first], values[:, -1]
+            overall_means = [estimate(values_at(curves, arm, measure, quantity, stream)) for quantity in overall]
+            cells = (
+                estimate(first_values),
+                estimate(last_values),
+                _signed(estimate(last_values - first_values).mean),
+                *overall_means,
+            )
             rows.append((arm, *map(str, cells)))
     header = ("arm", f"first {share}", f"last {share}", "change", *overall.values())
-    notes = [f"Mean ± standard error over {_seeds(curves)}.", *([about_the_ceiling(measure)] * experiment.ceiling)]
+    notes = [f"Mean ± standard error over {_seeds(curves)}.", *([ceiling_note(measure)] * experiment.ceiling)]
     return Table(_titled(measure, stream, curves), header, rows, " ".join(notes))
 
 
@@ -74,7 +90,7 @@ def _charts(curves: Curves) -> Iterator[Chart]:
             for quantity in _quantities(experiment):
                 lines = list(_lines(curves, stream, measure, quantity))
                 if lines:
-                    words = WORDS[quantity].format(window=window_of(experiment))
+                    words = QUANTITY_TITLES[quantity].format(window=window_of(experiment))
                     yield chart(
                         _file_name(stream, measure, quantity),
                         f"{_titled(measure, stream, curves)}: {words}",
@@ -88,7 +104,7 @@ def _charts(curves: Curves) -> Iterator[Chart]:
 
 
 def _reports(curves: Curves) -> Iterator[Chart]:
-    """What learners say of themselves, unless it only counts the rounds or never changes."""
+    """Draw the values that learners report, unless they only count rounds or never change."""
     for stream in curves.streams:
         for path in curves.reported():
             lines = [
@@ -124,19 +140,21 @@ def _quantities(experiment: Experiment) -> tuple[Quantity, ...]:
 def _tables(curves: Curves) -> Iterator[Table]:
     for stream in curves.streams:
         for measure in curves.measures:
-            yield before_and_after(curves, stream, measure)
+            yield first_and_last_table(curves, stream, measure)
     for stream in curves.streams:
         for measure in curves.measures:
             yield _comparison(curves, stream, measure)
 
 
 def _comparison(curves: Curves, stream: str, measure: str) -> Table:
-    """Every arm against the best one, paired by seed, over all rounds."""
+    """Compare every arm with the best one, paired by seed, over all rounds."""
     title = f"{_titled(measure, stream, curves)}: every arm against the best, all rounds"
-    signed_ranks = 2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE  # else Wilcoxon's test can never be significant
+    signed_ranks = (
+        2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE_LEVEL
+    )  # else Wilcoxon's test can never be significant
     header = ("arm", "against", "difference", "95 % interval", "paired t", *(["Wilcoxon"] if signed_ranks else []))
     if len(curves.seeds) < 2:
-        return Table(title, header, [], "One seed: differences cannot be told from chance; use at least two.")
+        return Table(title, header, [], "Tests of significance need at least two seeds.")
     best, *others = [arm for arm in _from_best(curves, stream, measure) if arm != CEILING]
     best_values = values_at(curves, best, measure, "average", stream)
     differences = [paired(values_at(curves, arm, measure, "average", stream), best_values) for arm in others]
@@ -146,12 +164,12 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
         (arm, best, _signed(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))[: len(header)]
         for arm, d, t, w in zip(others, differences, t_tests, wilcoxons)
     ]
-    note = f"Differences seed by seed over {_seeds(curves)}; p-values after Holm's correction."
+    note = f"Paired differences over {_seeds(curves)}; p-values with Holm's correction."
     return Table(title, header, rows, note)
 
 
 def _from_best(curves: Curves, stream: str, measure: str) -> list[str]:
-    """The arms by their mean over all rounds, the ceiling first."""
+    """Return the arms by their mean over all rounds, the ceiling first."""
     sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
     worth = {arm: sign * estimate(values_at(curves, arm, measure, "average", stream)).mean for arm in curves.arms}
     return sorted(curves.arms, key=lambda arm: (arm != CEILING, -worth[arm] if not math.isnan(worth[arm]) else np.inf))
@@ -195,7 +213,14 @@ def _file_name(*parts: str) -> str:
 
 
 def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, report: Path) -> str:
-    """Return as JSON where every arm ended, mean and standard error over seeds, and the verdicts."""
+    """Return the last values of every arm, as mean and standard error over seeds, and the verdicts, as JSON.
+
+    Args:
+      experiment: The experiment.
+      runs: Its runs.
+      finding: The section of the report about it.
+      report: The path of the report.
+    """
     curves = Curves(experiment, runs)
     ends = [
         {"stream": stream, "arm": arm, "measure": measure, "quantity": quantity}

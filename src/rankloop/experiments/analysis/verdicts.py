@@ -1,4 +1,4 @@
-"""Verdicts on claims, computed from the results, with the numbers that decide them, and the tests of significance."""
+"""Verdicts on claims, computed from the results, and tests of significance."""
 
 import math
 from typing import Literal
@@ -14,11 +14,11 @@ from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
 from rankloop.experiments.spec.model import Above, Below, Claim, Exponent, Near
 
-CONFIDENCE = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 
 class Difference(Struct, frozen=True):
-    """A paired difference: mean over seeds, confidence interval, two p-values; nan with fewer than 2 seeds."""
+    """Paired difference: mean over seeds, confidence interval, two p-values; nan with fewer than 2 seeds."""
 
     n: int
     mean: float
@@ -29,7 +29,12 @@ class Difference(Struct, frozen=True):
 
 
 def paired(left: Floats, right: Floats | float) -> Difference:
-    """left − right, one value per seed; Student's t for the interval, Wilcoxon's signed ranks beside it."""
+    """Return left − right seed by seed, with Student's t interval and Wilcoxon's signed-rank test.
+
+    Args:
+      left: One value per seed.
+      right: One value per seed, or a number.
+    """
     differences = np.asarray(left - right)
     differences = differences[~np.isnan(differences)]
     n = len(differences)
@@ -37,17 +42,17 @@ def paired(left: Floats, right: Floats | float) -> Difference:
         mean = float(differences.mean()) if n else math.nan
         return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
-    reach = student_quantile((1.0 + CONFIDENCE) / 2.0, n - 1) * error
+    reach = student_quantile((1.0 + CONFIDENCE_LEVEL) / 2.0, n - 1) * error
     t_test = 2.0 * student_cdf(-abs(mean) / error, n - 1) if error else float(mean == 0.0)
     return Difference(n, mean, mean - reach, mean + reach, t_test, _wilcoxon(differences))
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """p-values of several comparisons, raised so that together they err with the probability of one (Holm, 1979)."""
-    known = [position for position, p in enumerate(p_values) if not math.isnan(p)]
+    """Adjust the p-values of several comparisons for their number (Holm, 1979)."""
+    computed = [position for position, p in enumerate(p_values) if not math.isnan(p)]
     adjusted, floor = list(p_values), 0.0
-    for rank, position in enumerate(sorted(known, key=lambda position: p_values[position])):
-        floor = max(floor, min(1.0, p_values[position] * (len(known) - rank)))
+    for rank, position in enumerate(sorted(computed, key=lambda position: p_values[position])):
+        floor = max(floor, min(1.0, p_values[position] * (len(computed) - rank)))
         adjusted[position] = floor
     return adjusted
 
@@ -66,7 +71,7 @@ Word = Literal["holds", "partly", "does not hold", "cannot hold"]
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True):
-    """A claim, what the results say of it, and why: our numbers beside the paper's.
+    """Claim with its verdict and the numbers that decide it, beside those of the paper.
 
     "cannot hold" is for a claim that is refuted by computation, not only missed; `argument` then says why.
     """
@@ -76,17 +81,22 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
     because: str  # our numbers
     paper: str = ""  # what the paper prints, and where: "table 3.1: 9.36"; "" for a claim that no paper makes
     argument: str = ""  # why a claim cannot hold as printed
-    difference: Difference | None = None  # what was compared, where at least two seeds were
-    about: tuple[str, ...] = ()  # the data set, and more, where a finding is about several
+    difference: Difference | None = None  # with at least two seeds
+    subject: tuple[str, ...] = ()  # the data set and more, in findings with several
 
     @property
     def statement(self) -> str:
-        """The claim with what it is about."""
-        return f"{', '.join(self.about)}: {self.text}" if self.about else self.text
+        """Return the claim, with its data set if there are several."""
+        return f"{', '.join(self.subject)}: {self.text}" if self.subject else self.text
 
 
 def judge(claim: Claim, curves: Curves) -> Verdict:
-    """Judge a claim on all streams: it holds where it holds on each, partly where only on some or by chance."""
+    """Decide a claim: it holds if it holds on all streams, partly if only on some or within chance.
+
+    Args:
+      claim: The claim.
+      curves: The values of the experiment.
+    """
     verdicts = {stream: _on(claim, curves, stream) for stream in curves.streams}
     if len(verdicts) == 1:
         return verdicts[curves.streams[0]]
@@ -96,7 +106,7 @@ def judge(claim: Claim, curves: Curves) -> Verdict:
 
 
 def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
-    """Judge a claim on one stream."""
+    """Decide a claim on one stream."""
     if isinstance(claim, Exponent):
         return _growth_verdict(claim, curves, stream)
     left, right = _sides(claim, curves, stream)
@@ -111,7 +121,7 @@ def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
     if verdict.difference is not None:
         because += f" over {verdict.difference.n} seeds"
     if verdict.word == "partly":
-        because += f", not beyond chance{f' of {number(claim.by)}' if claim.by else ''}"
+        because += f", not significant{f' beyond {number(claim.by)}' if claim.by else ''}"
     return msgspec.structs.replace(verdict, because=because)
 
 
@@ -120,7 +130,7 @@ def _growth_verdict(claim: Exponent, curves: Curves, stream: str) -> Verdict:
     slopes = np.array([growth(curves.rounds, row, claim.since) for row in rows])
     slopes = slopes[~np.isnan(slopes)]
     if not len(slopes):
-        because = "there are fewer than three checkpoints with a positive value"
+        because = "fewer than three checkpoints have a positive value"
         return Verdict(claim.text, "does not hold", because, claim.paper)
     claimed = f"claimed {number(claim.low)} to {number(claim.high)}"
     because = f"exponent {estimate(slopes)} over {len(slopes)} seeds, {claimed}"
@@ -129,7 +139,7 @@ def _growth_verdict(claim: Exponent, curves: Curves, stream: str) -> Verdict:
 
 
 def _in_mean_or_seeds(claim: Claim, holds: bool, seeds: NDArray[np.bool_], because: str) -> Verdict:
-    """It holds in the mean, partly in some of the seeds."""
+    """Return "holds" if the mean satisfies the claim, "partly" if only some seeds do."""
     if holds or not seeds.any():
         return Verdict(claim.text, word_of(holds), because, claim.paper)
     because = f"{because}; in {int(np.sum(seeds))} of {len(seeds)} seeds"
@@ -147,7 +157,9 @@ def _sides(claim: Above | Below | Near, curves: Curves, stream: str) -> tuple[Fl
 def _values(claim: Claim, arm: str, curves: Curves, stream: str) -> Floats:
     values = curves.of(stream, arm, claim.measure, claim.quantity)
     if values is None:
-        raise InvalidInput(f"the claim {claim.text!r} is about {claim.quantity} of {arm!r}, which is not recorded")
+        raise InvalidInput(
+            f"the claim {claim.text!r} needs the {claim.quantity} of {arm!r}, which is not recorded: change the claim"
+        )
     return values
 
 
@@ -178,18 +190,29 @@ def compare(
 
 
 def _both(left: Floats, right: Floats | float) -> str:
-    """What is compared, before the difference: "0.277 ± 0.004 against 0.501 ± 0.003"."""
+    """Return both sides as text: "0.277 ± 0.004 against 0.501 ± 0.003"."""
     other = number(right) if isinstance(right, float) else str(estimate(right))
     return f"{estimate(left)} against {other}"
 
 
 def word_of(held: int, of: int = 1) -> Word:
-    """Return the verdict on a claim that held in so many of the cases, partly when only in some."""
+    """Return the verdict on a claim that holds in some of several cases.
+
+    Args:
+      held: The number of cases in which it holds.
+      of: The number of cases.
+    """
     return "holds" if held == of else "partly" if held else "does not hold"
 
 
 def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:
-    """The a of t^a ∝ t · average(t), by least squares on both logarithms; nan with fewer than three points."""
+    """Fit the exponent a of t^a ∝ t · average(t) by least squares on logarithms; nan with fewer than three points.
+
+    Args:
+      rounds: The rounds t.
+      averages: The averages up to each round.
+      since: The first round to use.
+    """
     used = (rounds >= since) & (averages > 0.0)
     if used.sum() < 3:
         return math.nan

@@ -1,1 +1,1 @@
-"""What people read: charts, the HTML page, exports."""
+"""Reports: charts and the HTML page."""

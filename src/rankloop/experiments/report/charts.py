@@ -1,4 +1,4 @@
-"""Curves with bands, drawn once for light pages, dark pages and paper."""
+"""Charts of curves with bands, for light pages, dark pages and print."""
 
 import io
 import re
@@ -12,25 +12,25 @@ from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.report.model import Chart
 
-if TYPE_CHECKING:  # it takes half a second, for which nobody who draws nothing should wait
+if TYPE_CHECKING:  # importing it takes half a second
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PALETTE = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0aa2b5", "#7a6652")
-QUIET = "#8a8f98"  # floor and ceiling
-INK = "#010203"  # stands for the colour of the page's text
+ARM_COLOURS = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0aa2b5", "#7a6652")
+BASELINE_COLOUR = "#8a8f98"
+TEXT_COLOUR = "#010203"  # is replaced by the text colour of the page
 SIZE_INCHES = (7.2, 3.9)
 MIN_LABEL_GAP = 0.062  # between two labels, as a share of the height
 Role = Literal["arm", "floor", "ceiling"]
-STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
-STYLE: dict[Any, Any] = {
+LINE_STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
+FIGURE_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": ["DejaVu Sans"],
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "text.color": TEXT_COLOUR,
+    "axes.edgecolor": TEXT_COLOUR,
+    "axes.labelcolor": TEXT_COLOUR,
+    "xtick.color": TEXT_COLOUR,
+    "ytick.color": TEXT_COLOUR,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.7,
@@ -39,9 +39,9 @@ STYLE: dict[Any, Any] = {
 
 
 class Line(NamedTuple):
-    """One curve: `rows` holds a value per seed (down) and point (across); its mean is drawn, with a band around it.
+    """Curve: `rows` has a value per seed (row) and point (column); the mean is drawn with a band around it.
 
-    `colour` counts through the palette, so that an arm has the same one in every chart.
+    `colour` is an index into the palette, so that an arm has the same colour in every chart.
     """
 
     name: str
@@ -62,13 +62,25 @@ def chart(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Chart:
-    """Mean over seeds and a band of ± 1 standard error, each curve labelled at its end."""
+    """Draw the mean over seeds with a band of ± 1 standard error, each curve labelled at its end.
+
+    Args:
+      name: The file name of the chart.
+      title: The title above it.
+      rounds: The rounds on the horizontal axis.
+      lines: The curves.
+      caption: The text below it.
+      x_label: The label of the horizontal axis.
+      y_label: The label of the vertical axis.
+      log_x: Use a logarithmic horizontal axis.
+      log_y: Use a logarithmic vertical axis.
+    """
     with new_figure(name, SIZE_INCHES) as figure:
         axes = figure.subplots()
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.set_xscale("log" if log_x else "linear")
         axes.set_yscale("log" if log_y else "linear")
-        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+        axes.grid(axis="y", color=TEXT_COLOUR, alpha=0.12, linewidth=0.6)
         axes.set_axisbelow(True)
         for line in lines:
             _draw(axes, rounds, line, log_y)
@@ -85,8 +97,8 @@ def band(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def colour_of(line: Line) -> str:
-    """Return the colour of a curve: its own for an arm, a quiet one for floor and ceiling."""
-    return PALETTE[line.colour % len(PALETTE)] if line.role == "arm" else QUIET
+    """Return the colour of a curve: a palette colour for an arm, grey for floor and ceiling."""
+    return ARM_COLOURS[line.colour % len(ARM_COLOURS)] if line.role == "arm" else BASELINE_COLOUR
 
 
 def _draw(axes: "Axes", rounds: Ints, line: Line, log_y: bool) -> None:
@@ -94,14 +106,16 @@ def _draw(axes: "Axes", rounds: Ints, line: Line, log_y: bool) -> None:
     mean, error = band(line.rows)
     if log_y:
         mean = np.where(mean > 0.0, mean, np.nan)
-    axes.plot(rounds, mean, color=colour, linestyle=STYLES[line.role], linewidth=2.0 if line.role == "arm" else 1.4)
+    axes.plot(
+        rounds, mean, color=colour, linestyle=LINE_STYLES[line.role], linewidth=2.0 if line.role == "arm" else 1.4
+    )
     if line.role == "arm":
         low = np.maximum(mean - error, mean / 10) if log_y else mean - error
         axes.fill_between(rounds, low, mean + error, color=colour, alpha=0.18, linewidth=0)
 
 
 def _label(axes: "Axes", lines: Sequence[Line]) -> None:
-    """Name and last value of every curve beside its end, pushed apart where they would overlap."""
+    """Write the name and last value of every curve beside its end, without overlaps."""
     ends = []
     for line in lines:
         last = band(line.rows)[0][-1]
@@ -114,7 +128,12 @@ def _label(axes: "Axes", lines: Sequence[Line]) -> None:
 
 
 def spread(heights: list[float], gap: float) -> list[float]:
-    """Rising heights moved as little as needed to stand at least `gap` apart; a crowd stays around its middle."""
+    """Move rising heights as little as needed to stand at least `gap` apart.
+
+    Args:
+      heights: The heights, in rising order.
+      gap: The least distance.
+    """
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
@@ -136,26 +155,40 @@ def _top(group: list[float], gap: float) -> float:
 def new_figure(
     name: str, size: tuple[float, float], layout: Literal["constrained"] | None = None, font_size: float = 10.5
 ) -> Iterator["Figure"]:
-    """Open an empty figure in our style, the same bytes whenever it is drawn."""
+    """Open an empty figure in the style of the reports; equal drawings give equal bytes.
+
+    Args:
+      name: The name that seeds the ids in the SVG.
+      size: Width and height in inches.
+      layout: The layout engine of matplotlib.
+      font_size: In points.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE | {"svg.hashsalt": name, "font.size": font_size}):
+    with mpl.rc_context(FIGURE_STYLE | {"svg.hashsalt": name, "font.size": font_size}):
         figure = Figure(figsize=size, layout=layout)
         yield figure
 
 
 def chart_of(figure: "Figure", name: str, title: str, caption: str) -> Chart:
-    """Return a drawn figure as a chart of a report."""
+    """Return a drawn figure as a chart of a report.
+
+    Args:
+      figure: The figure.
+      name: The file name of the chart.
+      title: The title above it.
+      caption: The text below it.
+    """
     return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
 
 
 def _svg_of(figure: "Figure") -> str:
-    """Only the picture, with the page's own text colour and font."""
+    """Return the SVG element, with the text colour and font of the page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     return svg.replace("'DejaVu Sans'", "inherit")
 

@@ -1,4 +1,4 @@
-"""A report as one HTML page that fetches nothing: the findings one after another."""
+"""Reports as one HTML page that loads nothing from elsewhere."""
 
 from collections.abc import Sequence
 from html import escape
@@ -10,17 +10,17 @@ from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.tasks import VERSION
 
-MAX_UNFOLDED = 6  # charts, and tables, of a finding that are open at once
+MAX_UNFOLDED = 6  # charts, or tables, of a finding
 
 
 def write_report(folder: Path, title: str, findings: Sequence[Finding], front: str = "") -> Path:
     """Write the page, and its charts beside it.
 
     Args:
-      folder: Where `report.html` and the folder `charts` go.
+      folder: The folder of `report.html` and the folder `charts`.
       title: The title of the page.
-      findings: What the page shows; several get a heading each.
-      front: HTML that stands before the findings.
+      findings: The sections; several get a heading each.
+      front: HTML before the findings.
 
     Returns:
       The path of the page.
@@ -35,7 +35,13 @@ def write_report(folder: Path, title: str, findings: Sequence[Finding], front: s
 
 
 def page(title: str, findings: Sequence[Finding], front: str = "") -> str:
-    """Return the HTML of a report; the arguments are those of `write_report`."""
+    """Return the HTML of a report.
+
+    Args:
+      title: The title of the page.
+      findings: The sections; several get a heading each.
+      front: HTML before the findings.
+    """
     style = resources.files("rankloop.experiments.report").joinpath("report.css").read_text(encoding="utf-8")
     body = "".join(_finding(finding, heading=len(findings) > 1) for finding in findings)
     return (
@@ -48,7 +54,7 @@ def page(title: str, findings: Sequence[Finding], front: str = "") -> str:
 
 
 def css_class(word: Word) -> str:
-    """Return the class of a verdict in the style sheet."""
+    """Return the CSS class of a verdict."""
     return word.replace(" ", "-")
 
 
@@ -59,10 +65,10 @@ def _finding(finding: Finding, heading: bool) -> str:
         _claims(finding.claims),
         _some("figures", [_chart(chart) for chart in finding.charts]),
         _some("tables", [_table(table) for table in finding.tables]),
-        _folded("What the learners report of themselves", "".join(map(_chart, finding.inside))),
+        _folded("Values reported by the learners", "".join(map(_chart, finding.inside))),
         _facts(finding.facts),
-        _folded("The experiment as data", f"<pre>{escape(finding.spec)}</pre>" if finding.spec else ""),
-        '<p class="note"><a href="#top">To the first page</a></p>' if heading else "",
+        _folded("The experiment as JSON", f"<pre>{escape(finding.spec)}</pre>" if finding.spec else ""),
+        '<p class="note"><a href="#top">Back to the top</a></p>' if heading else "",
     ]
     return f'<section id="{escape(finding.id)}">{title}{"".join(parts)}</section>'
 
@@ -74,7 +80,7 @@ def _claims(claims: Sequence[Verdict]) -> str:
 
 
 def _claim(verdict: Verdict) -> str:
-    ours = "here" if verdict.paper else ""  # said only beside what a paper says
+    ours = "here" if verdict.paper else ""  # a label is needed only beside the numbers of a paper
     reasons = [(ours, verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
     lines = (f"<small><b>{name}</b> {escape(reason)}</small>" for name, reason in reasons if reason)
     badge = f'<span class="verdict {css_class(verdict.word)}">{verdict.word}</span>'
@@ -82,7 +88,7 @@ def _claim(verdict: Verdict) -> str:
 
 
 def _some(kind: str, parts: Sequence[str]) -> str:
-    """The first few open, the others folded."""
+    """Return the first few parts, and the others in a folded section."""
     more = parts[MAX_UNFOLDED:]
     return "".join(parts[:MAX_UNFOLDED]) + _folded(f"{len(more)} more {kind}", "".join(more))
 

@@ -1,4 +1,4 @@
-"""What an experiment or a reproduction found out, ready to be read: charts, tables, claims with their verdicts."""
+"""The parts of a report: charts, tables, claims with their verdicts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from rankloop.experiments.analysis.verdicts import Verdict
 
 
 class Chart(NamedTuple):
-    """A picture: for the page as SVG that follows its colours, for everything else as PNG."""
+    """Picture as SVG, which follows the colours of the page, and as PNG."""
 
     name: str
     title: str
@@ -26,7 +26,7 @@ class Table(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One part of a report; `facts` are the small print (version, seeds …), `spec` the table to run it again."""
+    """Section of a report; `facts` are version, seeds and the like, `spec` is the table to run it again."""
 
     id: str = ""
     title: str = ""
@@ -34,8 +34,8 @@ class Finding(NamedTuple):
     claims: tuple[Verdict, ...] = ()
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
-    inside: tuple[Chart, ...] = ()  # what learners report of themselves, for those who ask
+    inside: tuple[Chart, ...] = ()  # charts of values that learners report
     facts: tuple[tuple[str, str], ...] = ()
     spec: str = ""
-    missing: tuple[str, ...] = ()  # data that this machine lacks, and what was done without it
-    seconds: float | None = None  # how long it took, all sittings together
+    missing: tuple[str, ...] = ()  # missing data, and how the run went on without it
+    seconds: float | None = None  # over all interrupted runs

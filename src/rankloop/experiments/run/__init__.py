@@ -1,1 +1,1 @@
-"""Playing an experiment: from tasks to finished runs in a folder."""
+"""Run the tasks of an experiment and save the finished runs in a folder."""

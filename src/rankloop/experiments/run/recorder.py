@@ -1,4 +1,4 @@
-"""What a run writes down: every round is judged by the measures, the checkpoints are kept."""
+"""Record a run: every round is measured, and the checkpoints are kept."""
 
 import math
 from typing import Any
@@ -20,9 +20,9 @@ MAX_CHUNK_ROUNDS = 1024  # rounds judged in one call
 
 
 class MeasuredRounds:
-    """The value of every measure of an experiment in every round; nan where a measure skips a query.
+    """Value of every measure in every round; nan where a measure skips a query.
 
-    Rankings and their relevance are held until `judge`, which judges them together.
+    Rankings and their relevance are held until `judge`, which measures them together.
     """
 
     def __init__(self, experiment: Experiment, n_rounds: int) -> None:
@@ -38,12 +38,12 @@ class MeasuredRounds:
         self.relevance.append(relevance)
 
     def add_best(self, relevance: Floats) -> None:
-        """Judge the best ranking of a round."""
+        """Measure the best ranking of a round."""
         self.values[:, self.filled] = [measure.best(relevance) for measure in self.measures]
         self.filled += 1
 
     def judge(self) -> None:
-        """Judge every held round; for a measure of scores a ranking becomes scores that fall with the position."""
+        """Measure every held round; for a measure of scores a ranking becomes scores that fall with the position."""
         if not self.rankings:
             return
         offsets = np.concatenate([[0], np.cumsum([len(ranking) for ranking in self.rankings])])
@@ -67,7 +67,7 @@ class MeasuredRounds:
         return [[_mean(values[start:end]) for start, end in zip(starts, ends)] for values in self.values]
 
     def by_quantity(self, experiment: Experiment) -> dict[str, dict[str, Series]]:
-        """Return what every run has, measure → quantity → series: `average` and `recent`."""
+        """Return the quantities that every run has, `average` and `recent`, as measure → quantity → series."""
         checkpoints = checkpoint_rounds(experiment)
         averages, recent = self.averages(checkpoints), self.averages(checkpoints, window_of(experiment))
         names = map(measure_name, experiment.measures)
@@ -75,7 +75,7 @@ class MeasuredRounds:
 
 
 class Recorder:
-    """All that is recorded of one run."""
+    """Recorder of one run."""
 
     def __init__(
         self, experiment: Experiment, learner: AnyLearner, stream: Stream, held_out: Dataset | None = None

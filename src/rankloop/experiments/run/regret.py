@@ -22,7 +22,12 @@ BRUTE_FORCE_UP_TO = 5  # items: 120 rankings
 
 
 def best_fixed(measure: Measure, problem: Problem) -> "BySorting | ByTrying | None":
-    """Return the account of the best fixed ranking; None where it is out of reach (too many items, or no fixed set)."""
+    """Return an object that follows the best fixed ranking; None if there are too many items or no fixed set.
+
+    Args:
+      measure: The measure.
+      problem: The problem of the stream.
+    """
     if problem.n_items is None:
         return None
     graded_pairs = isinstance(measure, PairwiseLoss) and problem.max_grade > 1
@@ -32,7 +37,7 @@ def best_fixed(measure: Measure, problem: Problem) -> "BySorting | ByTrying | No
 
 
 class BySorting:
-    """For additive measures: the best ranking is in the order of the summed gains."""
+    """Best fixed ranking of an additive measure: the order of the summed gains."""
 
     def __init__(self, measure: Measure, n_items: int) -> None:
         self.measure = measure
@@ -41,7 +46,12 @@ class BySorting:
         self.earned = 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
-        """Add rounds that were played, both (n_rounds, n_items)."""
+        """Add rounds that were played.
+
+        Args:
+          rankings: The shown rankings, as (n_rounds, n_items).
+          relevance: The grades, as (n_rounds, n_items).
+        """
         factors = shares(self.measure, relevance)
         if factors is None:
             raise TypeError(f"{self.measure} is not additive")
@@ -50,56 +60,68 @@ class BySorting:
         self.earned += float((np.take_along_axis(factors.gains, rankings, axis=1) * factors.weights).sum())
 
     def lead(self) -> float:
-        """Return by how much, summed over the rounds, the best fixed ranking is better than what was shown.
+        """Return the sum over rounds by which the best fixed ranking is better than the shown rankings.
 
-        It is ≥ 0 for gains and losses alike unless what was shown changed with the rounds.
+        It is ≥ 0 for gains and losses alike if the same ranking was shown in every round.
         """
         best = float((self.weights * -np.sort(-self.summed)).sum())
         return best - self.earned if self.measure.higher_is_better else self.earned - best
 
 
 class ByTrying:
-    """For any measure of a handful of items: every ranking is tried on every relevance that occurs."""
+    """Best fixed ranking of any measure of a few items: all rankings are evaluated on every relevance that occurs."""
 
     def __init__(self, measure: Measure, n_items: int) -> None:
         self.measure = measure
         rankings = np.array(list(permutations(range(n_items))))
         self.number = {tuple(ranking): number for number, ranking in enumerate(rankings.tolist())}
         self.scores = -np.argsort(rankings, axis=1).astype(np.float64)
-        self.known: dict[bytes, Floats] = {}
+        self.values_by_grades: dict[bytes, Floats] = {}
         self.totals = np.zeros(len(rankings))
         self.earned = 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
+        """Add rounds that were played.
+
+        Args:
+          rankings: The shown rankings, as (n_rounds, n_items).
+          relevance: The grades, as (n_rounds, n_items).
+        """
         for ranking, grades in zip(rankings.tolist(), relevance):
             values = self._values(grades)
             self.totals += values
             self.earned += float(values[self.number[tuple(ranking)]])
 
     def lead(self) -> float:
+        """Return the sum over rounds by which the best fixed ranking is better than the shown rankings."""
         if self.measure.higher_is_better:
             return float(self.totals.max()) - self.earned
         return self.earned - float(self.totals.min())
 
     def _values(self, grades: Floats) -> Floats:
         key = grades.tobytes()
-        if key not in self.known:
+        if key not in self.values_by_grades:
             n_rankings, n_items = self.scores.shape
             offsets = np.arange(0, self.scores.size + 1, n_items)
             values = self.measure.of_scores(self.scores.ravel(), np.tile(grades, n_rankings), offsets)
-            self.known[key] = np.nan_to_num(values)  # a skipped round favours no ranking
-        return self.known[key]
+            self.values_by_grades[key] = np.nan_to_num(values)  # a skipped round favours no ranking
+        return self.values_by_grades[key]
 
 
 class Shares(NamedTuple):
-    """What a position is worth, (n_items,), and what each item is worth in each round, (n_rounds, n_items)."""
+    """Weights of the positions, (n_items,), and gains of the items in each round, (n_rounds, n_items)."""
 
     weights: Floats
     gains: Floats
 
 
 def shares(measure: Measure, relevance: Floats) -> Shares | None:
-    """The two factors of an additive measure for rounds with these grades, (n_rounds, n_items); None for all others."""
+    """Return the two factors of an additive measure; None for other measures.
+
+    Args:
+      measure: The measure.
+      relevance: The grades, as (n_rounds, n_items).
+    """
     n_items, grades = relevance.shape[1], np.maximum(relevance, 0.0)
     positions = np.arange(float(n_items))
     match measure:
@@ -149,5 +171,5 @@ def _of_the_best(gains: Floats, weights: Floats) -> Floats:
 
 
 def _over(gains: Floats, totals: Floats) -> Floats:
-    """Each round's gains divided by its total; a round with total 0 favours no ranking."""
+    """Divide each round's gains by its total; a round with total 0 favours no ranking."""
     return np.divide(gains, totals[:, None], out=np.zeros_like(gains), where=totals[:, None] > 0.0)

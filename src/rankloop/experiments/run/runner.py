@@ -1,4 +1,4 @@
-"""Running whole experiments: missing runs are computed on an engine and kept in a folder, one line for each."""
+"""Run experiments: missing runs are computed on an engine and saved in a folder, one line for each."""
 
 import io
 import os
@@ -28,7 +28,7 @@ from rankloop.simulate.streams.held_out import HeldOut
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A finished run: one line of the results."""
+    """Finished run: a line of the results."""
 
     format: int = 1
     version: str
@@ -42,15 +42,16 @@ class Run(Struct, frozen=True, kw_only=True):
     reports: dict[str, Series]
     refused: int = 0  # updates that would have been unstable
     seconds: float
-    code: str = ""  # which source of the package, and of imported modules, made it
+    code: str = ""  # a hash of the package and the imported modules
 
     @property
     def key(self) -> tuple[str, str, int]:
+        """Return the stream, the arm and the seed, which identify a run."""
         return self.stream, self.arm, self.seed
 
 
 def run_one(task: Task) -> Run:
-    """Play the task; whatever goes wrong names the arm."""
+    """Play a task; an error names the arm and the seed."""
     started = time.perf_counter()
     import_on_worker(task.modules)
     try:
@@ -74,7 +75,7 @@ def run_one(task: Task) -> Run:
 
 
 def dry_run(experiment: Experiment) -> None:
-    """Play the first round of every arm on every stream: what does not fit is found before anything is written."""
+    """Play the first round of every arm on every stream, to find errors before anything is written."""
     for table in experiment.all_streams.values():
         stream: Stream = build(with_horizon(table, experiment.horizon), "stream")
         for arm in experiment.all_arms:
@@ -98,16 +99,18 @@ def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], 
         recorder.add(round)
         rounds, refused = round.t + 1, round.refused
     if rounds < experiment.horizon:
-        raise InvalidInput(f"the stream ended after {rounds} rounds, before the horizon, {experiment.horizon}")
+        raise InvalidInput(
+            f"the stream ended after {rounds} rounds, before the horizon of {experiment.horizon}: lower the horizon"
+        )
     return recorder.values(), recorder.reports, refused
 
 
 def _held_out(experiment: Experiment, stream: Stream, seed: int) -> Dataset | None:
-    """The queries that `play` with this seed never shows."""
+    """Return the queries that `play` with this seed never shows."""
     if not experiment.new_queries:
         return None
     if not isinstance(stream, HeldOut):
-        raise InvalidInput("new_queries needs a held_out stream")
+        raise InvalidInput("new_queries needs held-out queries: use the stream held_out")
     return stream.parts(generators(seed)[0])[1]
 
 
@@ -118,36 +121,52 @@ def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Strea
 
 
 def _ceiling(experiment: Experiment, stream: Stream, seed: int) -> dict[str, dict[str, Series]]:
-    """What the best ranking of every single query would get, of the same queries that the arms meet."""
+    """Measure the best ranking of every single query, on the queries that the arms play."""
     best = MeasuredRounds(experiment, experiment.horizon)
-    anyone = Arm(name=CEILING, learner="random_order")
-    for round in _rounds(experiment, anyone, build("random_order"), stream, seed):
+    placeholder = Arm(name=CEILING, learner="random_order")
+    for round in _rounds(experiment, placeholder, build("random_order"), stream, seed):
         best.add_best(round.relevance)
     return best.by_quantity(experiment)
 
 
 try:
     import fcntl
-except ImportError:  # Windows: two writers in one folder are not noticed there
+except ImportError:  # Windows: two writers in one folder are not detected
     fcntl = None  # type: ignore[assignment]
 
-LINES = "runs.jsonl"
+RUNS_FILE = "runs.jsonl"
 Progress = Callable[[int, int], Any]  # finished, of how many
 
 
 def run_experiment(
     experiment: Experiment, folder: Path, engine: Engine, progress: Progress = lambda finished, of: None
 ) -> list[Run]:
-    """Every run of the experiment, in the order of its tasks; those that the folder has are not repeated."""
+    """Run an experiment, and return its runs in the order of its tasks.
+
+    Args:
+      experiment: The experiment.
+      folder: The folder of the results; runs that it has are not repeated.
+      engine: The engine that computes.
+      progress: Called with the number of finished runs and of all runs.
+
+    Raises:
+      Conflict: If the folder has results of another experiment or version, or another process writes to it.
+    """
     return run_experiments([(experiment, folder)], engine, progress)[0]
 
 
 def run_experiments(
     experiments: Sequence[tuple[Experiment, Path]], engine: Engine, progress: Progress = lambda finished, of: None
 ) -> list[list[Run]]:
-    """The same for several, each in a folder of its own, handed to the engine together: its workers start once."""
+    """Run several experiments on one engine, whose workers start once.
+
+    Args:
+      experiments: The experiments, each with its folder.
+      engine: The engine that computes.
+      progress: Called with the number of finished runs and of all runs.
+    """
     for experiment, folder in experiments:
-        if not (folder / LINES).exists():
+        if not (folder / RUNS_FILE).exists():
             dry_run(experiment)
     with ExitStack() as opened:
         stores = [opened.enter_context(open_results(folder, experiment)) for experiment, folder in experiments]
@@ -169,14 +188,14 @@ def run_experiments(
 
 
 class RunFile:
-    """The finished runs of an experiment, and the file where the next one goes."""
+    """Finished runs of an experiment, and the file for the next ones."""
 
     def __init__(self, file: BinaryIO, runs: list[Run], tasks: list[Task]) -> None:
         self.file, self.tasks = file, tasks
         self.runs = {run.key: run for run in runs}
 
     def add(self, run: Run) -> None:
-        """Keep a run, on the disk before anything else happens."""
+        """Append a run to the file, and wait until it is on the disk."""
         self.file.write(msgspec.json.encode(run) + b"\n")
         self.file.flush()
         os.fsync(self.file.fileno())
@@ -189,25 +208,30 @@ class RunFile:
 
 @contextmanager
 def open_results(folder: Path, experiment: Experiment) -> Iterator[RunFile]:
-    """The results in a folder, to go on with; a last line that was torn by an interruption is dropped."""
+    """Open the results in a folder; an incomplete last line, left by an interruption, is dropped.
+
+    Args:
+      folder: The folder.
+      experiment: The experiment.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LINES).open("a+b") as file:
+    with (folder / RUNS_FILE).open("a+b") as file:
         _lock(file, folder)
         file.seek(0)
         content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        runs = _decoded(whole, folder / LINES)
+        complete_lines = content[: content.rfind(b"\n") + 1]
+        runs = _decoded(complete_lines, folder / RUNS_FILE)
         _check_same(runs, experiment, folder)
         _warn_of_other_code(runs, code_key(experiment.imports), folder)
-        if len(whole) < len(content):
-            file.truncate(len(whole))
+        if len(complete_lines) < len(content):
+            file.truncate(len(complete_lines))
         yield RunFile(file, runs, tasks_of(experiment))
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """The finished runs in a folder."""
-    content = (folder / LINES).read_bytes()
-    return _decoded(content[: content.rfind(b"\n") + 1], folder / LINES)
+    """Return the finished runs in a folder."""
+    content = (folder / RUNS_FILE).read_bytes()
+    return _decoded(content[: content.rfind(b"\n") + 1], folder / RUNS_FILE)
 
 
 def _decoded(content: bytes, path: Path) -> list[Run]:
@@ -217,13 +241,13 @@ def _decoded(content: bytes, path: Path) -> list[Run]:
             runs.append(msgspec.json.decode(line, type=Run))
         except msgspec.DecodeError as error:
             raise InvalidInput(
-                f"{path}, line {number} is damaged ({error}); delete this line and the run is made again"
+                f"{path}, line {number} is damaged ({error}); delete this line to repeat the run"
             ) from None
     return runs
 
 
 def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
-    """Runs of another experiment, or of another version, must not be mixed with new ones."""
+    """Raise `Conflict` if runs are of another experiment or of another version."""
     ours = fingerprint(experiment)
     for run in runs:
         if fingerprint(run.experiment) != ours:
@@ -231,23 +255,23 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
             names = [name for name in fields if getattr(run.experiment, name) != getattr(experiment, name)]
             differs = f"{', '.join(names)} differ{'s' * (len(names) == 1)}"
             raise Conflict(
-                f"{folder} holds results of a different {run.experiment.name!r} ({differs}); "
+                f"{folder} has results of a different experiment {run.experiment.name!r} ({differs}); "
                 "choose another folder with --out, or delete this one"
             )
         if run.version != VERSION:
             raise Conflict(
-                f"{folder} holds results of rankloop {run.version}, this is {VERSION}; "
+                f"{folder} has results of rankloop {run.version}, but this is version {VERSION}; "
                 "choose another folder with --out, or delete this one"
             )
 
 
 def _warn_of_other_code(runs: list[Run], code: str, folder: Path) -> None:
-    """Results stay when a learner's code changes; who changed it should know."""
+    """Warn if saved runs were made by other code, since they are not repeated."""
     others = sum(run.code not in ("", code) for run in runs)
     if others:
         warnings.warn(
-            f"{others} of {len(runs)} runs in {folder} are kept from before and were made by other code; "
-            "delete the folder, or choose another with --out, to make them again",
+            f"{others} of {len(runs)} runs in {folder} were made by other code and are not repeated; "
+            "to repeat them delete the folder, or choose another with --out",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -260,12 +284,17 @@ def _lock(file: BinaryIO, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise Conflict(
-            f"another rankloop is writing to {folder}; wait for it, or choose another folder with --out"
+            f"another process is writing to {folder}; wait for it, or choose another folder with --out"
         ) from None
 
 
 def write_parquet(path: Path, runs: Iterable[Run]) -> None:
-    """Write a long table; `measure` is empty for what learners report of themselves."""
+    """Write runs as a long table; `measure` is empty for what learners report.
+
+    Args:
+      path: The file.
+      runs: The runs.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

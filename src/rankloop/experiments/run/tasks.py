@@ -1,4 +1,4 @@
-"""From an experiment to its runs: which rounds are written down, and what identifies the results."""
+"""The runs of an experiment, its checkpoints, and the fingerprint of its results."""
 
 import hashlib
 from importlib import metadata
@@ -15,11 +15,11 @@ from rankloop.experiments.spec.plugins import Module, modules_of
 
 QUICK_SHARE = 20
 VERSION = metadata.version("rankloop")
-NOT_NUMBERS = ("seeds", "title", "description", "figures", "claims", "quick")  # fields that change none
+FIELDS_WITHOUT_EFFECT = ("seeds", "title", "description", "figures", "claims", "quick")  # on the numbers
 
 
 class Task(NamedTuple):
-    """One run: an arm on a stream with a seed; `modules` are imported before anything is built."""
+    """Run of an arm on a stream with a seed; `modules` are imported before anything is built."""
 
     experiment: Experiment
     stream: str
@@ -29,12 +29,12 @@ class Task(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells the runs of an experiment apart."""
+        """Return the stream, the arm and the seed, which identify a run."""
         return self.stream, self.arm, self.seed
 
 
 def tasks_of(experiment: Experiment) -> list[Task]:
-    """Every run, one seed after another, so that an interrupted experiment has all arms for the seeds it has."""
+    """Return every run, seed by seed, so that an interrupted experiment has all arms for its finished seeds."""
     arms = [arm.name for arm in experiment.all_arms] + ([CEILING] if experiment.ceiling else [])
     modules = modules_of(experiment.imports)
     return [
@@ -46,25 +46,26 @@ def tasks_of(experiment: Experiment) -> list[Task]:
 
 
 def seeds_of(experiment: Experiment) -> tuple[int, ...]:
+    """Return the seeds of an experiment."""
     return tuple(range(experiment.seeds)) if isinstance(experiment.seeds, int) else experiment.seeds
 
 
 def window_of(experiment: Experiment) -> int:
-    """How many rounds `recent` looks back."""
+    """Return the number of rounds that `recent` averages."""
     return max(1, round(experiment.window * experiment.horizon))
 
 
 def checkpoint_rounds(experiment: Experiment) -> Ints:
-    """The rounds, counted from 1, after which values are written down; the first window and the last round always."""
-    wanted, horizon = experiment.checkpoints, experiment.horizon
-    if isinstance(wanted, int):
-        spaced = np.geomspace(1, horizon, wanted) if experiment.spacing == "log" else np.linspace(1, horizon, wanted)
-        wanted = tuple(np.rint(spaced).astype(int).tolist())
-    return np.unique([*wanted, *experiment.new_queries, window_of(experiment), horizon])
+    """Return the rounds after which values are recorded, with the end of the first window and the last round."""
+    rounds, horizon = experiment.checkpoints, experiment.horizon
+    if isinstance(rounds, int):
+        spaced = np.geomspace(1, horizon, rounds) if experiment.spacing == "log" else np.linspace(1, horizon, rounds)
+        rounds = tuple(np.rint(spaced).astype(int).tolist())
+    return np.unique([*rounds, *experiment.new_queries, window_of(experiment), horizon])
 
 
 def quick_version(experiment: Experiment) -> Experiment:
-    """The same experiment, scaled down to be seen to work; claims about a round that is not kept move to the end."""
+    """Return a smaller version of an experiment; claims about a round that it lacks refer to the last round."""
     quick = experiment.quick
     horizon = quick.horizon or max(1, experiment.horizon // QUICK_SHARE)
     beyond = isinstance(experiment.checkpoints, tuple) and max(experiment.checkpoints) > horizon
@@ -82,20 +83,25 @@ def quick_version(experiment: Experiment) -> Experiment:
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """Identifies what determines the numbers: not the seeds, the wording, the figures or the claims.
+    """Return a hash of the fields that determine the numbers: not the seeds, texts, figures or claims.
 
-    A field at its default is left out by comparing values: `omit_defaults` goes by identity, which does not survive the
-    way to another process.
+    A field at its default is left out by comparing values: `omit_defaults` compares identities, which do not
+    survive the transfer to another process.
     """
     table = msgspec.to_builtins(experiment)
     for field in msgspec.structs.fields(experiment):
-        if field.name in NOT_NUMBERS or getattr(experiment, field.name) == field.default:
+        if field.name in FIELDS_WITHOUT_EFFECT or getattr(experiment, field.name) == field.default:
             table.pop(field.name, None)
     return hashlib.sha256(msgspec.json.encode(table, order="sorted")).hexdigest()[:16]
 
 
 def with_horizon(thing: Any, horizon: int) -> Any:
-    """The same table with the number of rounds wherever it says "$horizon"."""
+    """Replace "$horizon" in a table by the number of rounds.
+
+    Args:
+      thing: The table, or a value in it.
+      horizon: The number of rounds.
+    """
     if isinstance(thing, dict):
         return {name: with_horizon(value, horizon) for name, value in thing.items()}
     if isinstance(thing, list):
@@ -104,21 +110,21 @@ def with_horizon(thing: Any, horizon: int) -> Any:
 
 
 def measure_name(measure: Thing) -> str:
-    """The name that parses back, whichever way the measure was written."""
+    """Return the name of a measure, which parses back."""
     return str(build(measure, "measure"))
 
 
-def about_the_ceiling(measure: Thing) -> str:
-    """What the best possible is, and why its mean may stay below 1."""
+def ceiling_note(measure: Thing) -> str:
+    """Return a note on the best possible value, and on why its mean may stay below 1."""
     judge = build(measure, "measure")
     best_is_one = all(judge.best(np.array(grades)) == 1.0 for grades in ([1.0, 0.0], [1.0, 1.0]))
     below = best_is_one and judge.best(np.zeros(2)) == 0.0
-    why = "; where nothing is relevant it counts 0, so the mean can stay below 1" if below else ""
+    why = "; queries without relevant items count 0, so the mean can stay below 1" if below else ""
     return f"{CEILING.capitalize()}: every single query in its ideal order{why}."
 
 
 def without_regret(experiment: Experiment) -> list[str]:
-    """The measures whose best fixed ranking is out of reach on some stream."""
+    """Return the measures whose best fixed ranking cannot be computed on some stream."""
     problems = [
         build(with_horizon(stream, experiment.horizon), "stream").problem for stream in experiment.all_streams.values()
     ]

@@ -1,1 +1,1 @@
-"""What an experiment is: the TOML table as types, its checks and its error messages."""
+"""The specification of an experiment: its types, checks and error messages."""

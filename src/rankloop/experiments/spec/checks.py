@@ -1,4 +1,4 @@
-"""What a table must satisfy beyond its types, found before anything runs."""
+"""Checks of an experiment beyond its types, before anything runs."""
 
 import math
 from collections.abc import Iterable
@@ -14,9 +14,8 @@ from rankloop.experiments.spec.model import CEILING, FLOOR, Claim, Experiment, E
 from rankloop.experiments.spec.types import FieldError
 
 MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
-NO_REGRET = (
-    "the best fixed ranking is known for a fixed set of items only, and there for measures that add up over items, "
-    f"or up to {BRUTE_FORCE_UP_TO} items"
+REGRET_REQUIREMENT = (
+    f"regret needs a fixed set of items, and a measure that is a sum over items or at most {BRUTE_FORCE_UP_TO} items"
 )
 
 
@@ -24,40 +23,40 @@ def check(experiment: Experiment) -> None:
     """Raise `FieldError` for the first field that is wrong."""
     name = experiment.name
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
-        message = f"name = {name!r}: a name is made of letters, digits, '-', '_' and '.'; it names a folder"
+        message = f"name = {name!r} cannot name a folder: use letters, digits, '-', '_' and '.'"
         raise FieldError("name", message)
     _check_numbers(experiment)
     if (experiment.stream is None) == (not experiment.streams):
-        raise FieldError("", 'name one stream, as in stream = "web_search", or several in a table [streams]')
+        raise FieldError("", 'give one stream, as in stream = "web_search", or several in a table [streams]')
     for name, stream in experiment.all_streams.items():
         _build(stream, "stream", f"streams.{name}" if experiment.streams else "stream", experiment)
     if not experiment.measures:
-        raise FieldError("measures", 'measures is empty; name at least one, as in measures = ["nDCG@10"]')
+        raise FieldError("measures", 'measures is empty; give at least one, as in measures = ["nDCG@10"]')
     for position, measure in enumerate(experiment.measures):
         _build(measure, "measure", f"measures[{position}]", experiment)
     _check_arms(experiment)
     if experiment.regret and len(without_regret(experiment)) == len(experiment.measures):
-        raise FieldError("regret", f"regret = true: {NO_REGRET}")
+        raise FieldError("regret", f"regret = true: {REGRET_REQUIREMENT}")
     for position, claim in enumerate(experiment.claims):
         _check_claim(claim, f"claims[{position}]", experiment)
 
 
 def _check_numbers(experiment: Experiment) -> None:
     horizon, rounds = experiment.horizon, experiment.checkpoints
-    _require(1 <= horizon <= MAX_ROUNDS, "horizon", horizon, f"from 1 to {MAX_ROUNDS:,} rounds can be played")
+    _require(1 <= horizon <= MAX_ROUNDS, "horizon", horizon, f"give a number from 1 to {MAX_ROUNDS:,}")
     for name, value in (("seeds", experiment.seeds), ("checkpoints", rounds)):
         too_many = isinstance(value, int) and value > MAX_RUNS
-        _require(not too_many, name, value, f"at most {MAX_RUNS:,} can be kept")
+        _require(not too_many, name, value, f"give at most {MAX_RUNS:,}")
     seeds = seeds_of(experiment)
     valid = bool(seeds) and min(seeds) >= 0 and len(set(seeds)) == len(seeds)
-    _require(valid, "seeds", experiment.seeds, "a number of seeds from 1, or a list of different ones from 0")
+    _require(valid, "seeds", experiment.seeds, "give a number from 1, or a list of different seeds from 0")
     within = rounds >= 1 if isinstance(rounds, int) else bool(rounds) and _within(rounds, horizon)
-    _require(within, "checkpoints", rounds, f"how many, or rounds from 1 to the horizon, {horizon}")
+    _require(within, "checkpoints", rounds, f"give a number, or a list of rounds from 1 to the horizon, {horizon}")
     late = experiment.new_queries
-    _require(_within(late, horizon), "new_queries", late, f"rounds from 1 to the horizon, {horizon}")
+    _require(_within(late, horizon), "new_queries", late, f"give rounds from 1 to the horizon, {horizon}")
     window, factor = experiment.window, experiment.regret_factor
-    _require(0.0 < window <= 1.0, "window", window, "a share of the horizon, above 0 and at most 1")
-    _require(0.0 <= factor < math.inf, "regret_factor", factor, "a finite number from 0")
+    _require(0.0 < window <= 1.0, "window", window, "give a share of the horizon, above 0 and at most 1")
+    _require(0.0 <= factor < math.inf, "regret_factor", factor, "give a finite number from 0")
 
 
 def _within(rounds: tuple[int, ...], horizon: int) -> bool:
@@ -76,9 +75,11 @@ def _check_arms(experiment: Experiment) -> None:
     for index, arm in enumerate(experiment.arms):
         position = f"arms[{index}]"
         if names.count(arm.name) > 1:
-            raise FieldError(f"{position}.name", f"{position}.name = {arm.name!r}: another arm has this name")
+            raise FieldError(
+                f"{position}.name", f"{position}.name = {arm.name!r}: another arm has this name; choose another name"
+            )
         if arm.name in (FLOOR, CEILING):
-            message = f"{position}.name = {arm.name!r} is the floor's or the ceiling's; choose another"
+            message = f"{position}.name = {arm.name!r} is reserved for the baselines; choose another name"
             raise FieldError(f"{position}.name", message)
         _build(arm.learner, "learner", f"{position}.learner", experiment)
         _build(arm.feedback, "feedback", f"{position}.feedback", experiment)
@@ -94,15 +95,19 @@ def _check_claim(claim: Claim, position: str, experiment: Experiment) -> None:
         _check_one_of(str(claim.at), map(str, checkpoint_rounds(experiment)), f"{position}.at")
     recorded = {"regret": experiment.regret, "predicted": experiment.predicted}
     if not recorded.get(claim.quantity, True):
-        raise FieldError(position, f"{position}: it is about {claim.quantity}, which needs {claim.quantity} = true")
+        raise FieldError(
+            position, f"{position} is about {claim.quantity}: add {claim.quantity} = true to the experiment"
+        )
     if claim.quantity == "regret" and claim.measure in without_regret(experiment):
-        raise FieldError(position, f"{position}: there is no regret of {claim.measure}: {NO_REGRET}")
+        raise FieldError(
+            position, f"{position}: the regret of {claim.measure} cannot be computed: {REGRET_REQUIREMENT}"
+        )
     if claim.quantity in recorded and CEILING in (claim.left, getattr(claim, "right", None)):
-        raise FieldError(position, f"{position}: {CEILING!r} has no {claim.quantity}, only average and recent")
+        raise FieldError(position, f"{position}: {CEILING!r} has no {claim.quantity}; use average or recent")
     if isinstance(claim, Exponent):
         return
     if (claim.right is None) == (claim.value is None):
-        raise FieldError(position, f"{position}: name either right, an arm, or value, a number")
+        raise FieldError(position, f"{position}: give either right (an arm) or value (a number)")
     if claim.right is not None:
         _check_one_of(claim.right, arms, f"{position}.right")
 
@@ -110,7 +115,7 @@ def _check_claim(claim: Claim, position: str, experiment: Experiment) -> None:
 def _check_one_of(name: str, valid: Iterable[str], position: str) -> None:
     names = list(valid)
     if name not in names:
-        raise FieldError(position, f"{position} = {name!r} is not there{nearest(name, names)}")
+        raise FieldError(position, f"{position} = {name!r} does not exist{nearest(name, names)}")
 
 
 def _build(thing: Any, category: str, position: str, experiment: Experiment) -> None:
@@ -118,5 +123,5 @@ def _build(thing: Any, category: str, position: str, experiment: Experiment) -> 
         build(with_horizon(thing, experiment.horizon), category)
     except InvalidInput as error:
         unknown = isinstance(error, UnknownKind) and not experiment.imports
-        hint = '; one of your own needs imports = ["its_module"]' if unknown else ""
+        hint = '; for your own kind add imports = ["MODULE"]' if unknown else ""
         raise FieldError(position, f"{position}: {error}{hint}") from None

@@ -1,4 +1,4 @@
-"""From a TOML file to an experiment, or to one line that says which field is wrong."""
+"""Read experiments from TOML, with one-line errors that name the wrong field."""
 
 import tomllib
 from collections.abc import Iterator
@@ -38,7 +38,18 @@ def read_spec(path: Path) -> Experiment:
 
 
 def read_spec_text(text: str, source: str, name: str, folder: Path = Path()) -> Experiment:
-    """Read an experiment from a text; `source` is what errors call it, `name` its name unless it has one itself."""
+    """Read an experiment from a TOML text.
+
+    Args:
+      text: The text.
+      source: The name of the text in error messages.
+      name: The experiment's name unless the text has one.
+      folder: The folder of the modules in `imports`.
+
+    Raises:
+      InvalidInput: If the text is not TOML or a field is wrong; the message names the line.
+      NotFound: If an imported module or a data file is missing.
+    """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -49,7 +60,19 @@ def read_spec_text(text: str, source: str, name: str, folder: Path = Path()) -> 
 def parse_spec(
     table: dict[str, Any], source: str, name: str = "experiment", folder: Path = Path(), text: str = ""
 ) -> Experiment:
-    """Make an experiment of a table; see `read_spec`, whose errors it raises."""
+    """Make an experiment of a table.
+
+    Args:
+      table: The table.
+      source: The name of the table in error messages.
+      name: The experiment's name unless the table has one.
+      folder: The folder of the modules in `imports`.
+      text: The TOML text, for line numbers in error messages.
+
+    Raises:
+      InvalidInput: If a field is wrong.
+      NotFound: If an imported module or a data file is missing.
+    """
     table = {"name": name} | table
     with _located(source, text):
         check_types(table)
@@ -63,7 +86,7 @@ def parse_spec(
 
 @contextmanager
 def _located(source: str, text: str, position: str = "") -> Iterator[None]:
-    """Begin the message of an error with the file and the line; `position` is the field where the error has none."""
+    """Start the message of an error with the file and the line; `position` is the field if the error has none."""
     try:
         yield
     except FieldError as error:

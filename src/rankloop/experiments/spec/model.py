@@ -1,4 +1,4 @@
-"""An experiment is data: the TOML table that says what is played, by whom, how long, and what is claimed of it.
+"""The types of an experiment's TOML table: what is played, by which learners, how long, and what is claimed.
 
 A claim comes from a small vocabulary, so that its verdict is computed.
 """
@@ -13,7 +13,7 @@ Quantity = Literal["average", "recent", "predicted", "regret", "new_queries"]
 
 
 class _About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="check"):
-    """What every claim names: its wording, the arm, the measure, and which quantity of it at which round."""
+    """Common part of all claims: the text, the arm, the measure, its quantity and the round."""
 
     text: str
     left: str
@@ -24,33 +24,33 @@ class _About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
 
 
 class _Compared(_About, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The other side of a comparison: `right`, another arm, or `value`, a number."""
+    """Claim that compares an arm with `right`, another arm, or with `value`, a number."""
 
     right: str | None = None
     value: float | None = None
 
 
 class Above(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="above"):
-    """left − right > by."""
+    """Claim that left − right > by."""
 
     by: float = 0.0
 
 
 class Below(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="below"):
-    """right − left > by."""
+    """Claim that right − left > by."""
 
     by: float = 0.0
 
 
 class Near(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="near"):
-    """|left − right| ≤ within + standard_errors · (standard error of the difference)."""
+    """Claim that |left − right| ≤ within + standard_errors · (standard error of the difference)."""
 
     within: float = 0.0
     standard_errors: float = 0.0
 
 
 class Exponent(_About, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="exponent"):
-    """low ≤ a ≤ high, where the summed quantity grows as t^a over the checkpoints from round `since` on."""
+    """Claim that low ≤ a ≤ high, where the summed quantity grows as t^a from round `since` on."""
 
     low: float
     high: float
@@ -61,7 +61,7 @@ Claim = Above | Below | Near | Exponent
 
 
 class Arm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A learner together with the feedback it gets."""
+    """Learner with the feedback that it gets."""
 
     name: str
     learner: Thing
@@ -70,7 +70,7 @@ class Arm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the curves are drawn; by default the rounds on a logarithmic axis where the checkpoints are."""
+    """Axes and quantities of the charts; by default the rounds are on a logarithmic axis if the checkpoints are."""
 
     log_x: bool | None = None
     log_y: bool = False
@@ -78,7 +78,7 @@ class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Quick(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `--quick` changes; by default a twentieth of the rounds and two seeds."""
+    """Changes of `--quick`; by default a twentieth of the rounds and two seeds."""
 
     horizon: int | None = None
     seeds: int | tuple[int, ...] = 2
@@ -86,7 +86,7 @@ class Quick(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Every arm plays every stream with every seed; at the checkpoints the measures are written down.
+    """Experiment in which every arm plays every stream with every seed; measures are recorded at checkpoints.
 
     `average` is the mean of a measure over the rounds so far, `recent` over the last `window` (a share of the horizon),
     `predicted` the average of the learner's best ranking without exploration, `regret` the average distance from
@@ -121,11 +121,11 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     @property
     def all_arms(self) -> tuple[Arm, ...]:
-        """The arms, then the floor if it is wanted; the ceiling has no learner and is not among them."""
+        """Return the arms, then the random order if `floor` is true; the ceiling has no learner and is not an arm."""
         floor = (Arm(name=FLOOR, learner="random_order"),) if self.floor else ()
         return self.arms + floor
 
     @property
     def all_streams(self) -> dict[str, Thing]:
-        """The streams by name; a single one bears the experiment's."""
+        """Return the streams by name; a single stream has the name of the experiment."""
         return self.streams or {self.name: self.stream or ""}

@@ -1,4 +1,4 @@
-"""Modules outside the package that register learners and more: imported by name, here and wherever a run is computed.
+"""Import modules outside the package that register learners and more, in this process and in workers.
 
 Importing runs the module's code, so names come from the owner of the experiment: a file, the command line, Python.
 """
@@ -18,36 +18,45 @@ from rankloop.core.registry import entries
 
 
 class Module(NamedTuple):
-    """A module by the name it is imported with, and the folder in which Python finds it ("" where it has none)."""
+    """Name of a module, and the folder in which Python finds it ("" if it has none)."""
 
     name: str
     folder: str
 
 
 def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
-    """Import each: the name of a module on Python's path or in `folder`, or a .py file, its path seen from `folder`."""
+    """Import modules.
+
+    Args:
+      imports: Names of modules on Python's path or in `folder`, or paths of .py files relative to `folder`.
+      folder: The folder.
+
+    Raises:
+      NotFound: If there is no such module or file.
+      InvalidInput: If a name is no module name, or the module fails when it is imported.
+    """
     for entry in imports:
         name, file = _located(entry, folder)
         if file is not None:
             _look_in(str(file.parent if file.name != "__init__.py" else file.parents[1]))
             _refuse_another(name.partition(".")[0], file)
-        _import(name, f"neither on Python's path nor in {folder.resolve()}")
+        _import(name, f"neither on Python's path nor in {folder.resolve()}: check the name")
 
 
 def import_on_worker(modules: Iterable[Module]) -> None:
-    """Import in a worker what was found by the process that planned the run."""
+    """Import in a worker the modules that the planning process imported."""
     for module in modules:
         _look_in(module.folder)
-        _import(module.name, f"not on this worker; it needs {module.folder or 'the module'}, as where the run began")
+        _import(module.name, f"on this worker: make {module.folder or 'the module'} available there")
 
 
 def modules_of(imports: Iterable[str]) -> tuple[Module, ...]:
-    """Where the imported modules were found, for workers."""
-    return tuple(_found(_name(entry)) for entry in imports)
+    """Return the names and folders of the imported modules, for workers."""
+    return tuple(_module_of(_name(entry)) for entry in imports)
 
 
 def code_key(imports: Iterable[str]) -> str:
-    """Changes with any line of the package and of the imported modules; results belong to the code that made them."""
+    """Return a hash of the package and the imported modules: results belong to the code that made them."""
     files = [Path(file) for file in (_file_of(_name(entry)) for entry in imports) if file]
     if not files:
         return source_key()
@@ -59,34 +68,34 @@ def _name(entry: str) -> str:
 
 
 def _located(entry: str, folder: Path) -> tuple[str, Path | None]:
-    """The module's name, and the file in the folder that is meant, if it is one."""
+    """Return the module's name, and its file if it lies in the folder."""
     if entry.endswith(".py"):
         file = (folder / entry).resolve()
         if not file.is_file():
             raise NotFound(f"there is no file {file}")
         return file.stem, file
     if not all(part.isidentifier() for part in entry.split(".")):
-        raise InvalidInput(f"{entry!r} is neither the name of a module nor a .py file")
+        raise InvalidInput(f"{entry!r} is neither a module name nor a .py file")
     top = folder.resolve() / entry.partition(".")[0]
     beside = (top.with_name(f"{top.name}.py"), top / "__init__.py")
     return entry, next((file for file in beside if file.is_file()), None)
 
 
 def _look_in(folder: str) -> None:
-    """Last on the path, where it hides nothing; it stays there, because modules may import their neighbours later."""
+    """Append a folder to Python's path; it stays there because modules may import their neighbours later."""
     if folder and folder not in sys.path:
         sys.path.append(folder)
     importlib.invalidate_caches()
 
 
 def _refuse_another(top: str, file: Path) -> None:
-    found = _file_of(top)
-    if found is not None and Path(found).resolve() != file:
-        raise InvalidInput(f"Python knows another module {top!r}, {found}; give {file} another name")
+    imported_file = _file_of(top)
+    if imported_file is not None and Path(imported_file).resolve() != file:
+        raise InvalidInput(f"Python already has a module {top!r}, {imported_file}: rename {file}")
 
 
 def _import(name: str, missing: str) -> None:
-    entries()  # ours first, so that a kind that is taken is noticed in the module that takes it again
+    entries()  # registers ours first, so that a duplicate kind is reported in the imported module
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -98,7 +107,7 @@ def _import(name: str, missing: str) -> None:
 
 
 def _failed(name: str, error: BaseException) -> InvalidInput:
-    """What went wrong, and in which line of theirs."""
+    """Return the error of a module with the line in which it occurred."""
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     theirs = [frame for frame in frames if not frame[0].startswith(("<", str(PACKAGE), importlib.__path__[0]))]
     message = str(error)
@@ -108,8 +117,8 @@ def _failed(name: str, error: BaseException) -> InvalidInput:
     return InvalidInput(f"{name} cannot be imported: {type(error).__name__}: {message}{where}")
 
 
-def _found(name: str) -> Module:
-    _import(name, "neither here nor on Python's path")
+def _module_of(name: str) -> Module:
+    _import(name, "neither imported nor on Python's path")
     top = name.partition(".")[0]
     file = _file_of(top)
     if file is None:

@@ -1,4 +1,4 @@
-"""The types of a table, checked before it becomes an experiment: an error names the field and what would be right."""
+"""Check the types of a table before it becomes an experiment; an error names the field and a correct value."""
 
 import json
 import re
@@ -15,7 +15,7 @@ MAX_SEARCHED_LINES = 2000  # longer files are not searched, because every beginn
 
 
 class FieldError(InvalidInput):
-    """A field of an experiment is wrong.
+    """Error in a field of an experiment.
 
     Attributes:
       position: The path of the field, such as `arms[1].learner`; "" for the table itself.
@@ -51,7 +51,7 @@ def with_line(source: str, text: str, position: str) -> str:
 
 
 def _depth(table: Any, path: list[str]) -> int:
-    """Return how many parts of the path are there."""
+    """Return the number of path parts that exist in the table."""
     for depth, part in enumerate(path):
         try:
             table = table[int(part)] if isinstance(table, list) else table[part]
@@ -60,8 +60,8 @@ def _depth(table: Any, path: list[str]) -> int:
     return len(path)
 
 
-KINDS: dict[type, tuple[str, tuple[type, ...]]] = {  # msgspec's types: in words, and the types of Python
-    inspect.IntType: ("a whole number", (int,)),
+TYPE_WORDS: dict[type, tuple[str, tuple[type, ...]]] = {  # msgspec's types: in words, and the types of Python
+    inspect.IntType: ("an integer", (int,)),
     inspect.FloatType: ("a number", (int, float)),
     inspect.StrType: ("text in quotes", (str,)),
     inspect.LiteralType: ("text in quotes", (str,)),
@@ -72,7 +72,7 @@ KINDS: dict[type, tuple[str, tuple[type, ...]]] = {  # msgspec's types: in words
     inspect.NoneType: ("", (type(None),)),
     inspect.AnyType: ("", (object,)),
 }
-SAMPLE_VALUES = {"a whole number": "10", "a number": "0.5", "text in quotes": '"…"', "true or false": "true"}
+SAMPLE_VALUES = {"an integer": "10", "a number": "0.5", "text in quotes": '"…"', "true or false": "true"}
 FIELD_EXAMPLES = {
     "stream": 'stream = "web_search"',
     "streams": 'a table [streams] with lines such as easy = "web_search"',
@@ -99,12 +99,12 @@ def _check(value: Any, expected: inspect.Type, position: str) -> None:
     alternatives = expected.types if isinstance(expected, inspect.UnionType) else (expected,)
     fitting = [kind for kind in alternatives if _fits(value, kind)]
     if not fitting:
-        words = list(filter(None, dict.fromkeys(KINDS[type(kind)][0] for kind in alternatives)))
+        words = list(filter(None, dict.fromkeys(TYPE_WORDS[type(kind)][0] for kind in alternatives)))
         received = f"{position} must be {' or '.join(words)}, got {_in_words(value)}"
         raise FieldError(position, f"{received}{_example(position, words[0])}")
     match fitting[0]:
         case inspect.LiteralType(values) if value not in values:
-            raise FieldError(position, f"{position} = {value!r} is not possible{nearest(value, values)}")
+            raise FieldError(position, f"{position} = {value!r} is not allowed{nearest(value, values)}")
         case inspect.VarTupleType(item_type):
             for index, item in enumerate(value):
                 _check(item, item_type, f"{position}[{index}]")
@@ -124,7 +124,7 @@ def _check_fields(table: dict[str, Any], structs: list[inspect.StructType], posi
         tagged, tag = {str(kind.tag): kind for kind in structs}, str(table[tag_field])
         if tag not in tagged:
             raise FieldError(
-                f"{start}{tag_field}", f"{start}{tag_field} = {tag!r} is not possible{nearest(tag, tagged)}"
+                f"{start}{tag_field}", f"{start}{tag_field} = {tag!r} is not allowed{nearest(tag, tagged)}"
             )
         struct = tagged[tag]
     fields = {field.encode_name: field for field in struct.fields}
@@ -144,7 +144,7 @@ def _check_fields(table: dict[str, Any], structs: list[inspect.StructType], posi
 def _fits(value: Any, kind: inspect.Type) -> bool:
     if isinstance(value, bool):
         return isinstance(kind, inspect.BoolType | inspect.AnyType)
-    return isinstance(value, KINDS[type(kind)][1])
+    return isinstance(value, TYPE_WORDS[type(kind)][1])
 
 
 def _in_words(value: Any) -> str:
