@@ -72,7 +72,7 @@ def test_a_context_by_names_is_part_of_the_problem(location: Location) -> None:
         client.create("ads", learner="auc_policy", problem=problem)
         client.rank("ads", context={"age": 41, "job": "student"})
         client.create("plain", learner="auc_policy", problem={"items": ["hats", "coats"], "n_context": 1})
-        with pytest.raises(Refused, match="columns by name need a context"):
+        with pytest.raises(Refused, match="no names for its context"):
             client.rank("plain", context={"age": 41})
         with pytest.raises(Refused, match=r"context: give age, job \(null: not known\), or 4 finite numbers"):
             client.rank("ads")
@@ -92,7 +92,7 @@ def test_many_rows_become_an_array_as_few_do(monkeypatch: pytest.MonkeyPatch) ->
     names = ("x", "y", "z")
     whole = adapter.feature_rows(ids, listed, names, 3)
     by_name = adapter.feature_rows(ids, [dict(zip(names, row)) for row in listed], names, 3)
-    monkeypatch.setattr(adapter, "MAX_STEP", 10)  # three rows in a step
+    monkeypatch.setattr(adapter, "MAX_NUMBERS_AT_ONCE", 10)  # three rows in a step
     in_steps = adapter.feature_rows(ids, listed, names, 3)
     for each in (by_name, in_steps):
         assert each.features.tobytes() == whole.features.tobytes() == np.array(listed, dtype=np.float64).tobytes()

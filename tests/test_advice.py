@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from rankloop import InvalidInput, build
-from rankloop.advice import FEEDBACK, ITEMS, ProblemSize, choices, start, start_of_advice, table
+from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, ProblemSize, choices, start, start_of_advice, table
 from rankloop.cli.app import app
 from rankloop.cli.main import import_commands
 from rankloop.games import advise
@@ -45,8 +45,8 @@ def test_the_advice_on_a_measure_has_its_program(capsys):
 def test_one_first_choice_for_each_question():
     firsts = [(row.feedback, row.items) for row in table() if not row.when]
     assert len(firsts) == len(set(firsts))
-    assert {feedback for feedback, _ in firsts} == set(FEEDBACK)
-    assert {items for _, items in firsts} == set(ITEMS)
+    assert {feedback for feedback, _ in firsts} == set(FEEDBACK_TEXTS)
+    assert {items for _, items in firsts} == set(ITEM_TEXTS)
     assert set(firsts) == {(row.feedback, row.items) for row in table()}
     assert all(choices(*question)[0].when == "" for question in firsts)
 
@@ -82,8 +82,8 @@ def test_first_choices_beat_random_order_in_play():
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        (("click", "features"), "feedback is one of clicks, order"),
-        (("clicks", "both"), "items are 'features' (numbers)"),
+        (("click", "features"), "feedback must be one of clicks, order"),
+        (("clicks", "both"), "items must be 'features' (numbers)"),
         (("files", "fixed"), "items 'features' only"),
     ],
 )
@@ -96,7 +96,7 @@ def printed_rows():
     """The table of the page, as it has to be."""
     for row in table():
         use = f"`{row.use}`"
-        asked = f"{FEEDBACK[row.feedback]}; {ITEMS[row.items]}" if not row.when else f"… {row.when}"
+        asked = f"{FEEDBACK_TEXTS[row.feedback]}; {ITEM_TEXTS[row.items]}" if not row.when else f"… {row.when}"
         yield f"| {asked} | {use} | {row.why} ([more]({row.page})) |"
 
 

@@ -63,7 +63,7 @@ def test_an_arrow_table_is_a_table(ranker):
 def test_a_feature_called_id_is_not_taken_for_the_name_of_the_item():
     ranker = Ranker("online_gradient", features=["id", "age"])
     assert ranker.rank({"a": {"id": 7, "age": 1}}).features.tolist() == [[7.0, 1.0]]
-    with pytest.raises(InvalidInput, match="a feature called 'id'"):
+    with pytest.raises(InvalidInput, match="a feature named 'id'"):
         ranker.rank([{"id": 7, "age": 1}])
 
 
@@ -86,8 +86,8 @@ def test_missing_features_are_zero_and_counted(ranker):
         ([{"id": "a"}, {"id": "a"}], "'a' is given twice"),
         (np.ones((2, 3)), "2 columns"),
         (np.array([[np.inf, 1.0]]), "inf at row 0, column 0"),
-        ("ab", "candidates are"),
-        (None, "nothing to rank"),
+        ("ab", "candidates must be"),
+        (None, "no items to rank"),
         ({"a": [1.0]}, "1 numbers for 2 features"),
     ],
 )
@@ -117,7 +117,7 @@ def test_shown_survives_json_and_another_process(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"items": 1}', "x"])
 def test_what_is_no_shown_ranking(text):
-    with pytest.raises(InvalidInput, match="not a shown ranking"):
+    with pytest.raises(InvalidInput, match="not the JSON of an impression"):
         Impression.from_json(text)
 
 
@@ -204,7 +204,7 @@ def test_ids_of_numpy_become_plain_and_others_are_refused():
     ranker = Ranker("online_gradient", features=["a"])
     assert Impression.from_json(ranker.rank(np.ones((2, 1)), ids=np.array([5, 6])).to_json()).items == [5, 6]
     for strange in (None, 1.5, (1, 2), True):
-        with pytest.raises(InvalidInput, match="ids are texts or whole numbers"):
+        with pytest.raises(InvalidInput, match="ids must be strings or integers"):
             ranker.rank({strange: {"a": 1}, "b": {"a": 2}})
 
 
@@ -274,3 +274,25 @@ def test_a_product_without_a_price_is_not_the_cheapest_for_a_standardised_learne
 def test_a_file_of_format_1_is_read_to_the_bit() -> None:
     expected = json.loads((FOLDER / "expected.json").read_text())["ranker"]
     assert json.loads(json.dumps(numbers_of_ranker(Ranker.load(FOLDER / "ranker.rankloop")))) == expected
+
+
+def test_predict_is_the_best_order_without_exploration_and_changes_nothing() -> None:
+    ranker = Ranker("3pr(start=[1.0, 0.0], swap=0.9)", features=["a", "b"], seed=0)
+    items = {"x": {"a": 1.0}, "y": {"a": 3.0, "b": 1.0}, "z": {"a": 2.0}}
+    before = ranker.session.snapshot()
+    assert all(ranker.predict(items) == ["y", "z", "x"] for _ in range(10))
+    assert ranker.predict(np.array([[1.0, 0.0], [3.0, 1.0]]), ids=["x", "y"]) == ["y", "x"]
+    assert ranker.session.snapshot()[1:] == before[1:]
+    assert ranker.missing == 0
+    assert any(ranker.rank(items).ids != ["y", "z", "x"] for _ in range(50)), "rank explores"
+
+
+def test_predict_uses_the_context() -> None:
+    features, context = {"brand": "category"}, {"segment": "category"}
+    ranker = Ranker("click_regression", features=features, context=context, crosses=["segment*brand"], seed=1)
+    shoes = {"a": {"brand": "Acme"}, "b": {"brand": "Bolt"}}
+    for turn in range(30):
+        segment, liked = ("sport", "b") if turn % 2 else ("kids", "a")
+        ranker.learn(ranker.rank(shoes, context={"segment": segment}), clicks=[liked])
+    assert ranker.predict(shoes, {"segment": "sport"}) == ["b", "a"]
+    assert ranker.predict(shoes, {"segment": "kids"}) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Rankings that learn while people use them, from the little that they reveal."""
+"""Learning to rank while the ranking is used, from clicks, grades and other weak feedback."""
 
 from importlib import import_module
 from importlib.metadata import version
@@ -65,9 +65,9 @@ __all__ += [
 __all__ += ["ChoiceLog", "Evaluation", "ListLog", "evaluate", "fit_users", "read_log", "rehearse", "spec_of"]
 __all__ += ["train", "train_clicks", "train_policy"]
 
-REGISTERING = "features measures surrogates simulate.users simulate.streams interleaving learners learners.wrappers"
-REGISTERING += " simulate games training training.risks bandits"
-registry.load_from([f"rankloop.{package}" for package in REGISTERING.split()])
+_REGISTERING_PACKAGES = "features measures surrogates simulate.users simulate.streams interleaving learners"
+_REGISTERING_PACKAGES += " learners.wrappers simulate games training training.risks bandits"
+registry.load_from([f"rankloop.{package}" for package in _REGISTERING_PACKAGES.split()])
 
 
 def __getattr__(name: str) -> Any:

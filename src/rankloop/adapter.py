@@ -1,4 +1,4 @@
-"""From names to arrays: candidates by id, features by name and feedback by id, as `Query` and `Feedback`."""
+"""The adapter from names to arrays: candidates by id, features by name and feedback by id."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ from rankloop.core.types import (
 )
 
 Id = str | int
-PLAIN = {str, int}
+ID_TYPES = {str, int}
 MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
-MAX_STEP = 50_000  # numbers that become an array in one step
+MAX_NUMBERS_AT_ONCE = 50_000  # become an array in one step, so that other threads get their turn
 INVALID_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
 
 
@@ -36,39 +36,48 @@ class Candidates(NamedTuple):
 
     ids: list[Id]
     features: Floats
-    given: Bools | None = None  # None: all; what was not given counts as 0
+    present: Bools | None = None  # the values that were not missing; None: all. A missing value is stored as 0
 
     @property
-    def n_absent(self) -> int:
-        """How many numbers were not given."""
-        return 0 if self.given is None else int(self.given.size - np.count_nonzero(self.given))
+    def n_missing(self) -> int:
+        """The number of missing values."""
+        return 0 if self.present is None else int(self.present.size - np.count_nonzero(self.present))
 
     def with_means(self) -> "Candidates":
-        """What was not given counts as the mean of what the other items have."""
-        if self.given is None:
+        """Return the candidates with missing values replaced by the mean of the other items."""
+        if self.present is None:
             return self
         features = self.features.copy()
-        for column in np.flatnonzero(~self.given.all(axis=0)):
-            has_value = self.given[:, column]
+        for column in np.flatnonzero(~self.present.all(axis=0)):
+            has_value = self.present[:, column]
             others = features[has_value, column]
             features[~has_value, column] = others.mean() if len(others) else 0.0
         return self._replace(features=features)
 
 
 def are_valid_ids(ids: Sequence[Id]) -> bool:
-    """Whether a log can hold all of these."""
+    """Return true if a log can hold all of these ids."""
     if {str} == set(map(type, ids)):
         return max(map(len, ids)) <= MAX_ID_LENGTH  # type: ignore[arg-type]
     return all(map(is_valid_id, ids))
 
 
 def is_valid_id(id: Id) -> bool:
-    """Whether a log can hold this id."""
+    """Return true if a log can hold this id."""
     return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
 
 
 def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> Candidates:
-    """`{id: {feature: value}}`, a list of dicts with an `id`, an array with `ids`, or a DataFrame, as arrays."""
+    """Return candidates with numeric features as arrays.
+
+    Args:
+      candidates: `{id: {feature: value}}`, a list of dicts with an `id` each, an array, or a DataFrame.
+      names: The names of the features.
+      ids: The item ids of an array; by default 0, 1, 2 and so on.
+
+    Raises:
+      InvalidInput: If a feature is unknown or not a finite number, or an id is given twice.
+    """
     is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
     if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
         listed, rows = _listed(candidates, names)
@@ -77,16 +86,24 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
 
 
 def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
-    """The same as ids and values by name, whatever the values are; in a DataFrame NaN stands for what is missing."""
+    """Return candidates with a schema as ids and values by name; NaN in a DataFrame becomes None.
+
+    Args:
+      candidates: `{id: {field: value}}`, a list of dicts with an `id` each, or a DataFrame; None: no items.
+      names: The fields of the schema.
+
+    Raises:
+      InvalidInput: If candidates are of another type, or an id is given twice.
+    """
     if candidates is None:
         return [], []
     is_frame = hasattr(candidates, "columns")
     if not is_frame and (isinstance(candidates, str) or not isinstance(candidates, Mapping | Sequence)):
-        raise InvalidInput("candidates are {id: {field: value}}, a list of dicts or a DataFrame: the schema has fields")
+        raise InvalidInput("with a schema candidates must be {id: {field: value}}, a list of dicts or a DataFrame")
     ids, rows = _listed(candidates, names)
     if is_frame and not hasattr(candidates, "to_pydict"):
         rows = [{name: _none_if_missing(value) for name, value in row.items()} for row in rows]
-    # copied, as whoever asks may change theirs before the feedback comes
+    # Copied, because the caller may change the values before the feedback comes.
     return plain_ids(ids), [dict(row) if isinstance(row, Mapping) else row for row in rows]
 
 
@@ -103,7 +120,7 @@ def _listed(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[An
         ids = columns.pop("id") if has_ids else list(getattr(candidates, "index", range(len(candidates))))
         return ids, [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in ids]
     if "id" in names:
-        raise InvalidInput("with a feature called 'id' give {id: {feature: value}}: in a list, id names the item")
+        raise InvalidInput("this ranker has a feature named 'id', so give {id: {feature: value}} instead of a list")
     for i, record in enumerate(candidates):
         if not isinstance(record, Mapping) or "id" not in record:
             raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
@@ -112,64 +129,84 @@ def _listed(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[An
 
 
 def _none_if_missing(value: Any) -> Any:
-    """None for what a data frame calls NaN, NaT or NA: none of these equals itself."""
+    """Return None for NaN, NaT and NA of a data frame, none of which equals itself."""
     if isinstance(value, str | list | tuple | dict | set | np.ndarray):
         return value
     try:
         return value if value == value else None
-    except TypeError:  # the comparison of NA with itself has no truth value
+    except TypeError:  # NA == NA has no truth value
         return None
 
 
 def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
-    """One row per item, given by position or by name; numbers are known to be numbers."""
-    given: Bools | None = None
+    """Return rows of numbers, by position or by name, as an array.
+
+    Args:
+      ids: The items.
+      rows: One row per item, whose values are numbers.
+      names: The names of the features.
+      width: The number of features.
+
+    Raises:
+      InvalidInput: If a row has the wrong length or an unknown name, or a number is not finite.
+    """
+    present: Bools | None = None
     if isinstance(rows, np.ndarray):
         features = rows
     elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
         features = _array(rows, width)
     else:
-        features, given = _named_array(ids, rows, names, width)
+        features, present = _named_array(ids, rows, names, width)
     if not np.isfinite(features).all():
         item, column = np.argwhere(~np.isfinite(features))[0]
         name = f"{names[column]} (feature {column})" if names else f"feature {column}"
         raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
-    return Candidates(ids, features, given)
+    return Candidates(ids, features, present)
 
 
 def _array(rows: Sequence[Any], width: int) -> Floats:
-    """Lists of numbers as an array, in steps that leave other threads their turn."""
-    if len(rows) * width <= MAX_STEP:
+    """Return lists of numbers as an array."""
+    if len(rows) * width <= MAX_NUMBERS_AT_ONCE:
         return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
-    features, step = np.empty((len(rows), width)), max(1, MAX_STEP // width)
+    features, step = np.empty((len(rows), width)), max(1, MAX_NUMBERS_AT_ONCE // width)
     for begin in range(0, len(rows), step):
         features[begin : begin + step] = rows[begin : begin + step]
     return features
 
 
 def _named_array(ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int) -> tuple[Floats, Bools | None]:
-    """Rows of which some are given by name, and which of their numbers were given (None: all)."""
-    features, given = np.zeros((len(rows), width)), None
+    """Return rows of which some are by name, and the mask of values that are present (None: all)."""
+    features, present = np.zeros((len(rows), width)), None
     positions = {name: position for position, name in enumerate(names)}
     for i, (id, row) in enumerate(zip(ids, rows)):
         if isinstance(row, Mapping):
             _check_names(row, positions, f"item {id!r}")
             if len(row) < width:
-                given = np.ones(features.shape, np.bool_) if given is None else given
+                present = np.ones(features.shape, np.bool_) if present is None else present
                 columns = [positions[name] for name in row]
-                given[i] = False
-                given[i, columns] = True
+                present[i] = False
+                present[i, columns] = True
                 features[i, columns] = list(row.values())
                 continue
             row = [row[name] for name in names]
         if len(row) != width:
             raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
         features[i] = row
-    return features, given
+    return features, present
 
 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
-    """The values in the order of `names`, and how many were missing; a name that nobody announced is refused."""
+    """Return values in the order of the names, missing ones as 0, and the number of missing ones.
+
+    Args:
+      values: Numbers by name, or as many numbers as there are names.
+      names: The names.
+      where: What the values belong to, for error messages.
+
+    Raises:
+      InvalidInput: If a name is unknown or the number of values is wrong.
+      Rejected: If a value is not a finite number.
+    """
     if not isinstance(values, Mapping):
         row = list(values) if isinstance(values, Sequence) and not isinstance(values, str) else np.ravel(values)
         if len(row) != len(names):
@@ -183,15 +220,15 @@ def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float
 
 
 def plain_ids(ids: Iterable[Any]) -> list[Id]:
-    """Ids as JSON gives them back: texts and whole numbers, each once."""
+    """Return ids as JSON can carry them: strings and integers, each once; raise `InvalidInput` for others."""
     if isinstance(ids, str) or not isinstance(ids, Iterable) or (isinstance(ids, np.ndarray) and ids.ndim != 1):
         raise InvalidInput(f"ids are a list, got {ids!r:.80}")
     plain = list(ids)
-    if not PLAIN.issuperset(map(type, plain)):
+    if not ID_TYPES.issuperset(map(type, plain)):
         plain = [id.item() if isinstance(id, np.generic) else id for id in plain]
-        strange = [id for id in plain if type(id) not in PLAIN]
-        if strange:
-            raise InvalidInput(f"ids are texts or whole numbers, got {strange[0]!r}")
+        invalid = [id for id in plain if type(id) not in ID_TYPES]
+        if invalid:
+            raise InvalidInput(f"ids must be strings or integers, got {invalid[0]!r}")
     if len(set(plain)) != len(plain):
         repeated = next(id for id, count in Counter(plain).items() if count > 1)
         raise InvalidInput(f"the item {repeated!r} is given twice")
@@ -201,8 +238,8 @@ def plain_ids(ids: Iterable[Any]) -> list[Id]:
 def _check_names(values: Mapping[Any, Any], names: Collection[str], where: str) -> None:
     unknown = [name for name in values if name not in names]
     if unknown:
-        known = ", ".join(map(str, names)) or "none"
-        raise InvalidInput(f"{where} has the feature {unknown[0]!r}, which is not one of: {known}")
+        valid = ", ".join(map(str, names)) or "none"
+        raise InvalidInput(f"{where} has the feature {unknown[0]!r}, which is not one of: {valid}")
 
 
 def _is_finite(value: Any) -> bool:
@@ -212,23 +249,25 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[str]) -> Candidates:
-    ids = plain_ids(given_ids)
+def _from_rows(raw_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[str]) -> Candidates:
+    ids = plain_ids(raw_ids)
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
     table = feature_rows(ids, [row for row, _ in named], names, len(names))
     if not any(missing for _, missing in named):
         return table
-    given = [[not missing or name in row for name in names] for row, (_, missing) in zip(rows, named)]
-    return table._replace(given=np.array(given, np.bool_))
+    present = [[not missing or name in row for name in names] for row, (_, missing) in zip(rows, named)]
+    return table._replace(present=np.array(present, np.bool_))
 
 
 def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Candidates:
     try:
         array = real_numbers(rows, "candidates")
     except InvalidInput:
-        raise InvalidInput("candidates are {id: {feature: value}}, a list of dicts, an array or a DataFrame") from None
+        raise InvalidInput(
+            "candidates must be {id: {feature: value}}, a list of dicts, an array or a DataFrame"
+        ) from None
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
     listed = plain_ids(ids) or list(range(len(array)))
@@ -241,66 +280,73 @@ NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
 
 
 class ContextEncoding(Protocol):
-    """How columns of a context, as people have them, become numbers."""
+    """An encoding of the raw columns of a context as numbers."""
 
     @property
-    def wanted(self) -> str: ...
+    def expected_columns(self) -> str:
+        """A description of the columns, for error messages."""
 
-    def row_of(self, columns: Mapping[str, Any]) -> list[float]: ...
+    def row_of(self, columns: Mapping[str, Any]) -> list[float]:
+        """Return the numbers of a context."""
 
 
 class RawValues(NamedTuple):
-    """What was asked in people's own values, from which the query is encoded again when it is learned from."""
+    """The raw values of a request with a schema, from which the query can be encoded again."""
 
-    rows: list[Mapping[str, Any]]  # of all ids, values by name
+    rows: list[Mapping[str, Any]]  # values by name, one row per item
     context: Mapping[str, Any]
-    at: float  # when, in seconds since 1970: dates become ages
-    schema: int  # the version by which it was encoded
+    at: float  # the time in seconds since 1970; dates become ages
+    schema: int  # the version of the schema
 
 
 class RowEncoder(Protocol):
-    """How values by name become `Rows`."""
+    """An encoder of values by name as `Rows`; `rankloop.features.Encoder` is one."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """The version of the schema."""
+
     @property
-    def n_fields(self) -> int: ...
+    def n_fields(self) -> int:
+        """The number of item fields."""
+
     def rows(
         self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = ...
-    ) -> Rows: ...
+    ) -> Rows:
+        """Return the features of the items."""
 
 
 class QueryRequest(NamedTuple):
-    """A checked request: `query` holds the `candidates` among `ids`; the pinned stand before them."""
+    """A checked request to rank: `query` holds the `candidates` among `ids`, and pinned items are shown before them."""
 
     ids: list[Id]
-    features: Floats  # of all ids, as given; empty where there are raw values
+    features: Floats  # of all ids; empty where there are raw values
     query: Query
     candidates: list[int] | None  # None: all ids
     pinned: list[int]
-    hidden: set[int]  # ranked with the others, as a fixed set demands, but not shown
-    fixed: bool  # whether the items are a fixed set
-    missing: int  # features and columns that were not given and counted as 0, or as missing where there is a schema
+    hidden: set[int]  # excluded items of a fixed set: ranked with the others but not shown
+    fixed: bool  # the items are a fixed set
+    missing: int  # the number of values that were missing
     values: RawValues | None = None  # where there is a schema
-    catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
-    base_model: str = ""  # whose score the base score of the items is
-    given: Bools | None = None  # which of the features were given; None: all
+    catalogue: int = 0  # the event after which further values were read from a catalogue
+    base_model: str = ""  # the model that computed the base score
+    present: Bools | None = None  # the features that were not missing; None: all
 
     def shown_order(self, ranking: Ints) -> list[int]:
-        """What people see: the pinned, then the ranked, without the hidden."""
+        """Return the shown items: the pinned ones, then the ranked ones, without the hidden ones."""
         order: list[int] = ranking.tolist()
         if self.candidates is not None:
             order = [self.candidates[i] for i in order]
         if self.pinned or self.hidden:
-            away = self.hidden.union(self.pinned)
-            order = self.pinned + [i for i in order if i not in away]
+            left_out = self.hidden.union(self.pinned)
+            order = self.pinned + [i for i in order if i not in left_out]
         return order
 
     def shows_as_ranked(self, problem: Problem) -> bool:
-        """Whether what people see is the learner's ranking, position by position: propensity and lesson are right.
+        """Return true if users see the learner's ranking, so that its propensity and its update are right.
 
-        Items left out beforehand change nothing. A pin in a list that is seen as a whole shifts every position alike;
-        in a list that is seen in part it pushes items out of sight, of which the learner knows nothing.
+        Excluding items before the ranking changes nothing. A pinned item shifts all positions alike where the complete
+        list is visible; elsewhere it pushes items out of the visible part, of which the learner knows nothing.
         """
         if self.hidden:
             return False
@@ -308,17 +354,17 @@ class QueryRequest(NamedTuple):
 
 
 class Adapter(NamedTuple):
-    """What a ranker calls its features, its items and the columns of its context."""
+    """The names of a ranker's features, items and context columns."""
 
     feature_names: tuple[str, ...]
     n_features: int
-    items: tuple[Id, ...] = ()  # of a fixed set
+    items: tuple[Id, ...] = ()  # the fixed set, if there is one
     n_context: int = 0
     context_names: tuple[str, ...] = ()
     encoding: ContextEncoding | None = None  # of a context by names
-    key: Callable[[Id], Any] = str  # what tells ids apart: in JSON a table names them by their text
+    key: Callable[[Id], Any] = str  # ids with equal keys are equal; the keys of a JSON object are strings
     encoder: RowEncoder | None = None  # where there is a schema
-    fills: bool = False  # whether a feature that is not given counts as the mean of the others, not as 0
+    fills: bool = False  # a missing feature counts as the mean of the other items, not as 0
 
     def query(
         self,
@@ -330,9 +376,19 @@ class Adapter(NamedTuple):
         excluded: Sequence[Id] = (),
         at: float = 0.0,
     ) -> QueryRequest:
-        """The query of a request whose numbers are numbers, or `Rejected` with the field that is wrong.
+        """Check a request and return it as arrays.
 
-        `at` is when it is asked; where there is a schema, dates become ages by it.
+        Args:
+          ids: The items; empty for all items of a fixed set.
+          rows: Their features, or values by name where there is a schema.
+          context: Numbers, or values by name.
+          query_id: The id of the query.
+          pinned: Items to show first, in this order.
+          excluded: Items not to show.
+          at: The time in seconds since 1970; with a schema, dates become ages.
+
+        Raises:
+          Rejected: If a part of the request is wrong; `field` names it.
         """
         if self.encoder is not None:
             ids, rows = self._distinct_items(ids, rows)
@@ -350,26 +406,26 @@ class Adapter(NamedTuple):
             pinned=first,
             hidden=hidden,
             fixed=bool(self.items),
-            missing=missing + table.n_absent,
-            given=table.given,
+            missing=missing + table.n_missing,
+            present=table.present,
         )
 
     def _chosen(
         self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]
     ) -> tuple[list[int] | None, list[int], set[int]]:
-        """Which items the learner ranks (None: all), which are pinned, and which are ranked but not shown."""
+        """Return the items to rank (None: all), the pinned ones, and those that are ranked but not shown."""
         if not pinned and not excluded:
             return None, [], set()
         number = {self.key(id): i for i, id in enumerate(ids)}
-        left_out = set(self._numbers(excluded, number, "excluded"))
+        excluded_items = set(self._numbers(excluded, number, "excluded"))
         first = self._numbers(pinned, number, "pinned")
-        if left_out.intersection(first):
+        if excluded_items.intersection(first):
             raise Rejected("pinned", "an item is both pinned and excluded")
-        fixed, away = bool(self.items), left_out.union(first)
-        candidates = None if fixed or not away else [i for i in range(len(number)) if i not in away]
-        if len(away) == len(number):
+        fixed, left_out = bool(self.items), excluded_items.union(first)
+        candidates = None if fixed or not left_out else [i for i in range(len(number)) if i not in left_out]
+        if len(left_out) == len(number):
             raise Rejected("items", "nothing is left to rank after pins and exclusions")
-        return candidates, first, left_out if fixed else set()
+        return candidates, first, excluded_items if fixed else set()
 
     def _encoded(
         self,
@@ -383,13 +439,13 @@ class Adapter(NamedTuple):
     ) -> QueryRequest:
         context = {} if isinstance(context, Sequence) and not len(context) else context
         if not isinstance(context, Mapping):
-            raise Rejected("context", f"must be values by name, as the schema has them, got {context!r:.60}")
+            raise Rejected("context", f"with a schema it must be values by name, got {context!r:.60}")
         candidates, pinned, hidden = chosen
         try:
             if candidates is None:
                 features = encoder.rows(ids, rows, context, at)
             else:
-                encoder.rows(ids, rows, context, at)  # what is pinned or left out is written down too
+                encoder.rows(ids, rows, context, at)  # pinned and excluded items are logged, so they are checked, too
                 features = encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
         except Rejected:
             raise
@@ -408,11 +464,10 @@ class Adapter(NamedTuple):
         )
 
     def _distinct_items(self, ids: list[Id], rows: Any) -> tuple[list[Id], Any]:
-        """Each item once; those of a fixed set all, and in its order."""
+        """Return each item once; with a fixed set all of its items, in its order."""
         if not ids:
             if not self.items:
-                only = "nothing to rank is enough for a fixed set only"
-                raise Rejected("items", f"there are no items to rank; give at least one ({only})")
+                raise Rejected("items", "there are no items to rank; give at least one")
             return list(self.items), [{}] * len(self.items)
         keys = list(map(self.key, ids))
         if len(set(keys)) != len(keys):
@@ -434,46 +489,48 @@ class Adapter(NamedTuple):
             raise Rejected("items", str(error)) from None
         return table.with_means() if self.fills else table
 
-    def _context(self, given: Any) -> tuple[Floats, int]:
-        """The numbers of the asker, and how many columns were missing."""
-        if not self.n_context and self.encoding is None and isinstance(given, list | tuple | dict) and not given:
+    def _context(self, values: Any) -> tuple[Floats, int]:
+        """Return the numbers of the context, and the number of missing columns."""
+        if not self.n_context and self.encoding is None and isinstance(values, list | tuple | dict) and not values:
             return NO_CONTEXT, 0
-        by_name, missing = isinstance(given, Mapping), 0
+        by_name, missing = isinstance(values, Mapping), 0
         try:
             if by_name and self.encoding is not None:
-                given = self.encoding.row_of(given)
+                values = self.encoding.row_of(values)
             elif self.context_names or (by_name and not self.n_context):
-                given, missing = named_row(given, self.context_names, "context")
+                values, missing = named_row(values, self.context_names, "context")
             elif by_name:
-                raise InvalidInput("columns by name need a context in the ranker's problem; give numbers")
-            context = np.array(given, dtype=np.float64)
+                raise InvalidInput("this ranker has no names for its context; give a list of numbers")
+            context = np.array(values, dtype=np.float64)
         except Rejected:
             raise
         except (InvalidInput, TypeError, ValueError) as error:
             raise Rejected("context", str(error)) from None
         if context.shape != (self.n_context,) or not np.isfinite(context).all():
-            wanted = f"{self.n_context} finite numbers"
-            raise Rejected("context", f"{self.encoding.wanted}, or {wanted}" if self.encoding else f"must be {wanted}")
+            numbers = f"{self.n_context} finite numbers"
+            raise Rejected(
+                "context", f"{self.encoding.expected_columns}, or {numbers}" if self.encoding else f"must be {numbers}"
+            )
         return context, missing
 
     def _numbers(self, ids: Sequence[Id], number: Mapping[Any, int], field: str) -> list[int]:
         unknown = [id for id in ids if self.key(id) not in number]
         if unknown:
             raise Rejected(field, f"{unknown[0]!r} is not among the items")
-        found = [number[self.key(id)] for id in ids]
-        if len(set(found)) != len(found):
+        items = [number[self.key(id)] for id in ids]
+        if len(set(items)) != len(items):
             raise Rejected(field, "an item is named twice")
-        return found
+        return items
 
 
-KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
+FEEDBACK_KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
 
 
 def one_kind(values: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the only kind of feedback that has a value, and that value.
 
     Args:
-      values: For each of KINDS its value, None where there is none.
+      values: For each of FEEDBACK_KINDS its value, None where there is none.
 
     Returns:
       The kind and its value.
@@ -481,9 +538,9 @@ def one_kind(values: Mapping[str, Any]) -> tuple[str, Any]:
     Raises:
       InvalidInput: If no kind or more than one has a value.
     """
-    named = [kind for kind in KINDS if values[kind] is not None]
+    named = [kind for kind in FEEDBACK_KINDS if values[kind] is not None]
     if len(named) != 1:
-        raise InvalidInput(f"give one of {', '.join(KINDS)}; got {' and '.join(named) or 'none'}")
+        raise InvalidInput(f"give one of {', '.join(FEEDBACK_KINDS)}; got {' and '.join(named) or 'none'}")
     return named[0], values[named[0]]
 
 
@@ -493,7 +550,7 @@ def named_values(
     """Return the items that feedback names, as numbers, and what it says of each.
 
     Args:
-      kind: One of KINDS.
+      kind: One of FEEDBACK_KINDS.
       value: The feedback: ids, or a table by id.
       number: The number of each shown item by its key.
       key: Makes the key of an id.
@@ -507,7 +564,7 @@ def named_values(
     if kind == "reward":
         return [], _amounts([value], kind)
     if kind == "relevances" and not isinstance(value, Mapping):
-        raise IncompatibleFeedback("relevances are a table of grades by id, as in {'a': 1}")
+        raise IncompatibleFeedback("relevances must be grades by id, as in {'a': 1}")
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise IncompatibleFeedback(f"{kind} must be a list of ids, got {value!r:.60}")
     items: list[int] = []
@@ -525,7 +582,7 @@ def feedback_of(kind: str, items: Sequence[int], values: Sequence[float], rankin
     """Return the `Feedback` that a learner takes.
 
     Args:
-      kind: One of KINDS.
+      kind: One of FEEDBACK_KINDS.
       items: The items that were named.
       values: What was said of each; of a reward the value alone.
       ranking: What was shown: a preferred order goes on with the items of it that were not named.

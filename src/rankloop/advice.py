@@ -1,4 +1,4 @@
-"""Which learner for which feedback: the one table behind `rankloop advise` and a page of the documentation."""
+"""The table of recommended learners by feedback and items, behind `rankloop advise` and a page of the docs."""
 
 import json
 import tomllib
@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 if TYPE_CHECKING:
     from rankloop.games import Advice
 
-FEEDBACK = {
+FEEDBACK_TEXTS = {
     "clicks": "clicks on the list",
     "order": "a better order of the list",
     "grades": "grades of all items",
@@ -21,31 +21,33 @@ FEEDBACK = {
     "log": "a log of lists and clicks",
     "ad_log": "a log of ads, each with its probability to be shown",
 }
-ITEMS = {"features": "with features", "fields": "with fields as they are", "fixed": "a fixed set"}
-ANSWERS = {
+ITEM_TEXTS = {"features": "with features", "fields": "with fields as they are", "fixed": "a fixed set"}
+FEEDBACK_ARGUMENTS = {
     "clicks": "clicks=shown.ids[:1]",
     "order": 'preferred=["b", "a"]',
     "grades": "relevances={item: float(item == shown.ids[0]) for item in shown.ids}",
     "top_grades": "relevances={item: 1 for item in shown.ids[:%d]}",
     "reward": "reward=1.0",
 }
-FIELDS = 'features={"price": "number", "brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"]'
-ASKED = '{"a": {"price": 1999, "brand": "Acme"}, "b": {"price": 700}}, context={"segment": "sport"}'
+SCHEMA_ARGUMENTS = (
+    'features={"price": "number", "brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"]'
+)
+SCHEMA_CANDIDATES = '{"a": {"price": 1999, "brand": "Acme"}, "b": {"price": 700}}, context={"segment": "sport"}'
 
 
 class ProblemSize(NamedTuple):
-    """What a first program has to be told beside the learner; `depth` is for top_grades, the rest for fixed sets."""
+    """The sizes that a first program needs; `depth` is for top_grades, the others are for fixed sets."""
 
     n_items: int | None = None
     depth: int = 1
     max_grade: int = 1
 
 
-USUAL = ProblemSize()
+DEFAULT_SIZE = ProblemSize()
 
 
 class Choice(NamedTuple):
-    """A row of the table: `when` is empty for the first choice, `use` is a learner's spec or a command."""
+    """A row of the table; `when` is empty for the first choice, `use` is a learner's spec or a command."""
 
     feedback: str
     items: str
@@ -56,46 +58,64 @@ class Choice(NamedTuple):
 
     @property
     def learner(self) -> str | None:
+        """The learner's spec; None where the row names a command."""
         return None if self.use.startswith("rankloop ") else self.use
 
-    def as_table(self, size: ProblemSize = USUAL) -> dict[str, Any]:
-        """The row with its learner and first program, as JSON writes it."""
+    def as_table(self, size: ProblemSize = DEFAULT_SIZE) -> dict[str, Any]:
+        """Return the row with its learner and first program, for JSON."""
         return self._asdict() | {"learner": self.learner, "start": start(self, size)}
 
 
 @cache
 def table() -> tuple[Choice, ...]:
-    """Every row, as `advice.toml` has them."""
+    """Return all rows of `advice.toml`."""
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tuple(Choice(**row) for row in tomllib.loads(text)["choices"])
 
 
 def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
-    """The rows for this feedback and these items, the first choice first; None stands for the usual items."""
-    if feedback not in FEEDBACK:
-        raise InvalidInput(f"feedback is one of {', '.join(FEEDBACK)}; got {feedback!r}")
+    """Return the rows for some feedback and items, the first choice first.
+
+    Args:
+      feedback: One of `FEEDBACK_TEXTS`.
+      items: One of `ITEM_TEXTS`; None: the usual ones for this feedback.
+
+    Raises:
+      InvalidInput: If there is no such feedback, or no row for these items.
+
+    Examples:
+      >>> choices("clicks")[0].use
+      'newton_pairs'
+    """
+    if feedback not in FEEDBACK_TEXTS:
+        raise InvalidInput(f"feedback must be one of {', '.join(FEEDBACK_TEXTS)}; got {feedback!r}")
     rows = [row for row in table() if row.feedback == feedback]
     items = items or rows[0].items
-    if items not in ITEMS:
-        known = "'features' (numbers), 'fields' (as they are), or 'fixed' or a number for a fixed set"
-        raise InvalidInput(f"items are {known}; got {items!r}")
-    found = tuple(row for row in rows if row.items == items)
-    if not found:
-        raise InvalidInput(f"for {FEEDBACK[feedback]} there is an answer for items {rows[0].items!r} only")
-    return found
+    if items not in ITEM_TEXTS:
+        valid = "'features' (numbers), 'fields' (raw values), 'fixed' (a fixed set) or the size of a fixed set"
+        raise InvalidInput(f"items must be {valid}; got {items!r}")
+    matches = tuple(row for row in rows if row.items == items)
+    if not matches:
+        raise InvalidInput(f"for {FEEDBACK_TEXTS[feedback]} there is advice for items {rows[0].items!r} only")
+    return matches
 
 
-def start(choice: Choice, size: ProblemSize = USUAL) -> str:
-    """A program of a few lines that runs as it stands, or a command."""
+def start(choice: Choice, size: ProblemSize = DEFAULT_SIZE) -> str:
+    """Return a short program that runs as it is, or a command.
+
+    Args:
+      choice: The row.
+      size: The sizes of the problem.
+    """
     if choice.learner is None:
         return choice.use
-    problem, asked = _problem(choice, size)
+    problem, candidates = _problem(choice, size)
     return "\n".join(
         [
             "from rankloop import Ranker",
             "",
             f"ranker = Ranker({json.dumps(choice.use)}, {problem})",
-            f"shown = ranker.rank({asked})",
+            f"shown = ranker.rank({candidates})",
             "print(shown.ids)  # show these, best first",
             f"ranker.learn(shown, {_answer(choice, size)})",
         ]
@@ -103,23 +123,23 @@ def start(choice: Choice, size: ProblemSize = USUAL) -> str:
 
 
 def start_of_advice(advice: "Advice") -> str | None:
-    """The first program with the learner of a verdict on a measure; None where nothing can be learned."""
+    """Return a short program with the learner of a verdict on a measure; None where nothing can be learned."""
     if advice.learner is None:
         return None
-    found = advice.analysis
-    feedback = "grades" if found.depth >= found.n_items else "top_grades"
-    size = ProblemSize(found.n_items, found.depth, found.max_grade)
+    analysis = advice.analysis
+    feedback = "grades" if analysis.depth >= analysis.n_items else "top_grades"
+    size = ProblemSize(analysis.n_items, analysis.depth, analysis.max_grade)
     return start(choices(feedback, "fixed")[0]._replace(use=advice.learner), size)
 
 
 def _problem(choice: Choice, size: ProblemSize) -> tuple[str, str]:
-    """What a `Ranker` has to know beforehand, and what it is asked."""
+    """Return the arguments of `Ranker` after the learner, and those of `Ranker.rank`."""
     names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
     depth = f", depth={size.depth}" if choice.feedback == "top_grades" else ""
     candidates = '{"a": {"price": 0.3}, "b": {"price": 0.5, "rating": 4.5}}'
     shown = ", shown=1" if choice.feedback == "reward" else ""
     if choice.items == "fields":
-        return FIELDS + shown, ASKED
+        return SCHEMA_ARGUMENTS + shown, SCHEMA_CANDIDATES
     if choice.items == "features":
         return f'features=["price", "rating"]{depth}{shown}', candidates
     if choice.feedback == "order":
@@ -131,8 +151,8 @@ def _problem(choice: Choice, size: ProblemSize) -> tuple[str, str]:
 
 
 def _answer(choice: Choice, size: ProblemSize) -> str:
-    """What came back, as an argument of `Ranker.learn`; a reward of items with features is a click on the first."""
+    """Return the feedback argument of `Ranker.learn`; a reward of items with features is a click on the first."""
     if choice.feedback == "top_grades":
-        return ANSWERS["top_grades"] % size.depth
+        return FEEDBACK_ARGUMENTS["top_grades"] % size.depth
     click = choice.feedback == "reward" and choice.items != "fixed"
-    return ANSWERS["clicks" if click else choice.feedback]
+    return FEEDBACK_ARGUMENTS["clicks" if click else choice.feedback]

@@ -1,4 +1,4 @@
-"""An impression: a ranking that was shown, whether in this process or by a service."""
+"""An impression: a ranking that was shown, by this process or by a service."""
 
 import json
 from collections.abc import Mapping
@@ -13,33 +13,40 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.serialisation import decision_from_plain, decision_to_plain
 from rankloop.core.types import Decision, Floats, Query, finite_floats
 
-NOTHING = np.empty(0)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Impression:
-    """What `Ranker.rank` and `Client.rank` return; it survives JSON, another process and a long wait.
+    """A shown ranking, as `Ranker.rank` and `Client.rank` return it: show its `ids`, hand it to `learn` later.
 
-    A service keeps features and context to itself: it knows the impression by its name.
+    It can be written to JSON and read by another process. One that comes from a service has no features and context,
+    because the service keeps them.
+
+    Examples:
+      >>> from rankloop import Ranker
+      >>> shown = Ranker("online_gradient", features=["size"]).rank({"a": {"size": 1}, "b": {"size": 2}})
+      >>> shown.ids
+      ['a', 'b']
+      >>> Impression.from_json(shown.to_json()) == shown
+      True
     """
 
-    items: list[Id]  # as they were given; item i is items[i]
+    items: list[Id]  # in the order of the request; item i is items[i]
     decision: Decision[Any]
     features: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    context: Floats = field(default_factory=lambda: NOTHING)
+    context: Floats = field(default_factory=lambda: np.empty(0))
     query_id: str = ""
-    missing: int = 0  # features that were not given and counted as 0
-    impression: str = ""  # its name in the log of a service
+    missing: int = 0  # the number of missing feature values
+    impression: str = ""  # its id in the log of a service
     state: int = 0  # the number of the state that ranked
-    values: RawValues | None = None  # where there is a schema: what was asked, in people's own values
-    encoded: Query | None = field(default=None, repr=False)  # what the values become, while this process lives
+    values: RawValues | None = None  # the raw values, where there is a schema
+    encoded: Query | None = field(default=None, repr=False)  # the encoded values, in this process only
 
     def __post_init__(self) -> None:
-        """Lists and tables, as JSON has them, become arrays, checked: they may come from anywhere."""
+        """Check lists and dicts that come from JSON, and convert them to arrays."""
         if self.values is not None and not isinstance(self.values, RawValues):
             object.__setattr__(self, "values", _raw_values(self.values))
         if self.encoded is not None and not isinstance(self.encoded, Query):
-            raise InvalidInput("encoded is made from the values, and cannot be given")
+            raise InvalidInput("encoded cannot be set; it is computed from the values")
         if isinstance(self.decision, Decision):
             return
         for name in ("items", "features", "context"):
@@ -53,30 +60,34 @@ class Impression:
 
     @property
     def ids(self) -> list[Id]:
-        """The items' ids, best first."""
+        """The item ids, best first."""
         return [self.items[item] for item in self.decision.ranking.tolist()]
 
     @property
     def ranking(self) -> list[Id]:
-        """The same as `ids`, as the service calls it."""
+        """The item ids, best first; the name in the HTTP API."""
         return self.ids
 
     @property
     def log_propensity(self) -> float | None:
-        """The log-probability with which this was shown; None where it has no closed form."""
-        known = np.isfinite(self.decision.log_propensity)
-        return float(self.decision.log_propensity) if known else None
+        """The log-probability with which this ranking was shown; None where it has no closed form."""
+        value = float(self.decision.log_propensity)
+        return value if np.isfinite(value) else None
 
     def query(self) -> Query:
-        """What was asked."""
+        """Return the request as arrays.
+
+        Raises:
+          InvalidInput: If the request had raw values, which only its ranker can encode, or came from a service.
+        """
         if self.values is not None:
-            raise InvalidInput("this was asked in values by name: the ranker that made it can encode them")
+            raise InvalidInput("this impression has raw values by name; only the ranker that made it can encode them")
         if len(self.features) != len(self.items):
             raise InvalidInput(f"there are {len(self.features)} rows of features for {len(self.items)} shown items")
         return Query(self.query_id, self.features, self.context)
 
     def to_json(self) -> str:
-        """One line of JSON, from which `Impression.from_json` makes the same again."""
+        """Return one line of JSON, which `Impression.from_json` reads."""
         plain = {
             "items": self.items,
             "features": self.features.tolist(),
@@ -91,11 +102,11 @@ class Impression:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Impression":
-        """What `to_json` wrote, in this process or another."""
+        """Read what `to_json` wrote; raise `InvalidInput` for anything else."""
         try:
             return cls(**json.loads(text))
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidInput(f"this is not a shown ranking: {error}") from None
+            raise InvalidInput(f"this is not the JSON of an impression: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Impression) and self.to_json() == other.to_json()
@@ -104,7 +115,7 @@ class Impression:
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON can carry it, which means the same."""
+    """Return a value as JSON can carry it: the `default` of `json.dumps`."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -115,11 +126,11 @@ def plain_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{value!r:.60} cannot be written down")
+    raise TypeError(f"{value!r:.60} cannot be written to JSON")
 
 
 def _raw_values(plain: Any) -> RawValues:
-    """What `to_json` wrote, checked as far as the encoder does not."""
+    """Return raw values that `to_json` wrote, checked as far as the encoder does not check them."""
     try:
         values = RawValues(**plain)
         fits = isinstance(values.rows, list) and isinstance(values.context, dict)
@@ -127,4 +138,4 @@ def _raw_values(plain: Any) -> RawValues:
             return values._replace(at=float(values.at))
     except (TypeError, ValueError):
         pass
-    raise InvalidInput("values are rows, a context, at and the version of the schema")
+    raise InvalidInput("values must have rows, context, at and schema")

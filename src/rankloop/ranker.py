@@ -1,4 +1,4 @@
-"""The front door: items, features and clicks with names, over a `Session`."""
+"""`Ranker`: learning to rank with item ids, feature names and clicks; the main entry point of rankloop."""
 
 import os
 import time
@@ -32,7 +32,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features.encoder import Encoder
-from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
+from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.features.schema import Schema
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.base_score import BaseScore
@@ -40,36 +40,53 @@ from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
 
-RECENT = 20  # rankings whose names `weights` tells
+MAX_RECENT_RANKINGS = 20  # `weights` of a ranker with a schema lists the values of these
 
 
 class Ranker:
-    """A ranking that learns, for people who have items and clicks and no wish to meet arrays.
+    """A ranking that learns from feedback, by item ids and feature names.
 
-    >>> ranker = Ranker("online_gradient", features=["title_match", "age_days"], seed=0)
-    >>> shown = ranker.rank({"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.1}})
-    >>> ranker.learn(shown, relevances={"a": 0, "b": 1})
-    >>> ranker.rank({"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.1}}).ids
-    ['b', 'a']
+    Call `rank` to get an order to show, and `learn` when feedback comes, at any later time.
 
-    `learner` is a kind (`"3pr"`), a whole spec (`{"kind": "3pr", "swap": 0.3}`) or a learner. Items with features are
-    given to `rank` each time; a fixed set without features is named once, as `items`. `shown` is how many positions
-    people see and `depth` how many grades come back; None means all. `base` names the feature that is today's score: it
-    begins with today's order.
+    Args:
+      learner: A kind (`"3pr"`), a spec (`"3pr(swap=0.3)"`, `{"kind": "3pr", "swap": 0.3}`) or a learner object.
+      features: The names of numeric features; or kinds by name, as in `{"price": "number", "brand": "category"}`; or a
+        `Schema`. Kinds are number, category, words, id, flag, date and vector.
+      items: The ids of a fixed set of items, for learners that need no features.
+      context: The names of numbers about the user or the request; or kinds by name where `features` has kinds.
+      crosses: Combinations of context and item fields, as in `["segment*brand"]`; needs kinds.
+      base: The feature that holds today's score: the ranker begins with that order and learns a correction.
+      shown: The number of positions that users see; None: all.
+      depth: The number of positions whose grades come back; None: all.
+      max_grade: The highest grade, for learners from grades.
+      seed: Of the exploration.
 
-    Features by kind make a schema: prices, brands, titles and ids go in as they are, also those of whoever asks.
+    Raises:
+      InvalidInput: If a name, kind or parameter is not possible.
 
-    >>> ranker = Ranker(
-    ...     "click_regression",
-    ...     features={"price": "number", "brand": "category", "title": "words"},
-    ...     context={"segment": "category"},
-    ...     crosses=["segment*brand"],
-    ... )
-    >>> shoes = {"a": {"price": 1999, "brand": "Acme", "title": "Red shoes"}, "b": {"price": 500, "title": "Socks"}}
-    >>> shown = ranker.rank(shoes, context={"segment": "sport"})
-    >>> ranker.learn(shown, clicks=["a"])
-    >>> ranker.explain(shown, "a").contributions[0].contribution > 0
-    True
+    Examples:
+      Numeric features and grades:
+
+      >>> ranker = Ranker("online_gradient", features=["title_match", "age_days"], seed=0)
+      >>> documents = {"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.1}}
+      >>> shown = ranker.rank(documents)
+      >>> ranker.learn(shown, relevances={"a": 0, "b": 1})
+      >>> ranker.predict(documents)
+      ['b', 'a']
+
+      Values of several kinds, a context, and clicks:
+
+      >>> ranker = Ranker(
+      ...     "click_regression",
+      ...     features={"price": "number", "brand": "category", "title": "words"},
+      ...     context={"segment": "category"},
+      ...     crosses=["segment*brand"],
+      ... )
+      >>> shoes = {"a": {"price": 1999, "brand": "Acme", "title": "Red shoes"}, "b": {"price": 500, "title": "Socks"}}
+      >>> shown = ranker.rank(shoes, context={"segment": "sport"})
+      >>> ranker.learn(shown, clicks=["a"])
+      >>> ranker.explain(shown, "a").contributions[0].contribution > 0
+      True
     """
 
     def __init__(
@@ -87,14 +104,14 @@ class Ranker:
         seed: int = 0,
     ) -> None:
         items = _distinct(items, "items")
-        known: dict[str, Any] = {"n_items": len(items) or None, "shown": shown, "depth": depth, "max_grade": max_grade}
+        sizes: dict[str, Any] = {"n_items": len(items) or None, "shown": shown, "depth": depth, "max_grade": max_grade}
         schema, recipe = _schema(features, context, crosses), build(learner, "learner")
         if schema is not None:
             recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
-            self._open(Session(recipe, schema.problem(**known), seed), items, (), schemas=[schema])
+            self._open(Session(recipe, schema.problem(**sizes), seed), items, (), schemas=[schema])
             return
         names, columns = _distinct(features, "features"), _distinct(context, "context")
-        problem = Problem(len(names), n_context=len(columns), feature_names=tuple(names), **known)
+        problem = Problem(len(names), n_context=len(columns), feature_names=tuple(names), **sizes)
         check_uses_context(recipe, len(columns))
         if base is not None:
             if base not in names:
@@ -104,10 +121,18 @@ class Ranker:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranker":
-        """The ranker that was saved; it goes on exactly as if it had not stopped."""
+        """Load a saved ranker, which continues exactly where it stopped, exploration included.
+
+        Args:
+          path: The file that `save` wrote.
+
+        Raises:
+          NotFound: If there is no such file.
+          InvalidInput: If the file is damaged or not one of rankloop's.
+        """
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
-        items = notes.get("items") or range(session.problem.n_items or 0)  # a plain session knows them by number
+        items = notes.get("items") or range(session.problem.n_items or 0)  # a plain session has numbers only
         encoding = Encoding.from_plain(notes["encoding"]) if "encoding" in notes else None
         schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
         ranker._open(session, items, notes.get("context", ()), notes.get("missing", 0), encoding, schemas)
@@ -122,18 +147,19 @@ class Ranker:
         encoding: Encoding | None = None,
         schemas: Sequence[Schema] = (),
     ) -> None:
-        receipt_type(session.learner)  # else nothing could be learned from what was shown
+        receipt_type(session.learner)  # raises if the learner's receipts could not be written to JSON
         problem = session.problem
         self.session = session
         self.items = list(items)
         self.context = list(context)
         self.encoding = encoding  # of a policy that was trained on a log
-        self.missing = missing  # features that were not given, in all that was ranked
-        self.encoders = {schema.version: Encoder(schema) for schema in schemas}  # what is late uses that of its ranking
-        self._recent: deque[tuple[list[Id], RawValues]] = deque(maxlen=RECENT)
+        self.missing = missing  # the number of feature values that were missing, over all rankings
+        # Late feedback is encoded by the schema of its ranking, so that all versions are kept.
+        self.encoders = {schema.version: Encoder(schema) for schema in schemas}
+        self._recent: deque[tuple[list[Id], RawValues]] = deque(maxlen=MAX_RECENT_RANKINGS)
         encoder = self.encoders[max(self.encoders)] if self.encoders else None
         if problem.n_hashed and (encoder is None or problem.n_features != problem.n_hashed + encoder.schema.n_dense):
-            raise InvalidInput("this file has hashed columns, but no schema that makes them")
+            raise InvalidInput("this file has hashed columns but not the schema that they belong to")
         names = encoder.schema.features if encoder else problem.feature_names
         self.features = list(names) or [f"feature_{i}" for i in range(problem.n_features)]
         self.adapter = Adapter(
@@ -149,7 +175,19 @@ class Ranker:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, whole or not at all."""
+        """Write the ranker to one file, atomically.
+
+        Args:
+          path: The file; an existing one is replaced.
+
+        Examples:
+          >>> import tempfile
+          >>> ranker = Ranker("3pr", features=["title_match"])
+          >>> with tempfile.TemporaryDirectory() as folder:
+          ...     ranker.save(f"{folder}/shop.rankloop")
+          ...     Ranker.load(f"{folder}/shop.rankloop").features
+          ['title_match']
+        """
         notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
         notes |= {"schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()]} if self.encoders else {}
         save(self.session, path, notes if self.encoding is None else notes | {"encoding": self.encoding.to_plain()})
@@ -163,29 +201,31 @@ class Ranker:
         query: str = "",
         at: float | None = None,
     ) -> Impression:
-        """The order to show.
+        """Return the order to show, exploration included.
 
-        `candidates` is `{id: {feature: value}}`, a list of dicts with an `id` each, an array of one row per item (with
-        `ids`), or a DataFrame whose index or `id` column names the items; nothing at all for a fixed set. A feature
-        that is not given counts as 0, and for a `standardised` learner as the mean of what the other candidates have;
-        one that nobody announced is refused. A policy that was trained on a log takes
-        the `context` as the columns of the log have it, {"age": 41, "job": "student"}. With a schema values are of the
-        kinds that it says, and what is not given is missing; `at` is when this is asked, in seconds since 1970.
+        Args:
+          candidates: The items: `{id: {feature: value}}`, a list of dicts with an `id` each, an array with one row per
+            item, or a DataFrame with an `id` column or the ids as index; None for a fixed set. A missing feature counts
+            as 0, with a `standardised` learner as the mean of the other candidates, with a schema as missing.
+          ids: The item ids of an array.
+          context: Values about the user or the request by name.
+          query: An id of the query, for learners and logs that tell queries apart.
+          at: The time of the ranking in seconds since 1970, for fields of kind date; None: now.
+
+        Returns:
+          The impression: show its `ids`, keep it, and hand it to `learn`. It can be stored as JSON.
+
+        Raises:
+          InvalidInput: If an item has an unknown feature or a value of the wrong kind; the message names the item.
+
+        Examples:
+          >>> ranker = Ranker("online_gradient", features=["title_match"])
+          >>> ranker.rank([{"id": 7, "title_match": 0.2}, {"id": 9, "title_match": 0.8}]).ids
+          [7, 9]
         """
-        context = {} if context is None else context
-        if self.schema is not None:
-            ids, rows = raw_candidates(candidates, self.schema.features)
-            return self._shown(self.adapter.query(ids, rows, context, query, at=time.time() if at is None else at))
-        empty = Candidates([], np.empty((0, len(self.features))))
-        table = empty if candidates is None else candidates_of(candidates, self.features, ids)
-        table = table.with_means() if self.adapter.fills else table
-        return self._shown(self.adapter.query(table.ids, table.features, context, query), table.n_absent)
-
-    def _shown(self, request: QueryRequest, missing: int = 0) -> Impression:
-        query = request.query
-        decision = self.session.rank(query)
+        request, missing = self._request(candidates, ids, context, query, at)
+        decision = self.session.rank(request.query)
         check_finite_receipt(decision.receipt)
-        missing += request.missing
         self.missing += missing
         if request.values is not None:
             self._recent.append((request.ids, request.values))
@@ -193,12 +233,59 @@ class Ranker:
             items=request.ids,
             decision=decision,
             features=request.features,
-            context=query.context,
-            query_id=query.id,
+            context=request.query.context,
+            query_id=request.query.id,
             missing=missing,
             values=request.values,
-            encoded=None if request.values is None else query,
+            encoded=None if request.values is None else request.query,
         )
+
+    def predict(
+        self,
+        candidates: Any = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        ids: Sequence[Id] = (),
+        query: str = "",
+        at: float | None = None,
+    ) -> list[Id]:
+        """Return the best order without exploration; nothing can be learned from it.
+
+        Args:
+          candidates: The items, as in `rank`.
+          context: Values about the user or the request by name.
+          ids: The item ids of an array.
+          query: An id of the query.
+          at: The time of the ranking in seconds since 1970; None: now.
+
+        Returns:
+          The ids, best first.
+
+        Raises:
+          InvalidInput: If an item has an unknown feature or a value of the wrong kind; the message names the item.
+
+        Examples:
+          >>> ranker = Ranker("3pr(start=[1.0])", features=["title_match"])
+          >>> ranker.predict({"a": {"title_match": 0.2}, "b": {"title_match": 0.8}})
+          ['b', 'a']
+        """
+        request, _ = self._request(candidates, ids, context, query, at)
+        return [request.ids[item] for item in self.session.predict(request.query).tolist()]
+
+    def _request(
+        self, candidates: Any, ids: Sequence[Id], context: Mapping[str, Any] | None, query: str, at: float | None
+    ) -> tuple[QueryRequest, int]:
+        """Return the request as arrays, and the number of feature values that were missing."""
+        context = {} if context is None else context
+        if self.schema is not None:
+            ids, rows = raw_candidates(candidates, self.schema.features)
+            request = self.adapter.query(ids, rows, context, query, at=time.time() if at is None else at)
+            return request, request.missing
+        empty = Candidates([], np.empty((0, len(self.features))))
+        table = empty if candidates is None else candidates_of(candidates, self.features, ids)
+        table = table.with_means() if self.adapter.fills else table
+        request = self.adapter.query(table.ids, table.features, context, query)
+        return request, table.n_missing + request.missing
 
     def learn(
         self,
@@ -209,7 +296,28 @@ class Ranker:
         preferred: Sequence[Id] | None = None,
         reward: float | None = None,
     ) -> None:
-        """Take in what people revealed about a shown ranking: clicks, grades, a better order or a reward."""
+        """Learn from the feedback to a shown ranking. Give exactly one kind of feedback.
+
+        Args:
+          shown: What `rank` returned, perhaps long ago or in another process.
+          clicks: The clicked ids; or weights by id, where a purchase may count more than 1. An empty list is feedback,
+            too: nothing was clicked.
+          relevances: The grades of the first `depth` items by id.
+          preferred: A better order. Ids that are left out follow in the shown order.
+          reward: What the first item earned.
+
+        Raises:
+          IncompatibleFeedback: If the learner does not accept this kind, or an id was not shown.
+          UnstableUpdate: If the update would make a weight infinite; the ranker stays as it was.
+          InvalidInput: If there is no feedback, or more than one kind.
+
+        Examples:
+          >>> ranker = Ranker("newton_pairs", features=["title_match"])
+          >>> shown = ranker.rank({"a": {"title_match": 0.2}, "b": {"title_match": 0.8}})
+          >>> ranker.learn(shown, clicks=["b"])
+          >>> ranker
+          <Ranker newton_pairs: 1 features, learned 1 times>
+        """
         kind, value = one_kind({"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward})
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
@@ -221,7 +329,7 @@ class Ranker:
 
     @property
     def schema(self) -> Schema | None:
-        """Kinds and crosses of the features, in the newest version; None where features are plain numbers."""
+        """The newest version of the schema; None where features are plain numbers."""
         return self.encoders[max(self.encoders)].schema if self.encoders else None
 
     def evolve(
@@ -232,12 +340,29 @@ class Ranker:
         crosses: Sequence[str] = (),
         remove: Sequence[str] = (),
     ) -> Schema:
-        """Add fields and crosses to the schema of this ranker, or remove some; what it has learned stays.
+        """Add fields and crosses to the schema, or remove some, without losing what was learned.
 
-        New ones begin at 0, removed ones leave sight. What was shown before is learned with the schema of its time.
+        The weights of new fields begin at 0. Feedback to earlier rankings is still learned, with their schema.
+
+        Args:
+          features: New item fields, kinds by name.
+          context: New context fields, kinds by name.
+          crosses: New crosses.
+          remove: The names of fields, or crosses, to remove.
+
+        Returns:
+          The new schema.
+
+        Raises:
+          InvalidInput: If the ranker has no schema, or a name is taken or unknown.
+
+        Examples:
+          >>> ranker = Ranker("click_regression", features={"price": "number"})
+          >>> list(ranker.evolve(features={"brand": "category"}).features)
+          ['price', 'brand']
         """
         if self.schema is None:
-            raise InvalidInput("only a ranker with a schema can evolve: give features by kind when it is made")
+            raise InvalidInput("this ranker has no schema; create it with features by kind to evolve it later")
         schema = self.schema.evolved(features=features, context=context, crosses=crosses, remove=remove)
         problem = self.session.problem._replace(n_features=schema.n_hashed + schema.n_dense)
         session = Session(self.session.learner, problem, self.session.seed)
@@ -248,22 +373,30 @@ class Ranker:
         return schema
 
     def explain(self, shown: Impression, id: Id) -> Explanation:
-        """What each value of a shown item adds to its score now, by name, the largest first."""
+        """Return what each value of a shown item adds to its score now.
+
+        Args:
+          shown: What `rank` returned.
+          id: One of its items.
+
+        Returns:
+          The score and its contributions (value times weight), the largest first; it prints as a table.
+
+        Raises:
+          InvalidInput: If the item was not shown, or the learner has no weight per feature.
+        """
         if id not in shown.items:
             raise InvalidInput(f"{id!r:.80} is not among the shown items")
         item = shown.items.index(id)
         if shown.values is None:
-            row = shown.query().features[item]
-            parts = [Contribution(name, value, weight, value * weight)
-                     for (name, weight), value in zip(self.weights.items(), row.tolist())]  # fmt: skip
-            parts.sort(key=lambda part: (-abs(part.contribution), part.name))
-            return Explanation(id, float(sum(part.contribution for part in parts)), parts)
+            row = shown.query().features[item].tolist()
+            return explanation_of_weights(id, self.weights, row)
         values = shown.values
         trust = memory_trust(self.session.learner, self.session.state)
-        return explained(self._encoder(values), self._table, id, values.rows[item], values.context, values.at, trust)
+        return explain_item(self._encoder(values), self._table, id, values.rows[item], values.context, values.at, trust)
 
     def _query(self, shown: Impression) -> Query:
-        """What was asked, encoded by the schema of its time."""
+        """Return the query of an impression, encoded by the schema of its ranking."""
         if self.schema is None or shown.values is None:
             return shown.query()
         if shown.encoded is not None:
@@ -289,14 +422,18 @@ class Ranker:
 
     @property
     def weights(self) -> dict[str, float]:
-        """What each feature counts for, where the learner is linear in the features.
+        """The weight of each feature by name, where the learner is linear in the features.
 
-        With a schema: of every name in the last rankings, the largest first; names in one column share its weight.
+        With a schema these are the values of the last 20 rankings, the largest weight first; values that are hashed to
+        one column share its weight.
+
+        Raises:
+          InvalidInput: If the learner has no weight per feature.
         """
         if self.schema is not None:
             encoder = self.encoders[self.schema.version]
-            known = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
-            return {name: weight for name, (weight, _) in named_weights(encoder, self._table, known).items()}
+            requests = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
+            return {name: weight for name, (weight, _) in named_weights(encoder, self._table, requests).items()}
         weights = from_layers(self.session.state, "weights", ())
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
@@ -304,27 +441,27 @@ class Ranker:
 
 
 def _schema(features: Any, context: Any, crosses: Any) -> Schema | None:
-    """The schema that features by kind make; None where they are a list of names."""
+    """Return the schema of features by kind; None where they are a list of names."""
     no_context, no_crosses = _is_empty(context), _is_empty(crosses)
     if isinstance(features, Schema):
         if not no_context or not no_crosses:
-            raise InvalidInput("a Schema has its context and crosses in it: give it alone")
+            raise InvalidInput("a Schema has its own context and crosses; leave out context= and crosses=")
         return features
     if isinstance(features, Mapping):
         return Schema(features, {} if no_context else context, () if no_crosses else crosses)
     if isinstance(context, Mapping) or not no_crosses:
-        raise InvalidInput('crosses and kinds of a context need features by kind too, as in {"price": "number"}')
+        raise InvalidInput('crosses and kinds of a context need features by kind, too, as in {"price": "number"}')
     return None
 
 
-def _is_empty(given: Any) -> bool:
-    return isinstance(given, Sequence | Mapping) and not isinstance(given, str) and not len(given)
+def _is_empty(values: Any) -> bool:
+    return isinstance(values, Sequence | Mapping) and not isinstance(values, str) and not len(values)
 
 
-def _distinct(names: Any, what: str) -> list[Any]:
+def _distinct(names: Any, argument: str) -> list[Any]:
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidInput(f"{what} must be a list of different names, got {names!r}")
+        raise InvalidInput(f"{argument} must be a list of different names, got {names!r}")
     try:
         return plain_ids(names)
     except InvalidInput as error:
-        raise InvalidInput(f"{what} must be a list of different names: {error}") from None
+        raise InvalidInput(f"{argument} must be a list of different names: {error}") from None

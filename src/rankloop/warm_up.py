@@ -1,4 +1,4 @@
-"""Compile every kernel once, so that the first ranking is as fast as the others: `python -m rankloop.warm_up`."""
+"""Compilation of all kernels ahead of time, by using everything registered once: `python -m rankloop.warm_up`."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ FIELD_LEARNERS = ("click_regression", "fair_pairs", "diagonal_thompson")  # thos
 
 
 def warm() -> None:
-    """Use everything registered once, on all cores: what one process has compiled the others find on disk."""
+    """Use everything registered once, on all cores; processes share compiled kernels on disk."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, MAX_PROCESSES), get_context("spawn")) as pool:
         list(pool.map(_use_number, range(len(_uses()))))
 
@@ -38,7 +38,7 @@ def _use_number(number: int) -> None:
 
 @cache
 def _uses() -> list[Callable[[], None]]:
-    """The dearest first, so that no core is left alone with one of them."""
+    """Return the uses, the slowest first, so that all cores end at about the same time."""
     in_turn = {
         "learner": _use_learner,
         "feedback": _use_users,

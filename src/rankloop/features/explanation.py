@@ -1,4 +1,4 @@
-"""Why an item stands where it does: what each of its values adds to its score, by name."""
+"""Explanations: what each value of an item adds to its score, by name."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,13 +12,13 @@ from rankloop.features.encoder import Encoder
 
 
 class Contribution(NamedTuple):
-    """A value of an item, what it counts for, and what it adds: value · weight."""
+    """One value of an item, its weight, and their product."""
 
     name: str
     value: float
     weight: float
     contribution: float
-    shares_column_with: tuple[str, ...] = ()  # other names that fell into the same column: they share its weight
+    shares_column_with: tuple[str, ...] = ()  # other names that are hashed to the same column and share its weight
 
 
 class Explanation(NamedTuple):
@@ -33,7 +33,21 @@ class Explanation(NamedTuple):
         return "\n".join([f"{self.score:+9.4f}  {self.id}", *lines])
 
 
-def explained(
+def explanation_of_weights(id: Any, weights: Mapping[str, float], values: Sequence[float]) -> Explanation:
+    """Explain the score of an item with plain numeric features.
+
+    Args:
+      id: The item.
+      weights: The weight of each feature by name.
+      values: The item's features, in the same order.
+    """
+    return _explanation(
+        id,
+        [Contribution(name, value, weight, value * weight) for (name, weight), value in zip(weights.items(), values)],
+    )
+
+
+def explain_item(
     encoder: Encoder,
     table: WeightTable,
     id: Any,
@@ -42,10 +56,19 @@ def explained(
     at: float,
     trust: float = 1.0,
 ) -> Explanation:
-    """The contributions of one item, encoded again from its values; those of memory count by its `trust`."""
-    named = encoder.columns(id, row, context, at)
+    """Explain the score of an item with a schema, which is encoded again from its values.
+
+    Args:
+      encoder: Encodes by the schema of the ranking.
+      table: The weights.
+      id: The item.
+      row: Its values by name.
+      context: The values of the context by name.
+      at: The time of the ranking in seconds since 1970.
+      trust: The factor of the weights in the memory half of the table.
+    """
     rows: Rows = encoder.rows([id], [row], context, at)
-    names = [(column.name, column.column, column.value) for column in named]
+    names = [(column.name, column.column, column.value) for column in encoder.columns(id, row, context, at)]
     names += [(name, encoder.schema.n_hashed + slot, float(rows.dense[0, slot])) for name, slot in dense_names(encoder)]
     columns, n_hashed = np.array([column for _, column, _ in names], dtype=np.int64), encoder.schema.n_hashed
     in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
@@ -53,18 +76,25 @@ def explained(
     sharing: dict[int, list[str]] = {}
     for name, column, _ in names:
         sharing.setdefault(column, []).append(name)
-    parts = [
-        Contribution(name, value, float(weight), value * float(weight), _others(sharing[column], name))
-        for (name, column, value), weight in zip(names, weights)
-    ]
-    parts.sort(key=lambda part: (-abs(part.contribution), part.name))
-    return Explanation(id, float(sum(part.contribution for part in parts)), parts)
+    return _explanation(
+        id,
+        [
+            Contribution(name, value, float(weight), value * float(weight), _others(sharing[column], name))
+            for (name, column, value), weight in zip(names, weights)
+        ],
+    )
 
 
 def named_weights(
     encoder: Encoder, table: WeightTable, requests: Iterable[tuple[Sequence[Any], RawValues]]
 ) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """The weight of every name in these requests (ids and their values), and the names that share its column."""
+    """Return the weight of every name in some requests, the largest first, with the names that share its column.
+
+    Args:
+      encoder: Encodes by the schema of the requests.
+      table: The weights.
+      requests: Item ids and their values.
+    """
     sharing: dict[int, dict[str, None]] = {}
     for ids, values in requests:
         for id, row in zip(ids, values.rows):
@@ -72,20 +102,25 @@ def named_weights(
                 sharing.setdefault(column.column, {})[column.name] = None
     for name, slot in dense_names(encoder):
         sharing[encoder.schema.n_hashed + slot] = {name: None}
-    weights = table.at(np.array(list(sharing), dtype=np.int64))[:, 0].tolist()
-    found = {
-        name: (weight, _others(list(names), name)) for names, weight in zip(sharing.values(), weights) for name in names
+    numbers = table.at(np.array(list(sharing), dtype=np.int64))[:, 0].tolist()
+    weights = {
+        name: (weight, _others(list(names), name)) for names, weight in zip(sharing.values(), numbers) for name in names
     }
-    return dict(sorted(found.items(), key=lambda part: (-abs(part[1][0]), part[0])))
+    return dict(sorted(weights.items(), key=lambda part: (-abs(part[1][0]), part[0])))
 
 
 def dense_names(encoder: Encoder) -> list[tuple[str, int]]:
-    """The numbers of the dense block by name, and where they stand in it."""
-    found = []
+    """Return the numbers of the dense block by name, with their positions."""
+    names = []
     for name, kind in encoder.schema.features.items():
         first = encoder.schema.slots.get(name, 0)
-        found += [(f"{name}[{i}]" if kind.size > 1 else name, first + i) for i in range(kind.size)]
-    return found
+        names += [(f"{name}[{i}]" if kind.size > 1 else name, first + i) for i in range(kind.size)]
+    return names
+
+
+def _explanation(id: Any, contributions: list[Contribution]) -> Explanation:
+    contributions.sort(key=lambda part: (-abs(part.contribution), part.name))
+    return Explanation(id, float(sum(part.contribution for part in contributions)), contributions)
 
 
 def _others(names: list[str], name: str) -> tuple[str, ...]:

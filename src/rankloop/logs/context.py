@@ -63,7 +63,7 @@ class Encoding(NamedTuple):
         return f"context: {', '.join(used) or 'none'}{''.join(said)}"
 
     @property
-    def wanted(self) -> str:
+    def expected_columns(self) -> str:
         """What to give, for whoever gave something else."""
         names = ["position" if name == POSITION else name for name in self.columns]
         return f"give {', '.join(names)} (null: not known)"

@@ -77,8 +77,8 @@ def test_a_measure_gets_a_verdict_and_a_program_that_runs(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--feedback", "click"), "feedback is one of clicks, order"),
-        (("--feedback", "clicks", "--items", "many"), "or 'fixed' or a number"),
+        (("--feedback", "click"), "feedback must be one of clicks, order"),
+        (("--feedback", "clicks", "--items", "many"), "or the size of a fixed set"),
         (("--items", "0"), "at least 1 item"),
         (("--depth", "0", "--items", "features"), "--depth 0: give 1"),
         (("--feedback", "clicks", "-m", "nDCG"), "--measure works with the feedback grades"),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rankloop.advice import FEEDBACK, ITEMS, Choice, ProblemSize, choices, start, start_of_advice, table
+from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, Choice, ProblemSize, choices, start, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.commands.analyse import MaxGrade, check_depth
 from rankloop.cli.options import AsJson, option
@@ -22,7 +22,9 @@ DEFAULT_N_ITEMS = 4  # of a fixed set whose size is not an option
     "rankloop advise --measure nDCG --depth 1 --items 10",
 )
 def advise(
-    feedback: Annotated[str | None, option("--feedback -f", "NAME", f"The feedback: {', '.join(FEEDBACK)}.")] = None,
+    feedback: Annotated[
+        str | None, option("--feedback -f", "NAME", f"The feedback: {', '.join(FEEDBACK_TEXTS)}.")
+    ] = None,
     items: Annotated[
         str | None,
         option("--items", "features|fields|fixed|N", "Items with numbers, with raw fields, or a fixed set of N."),
@@ -105,6 +107,6 @@ def _show_all(as_json: bool) -> None:
     for row in table():
         if not row.when:
             options = f"--feedback {row.feedback} --items {row.items}"
-            typer.echo(f"{options:<38}  {FEEDBACK[row.feedback]}, {ITEMS[row.items]}: {row.use}")
+            typer.echo(f"{options:<38}  {FEEDBACK_TEXTS[row.feedback]}, {ITEM_TEXTS[row.items]}: {row.use}")
     more = "rankloop advise --feedback clicks --items features"
     typer.echo(f"\nFor the reason, a first program and alternatives add the options of a line: {more}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_NUMBERS_AT_ONCE, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.serialisation import decision_to_plain, to_plain
@@ -259,7 +259,9 @@ class Ranking:
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
         config, catalogue, max_items = runtime.config, runtime.catalogue, self.node.settings.max_items
         try:
-            if (len(body.items) + len(body.ids)) * config.adapter.n_features > MAX_STEP:  # others need not wait for it
+            if (
+                len(body.items) + len(body.ids)
+            ) * config.adapter.n_features > MAX_NUMBERS_AT_ONCE:  # others need not wait for it
                 return await asyncio.to_thread(query_request, body, config, max_items, catalogue)
             return query_request(body, config, max_items, catalogue)
         except Rejected:

@@ -81,7 +81,7 @@ class RankerConfig(NamedTuple):
         if self.booster is None:
             return request
         # Values that the request did not have are missing values to the booster.
-        rows = request.features if request.given is None else np.where(request.given, request.features, np.nan)
+        rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
         scores = self._scored(lambda booster: booster.scores(rows, request.query.id))
         features = np.ascontiguousarray(np.column_stack([request.features, scores]))
         ranked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])

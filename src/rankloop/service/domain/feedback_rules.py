@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rankloop.adapter import KINDS, feedback_of, named_values, one_kind
+from rankloop.adapter import FEEDBACK_KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, Rejected
 from rankloop.core.types import Decision, Feedback, Problem
 from rankloop.service.domain.configuration import RankerConfig
@@ -142,10 +142,10 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     """
     numbers = {str(ranked.ids[i]): i for i in ranked.order}
     try:
-        kind, value = one_kind({name: getattr(body, name) for name in KINDS})
+        kind, value = one_kind({name: getattr(body, name) for name in FEEDBACK_KINDS})
     except InvalidInput as error:
         raise Rejected("feedback", str(error)) from None
-    if ranked.decision is not None and KINDS[kind] not in config.learner.accepts:
+    if ranked.decision is not None and FEEDBACK_KINDS[kind] not in config.learner.accepts:
         accepts = " or ".join(sorted(accepted.__name__.lower() for accepted in config.learner.accepts)) or "nothing"
         raise IncompatibleFeedback(f"{kind}: this learner learns from {accepts}")
     if ranked.mixed is not None and kind != "clicks":

@@ -8,7 +8,7 @@ from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder
-from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
+from rankloop.features.explanation import Contribution, Explanation, explain_item, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
@@ -183,7 +183,7 @@ def _explained(
         values = logged_values(ranked, config, catalogue)
         encoder = Encoder(config.encoders[ranked.schema].schema)
         table, trust = from_layers(state, "table"), memory_trust(config.learner, state)
-        return explained(encoder, table, id, values.rows[item], values.context, values.at, trust)
+        return explain_item(encoder, table, id, values.rows[item], values.context, values.at, trust)
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:
         raise InvalidInput("this learner has no weight per feature, so its scores cannot be explained by contributions")
