@@ -101,12 +101,10 @@ def shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
       temperature: Of the softmax; 0 means ε-greedy.
     """
     n = len(scores)
-    shares = np.empty(n)
     if temperature > 0.0:
-        shares[:] = np.exp((scores - scores.max()) / temperature)
-        shares /= shares.sum()
-        return shares
-    shares[:] = epsilon / max(n - 1, 1)
+        shares = np.exp((scores - scores.max()) / temperature)
+        return shares / shares.sum()
+    shares = np.full(n, epsilon / max(n - 1, 1))
     shares[np.argmax(scores)] = 1.0 - epsilon if n > 1 else 1.0
     return shares
 

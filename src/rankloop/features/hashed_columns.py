@@ -123,7 +123,8 @@ def encode(
       counts: The result of `count_entries`.
     """
     starts = np.zeros(len(chosen) + 1, np.int64)
-    starts[1:] = np.cumsum(counts)
+    for i in range(len(chosen)):  # loops, since assigning to a slice compiles numba's formatting of error messages
+        starts[i + 1] = starts[i] + counts[i]
     all_columns, values = np.empty(starts[-1], np.int64), np.empty(starts[-1])
     # The tokens of the context and of one item stand in one array, so that a cross treats both alike.
     n_item_tokens, n_fields, half = 0, items.bounds.shape[1] - 1, plan.half
@@ -132,7 +133,8 @@ def encode(
     n_context_tokens = len(context.hashes)
     hashes = np.empty(n_context_tokens + n_item_tokens, np.uint64)
     weights = np.empty(n_context_tokens + n_item_tokens)
-    hashes[:n_context_tokens], weights[:n_context_tokens] = context.hashes, context.values
+    for token in range(n_context_tokens):
+        hashes[token], weights[token] = context.hashes[token], context.values[token]
     bounds = np.zeros((n_fields + context.bounds.shape[1], 2), np.int64)  # the last row is that of NO_FIELD
     for field in range(context.bounds.shape[1] - 1):
         bounds[n_fields + field, 0] = context.bounds[0, field]

@@ -12,11 +12,10 @@ from rankloop.core.types import Floats, Ints
 
 @kernel
 def _softmax(scores: Floats, smoothing: float) -> Floats:
-    probabilities = np.empty(len(scores))
-    if len(scores):
-        probabilities[:] = np.exp((scores - scores.max()) / smoothing)
-        probabilities /= probabilities.sum()
-    return probabilities
+    if len(scores) == 0:
+        return np.empty(0)
+    probabilities = np.exp((scores - scores.max()) / smoothing)
+    return probabilities / probabilities.sum()
 
 
 @kernel

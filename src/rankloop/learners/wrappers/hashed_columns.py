@@ -45,7 +45,8 @@ class StepSizes(NamedTuple):
 def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
     """The hashed columns in sight, then those of the block."""
     found, n_columns = np.empty(len(columns) + n_dense, np.int64), len(columns)
-    found[:n_columns] = columns
+    for j in range(n_columns):
+        found[j] = columns[j]
     for j in range(n_dense):
         found[n_columns + j] = n_hashed + j
     return found
