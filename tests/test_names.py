@@ -16,6 +16,7 @@ EMPTY_NAMES = {"found", "known", "own", "one", "seen", "given", "wanted", "asked
 EMPTY_NAMES |= {"there", "what", "such", "before"}
 ODD_OPENING = re.compile(r"(Whether|Who|What|Where|How|Which|When|The same)\b")
 ONE_WORD_CONSTANT = re.compile(r"[A-Z]{3,}")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def parsed_files() -> Iterator[tuple[str, ast.Module]]:
@@ -31,6 +32,15 @@ def empty_names(tree: ast.Module) -> Iterator[str]:
             yield f"{node.lineno}: {node.id}"
 
 
+def empty_parameters(tree: ast.Module) -> Iterator[str]:
+    """Yield parameters and attributes that do not say what they hold."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.arg in EMPTY_NAMES:
+            yield f"{node.lineno}: parameter {node.arg}"
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in EMPTY_NAMES:
+            yield f"{node.lineno}: attribute {node.attr}"
+
+
 def odd_openings(tree: ast.Module) -> Iterator[str]:
     """Yield docstrings that open with a question word."""
     for node in ast.walk(tree):
@@ -41,12 +51,18 @@ def odd_openings(tree: ast.Module) -> Iterator[str]:
 
 
 def undocumented_parameters(tree: ast.Module) -> Iterator[str]:
-    """Yield public functions with two or more parameters and no `Args:` section."""
+    """Yield public functions with two or more parameters and no `Args:` section, commands aside."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        if isinstance(node, Function) and not node.name.startswith("_") and not is_command(node):
             parameters = [*node.args.args, *node.args.kwonlyargs]
             if len(parameters) >= 2 and "Args:" not in (ast.get_docstring(node) or ""):
                 yield f"{node.lineno}: {node.name}"
+
+
+def is_command(function: Function) -> bool:
+    """Return true for a command, whose docstring is its help text and whose options describe themselves."""
+    calls = (ast.unparse(decorator) for decorator in function.decorator_list)
+    return any(call.startswith(("command(", "app.callback(")) for call in calls)
 
 
 def one_word_constants(tree: ast.Module) -> Iterator[str]:
@@ -60,6 +76,7 @@ def one_word_constants(tree: ast.Module) -> Iterator[str]:
 
 CHECKS = {
     "empty_names": empty_names,
+    "empty_parameters": empty_parameters,
     "odd_openings": odd_openings,
     "undocumented_parameters": undocumented_parameters,
     "one_word_constants": one_word_constants,

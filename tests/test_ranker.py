@@ -1,3 +1,5 @@
+"""Tests of Ranker."""
+
 import json
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""Tests of the registry of kinds and specs."""
+
 import dataclasses
 from dataclasses import dataclass
 from typing import Literal

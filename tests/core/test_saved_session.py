@@ -1,3 +1,5 @@
+"""Tests of saving and loading sessions."""
+
 import json
 import warnings
 import zipfile

@@ -1,3 +1,5 @@
+"""Tests of states and decisions as plain values."""
+
 import json
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar

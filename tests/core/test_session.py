@@ -1,3 +1,5 @@
+"""Tests of sessions."""
+
 from dataclasses import dataclass
 from threading import Thread
 from typing import Any, NamedTuple

@@ -1,3 +1,5 @@
+"""Tests of the core types."""
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -83,7 +83,7 @@ def test_tables_put_the_ceiling_first_and_compare_with_the_best(finding: Finding
 def test_one_seed_is_not_compared(tmp_path: Path) -> None:
     experiment = small(seeds=1)
     told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
-    assert "One seed" in told.tables[2].note
+    assert "at least two seeds" in told.tables[2].note
     assert told.tables[2].rows == []
     page("one", [told])
 

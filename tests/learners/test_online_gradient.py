@@ -1,3 +1,5 @@
+"""Tests of the learner online_gradient."""
+
 import math
 from itertools import islice
 

@@ -1,3 +1,5 @@
+"""Tests of the simulation loop."""
+
 from dataclasses import dataclass
 from itertools import islice
 

@@ -1,3 +1,5 @@
+"""Tests of refitting a ranking SVM."""
+
 import numpy as np
 import pytest
 from hypothesis import given

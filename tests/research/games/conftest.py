@@ -1,3 +1,5 @@
+"""Fixtures of the tests of research/games."""
+
 import pytest
 
 from tests.games.cases import registering

@@ -1,3 +1,5 @@
+"""Tests of simulated readers."""
+
 import numpy as np
 import pytest
 from hypothesis import given

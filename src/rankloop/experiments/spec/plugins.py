@@ -40,14 +40,14 @@ def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
         if file is not None:
             _look_in(str(file.parent if file.name != "__init__.py" else file.parents[1]))
             _refuse_another(name.partition(".")[0], file)
-        _import(name, f"neither on Python's path nor in {folder.resolve()}: check the name")
+        _import(name, f", neither on Python's path nor in {folder.resolve()}: check the name")
 
 
 def import_on_worker(modules: Iterable[Module]) -> None:
     """Import in a worker the modules that the planning process imported."""
     for module in modules:
         _look_in(module.folder)
-        _import(module.name, f"on this worker: make {module.folder or 'the module'} available there")
+        _import(module.name, f" on this worker: make {module.folder or 'the module'} available there")
 
 
 def modules_of(imports: Iterable[str]) -> tuple[Module, ...]:
@@ -101,7 +101,7 @@ def _import(name: str, missing: str) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _failed(name, error) from error
-        raise NotFound(f"there is no module {error.name!r}, {missing}") from None
+        raise NotFound(f"there is no module {error.name!r}{missing}") from None
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from error
 
@@ -118,7 +118,7 @@ def _failed(name: str, error: BaseException) -> InvalidInput:
 
 
 def _module_of(name: str) -> Module:
-    _import(name, "neither imported nor on Python's path")
+    _import(name, ", neither imported nor on Python's path")
     top = name.partition(".")[0]
     file = _file_of(top)
     if file is None:

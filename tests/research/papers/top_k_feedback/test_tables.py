@@ -1,3 +1,5 @@
+"""Tests of the printed tables of the top-k feedback game."""
+
 import numpy as np
 
 from rankloop.games import Game
