@@ -32,13 +32,13 @@ help:
 
 $(READY): pyproject.toml constraints.txt
 	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
-	@echo 'set-up: installing into $(VENV) (once)'
+	@echo 'set-up: installing into $(VENV) (once, about half a minute)'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@$(call install,-e '$(EXTRAS)')
 	@touch $@
 
 $(NUMBA_CACHE_DIR)/.warm: $(READY)
-	@echo 'set-up: compiling the kernels (once per version of the source)'
+	@echo 'set-up: compiling all kernels (once per version of the source, some 90 s of processor time)'
 	@rm -rf $(filter-out $(NUMBA_CACHE_DIR),$(wildcard $(CURDIR)/.cache/numba-*))
 	@mkdir -p $(NUMBA_CACHE_DIR)
 	@$(BIN)/python -m rankloop.warm_up
@@ -46,7 +46,9 @@ $(NUMBA_CACHE_DIR)/.warm: $(READY)
 
 setup: $(NUMBA_CACHE_DIR)/.warm
 
-run: setup
+run: $(READY)
+	@echo 'playing; the kernels of this demonstration are compiled first (once, some 15 s of processor time)'
+	@mkdir -p $(NUMBA_CACHE_DIR)
 	@$(BIN)/rankloop demo
 
 test: setup

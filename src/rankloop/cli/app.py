@@ -49,14 +49,37 @@ def command(part: Part, *examples: str, name: str | None = None) -> Callable[[F]
     return app.command(name, cls=Command, epilog="\n".join(examples), rich_help_panel=part)
 
 
-@command("Start here", "rankloop version", "rankloop version --json")
-def version(as_json: AsJson = False) -> None:
-    """Print the version of rankloop; with --json also of Python and the numeric libraries."""
-    if not as_json:
+@command("Start here", "rankloop version", "rankloop version --verbose", "rankloop version --json")
+def version(
+    verbose: Annotated[bool, flag("--verbose", "Also print the libraries and the origin of the kernels.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the version of rankloop; with --verbose or --json also of its libraries and where its kernels come from."""
+    if not (verbose or as_json):
         print_version()
         return
-    packages = {name: metadata.version(name) for name in ("rankloop", "numpy", "scipy", "numba")}
-    print_json(packages | {"python": platform.python_version(), "machine": platform.machine()})
+    facts = version_facts()
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo("\n".join(f"{name:10} {value}" for name, value in facts.items()))
+
+
+def version_facts() -> dict[str, str]:
+    """Return the versions of everything that numbers depend on, and the origin of compiled kernels."""
+    import numpy as np
+
+    from rankloop.core import compilation, kernels
+
+    kernels.ranking_of(np.zeros(2))  # asks for one kernel, to see where it comes from
+    origin = next(iter(compilation.progress.origins))
+    folder = compilation.PACKAGED_KERNELS if origin == "wheel" else compilation.kernel_folder()
+    return {name: metadata.version(name) for name in ("rankloop", "numpy", "numba")} | {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "processor": compilation.processor(),
+        "kernels": f"from the {origin} ({folder})",
+    }
 
 
 def print_version() -> None:
