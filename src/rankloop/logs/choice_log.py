@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, real_numbers
 from rankloop.logs.columns import CLICK, Mask, choice_columns_of
 from rankloop.logs.table_reader import Fault, Given, TableReader, first_fault
@@ -162,13 +163,13 @@ class ChoiceLog:
 
 
 def _texts(column: Any) -> Any:
-    import pyarrow as pa
+    pa = import_extra("pyarrow")
 
     return np.asarray(column.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=object)
 
 
 def _context(column: Any) -> Any:
-    import pyarrow as pa
+    pa = import_extra("pyarrow")
 
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)

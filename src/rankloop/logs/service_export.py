@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.registry import spec_of
 from rankloop.core.types import finite_floats
 from rankloop.features.kinds import moment_of
@@ -41,7 +42,7 @@ def fields_of(schemas: Iterable[Schema]) -> tuple[dict[str, Any], dict[str, Any]
 
 def arrow_fields(schemas: Sequence[Schema]) -> list[tuple[str, Any]]:
     """Return names and types: a list per item field, as long as the ranking, and a value per context field."""
-    import pyarrow as pa
+    pa = import_extra("pyarrow")
 
     types = {"number": pa.float64(), "flag": pa.bool_(), "date": pa.float64(), "vector": pa.list_(pa.float64())}
     features, context = fields_of(schemas)
@@ -98,7 +99,7 @@ def is_export(path: Path) -> bool:
 
 def exported_schemas(path: Path) -> list[Schema]:
     """Return the schemas of an export, the newest last; none where its features are plain numbers."""
-    import pyarrow.parquet as pq
+    pq = import_extra("pyarrow.parquet")
 
     schemas = map(Schema.from_plain, _notes(pq.ParquetFile(path), path.name).get("schemas") or ())
     return sorted(schemas, key=lambda schema: schema.version)
@@ -110,7 +111,7 @@ def read_service_export(path: Path) -> ListLog:
     Raises:
       InvalidInput: If the file lacks a column of an export or has no impressions, or a row does not fit together.
     """
-    import pyarrow.parquet as pq
+    pq = import_extra("pyarrow.parquet")
 
     file = pq.ParquetFile(path)
     names, notes = file.schema_arrow.names, _notes(file, path.name)

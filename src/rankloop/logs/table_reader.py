@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.data.compression import opened
 from rankloop.data.folder import given_path
 from rankloop.logs.columns import refuse_twice
@@ -62,10 +63,10 @@ class TableReader:
             with opened(self._file) as file:
                 return csv_header(file, self.name)
         if self.format == "parquet":
-            import pyarrow.parquet
+            parquet = import_extra("pyarrow.parquet")
 
             with self._said():
-                return list(pyarrow.parquet.ParquetFile(self._file).schema_arrow.names)
+                return list(parquet.ParquetFile(self._file).schema_arrow.names)
         return list(self.whole().column_names)
 
     def whole(self, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Any:
@@ -73,20 +74,20 @@ class TableReader:
 
         An empty text is a text here, and NA too: only numbers can be missing in a CSV file.
         """
-        import pyarrow.parquet
+        parquet = import_extra("pyarrow.parquet")
 
         with self._said():
             if self.format == "parquet":
-                return pyarrow.parquet.read_table(self._file)
+                return parquet.read_table(self._file)
             return self._whole_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
 
     def batches(self, wanted: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
         """The wanted columns, a piece at a time."""
         with self._said():
             if self.format == "parquet":
-                import pyarrow.parquet
+                parquet = import_extra("pyarrow.parquet")
 
-                yield from pyarrow.parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(wanted))
+                yield from parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(wanted))
             elif self.format == "csv":
                 yield from self._csv(wanted, numbers, texts)
             else:
@@ -110,7 +111,7 @@ class TableReader:
 
     def _whole_csv(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
         """Types are those of the whole file, not of its beginning."""
-        from pyarrow import csv as arrow_csv
+        arrow_csv = import_extra("pyarrow.csv")
 
         parse, convert = self._csv_options(self.names, numbers, texts)
         with opened(self._file) as file:
@@ -122,8 +123,8 @@ class TableReader:
         self, columns: Sequence[str], numbers: Sequence[str], texts: Sequence[str], **more: Any
     ) -> tuple[Any, Any]:
         """Return how a CSV file is parsed, and how its cells are converted."""
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
+        pa = import_extra("pyarrow")
+        arrow_csv = import_extra("pyarrow.csv")
 
         refuse_twice(self.names, self.name, columns)
         separator, decimal = self._csv_marks()
@@ -142,7 +143,7 @@ class TableReader:
             return separator, decimal_in(file, separator)
 
     def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-        from pyarrow import csv as arrow_csv
+        arrow_csv = import_extra("pyarrow.csv")
 
         parse, convert = self._csv_options(wanted, numbers, texts, include_columns=wanted, strings_can_be_null=True)
         with opened(self._file) as file:
@@ -152,7 +153,7 @@ class TableReader:
 
     def _refuse_bytes(self, batch: Any) -> None:
         """Refuse texts that are no UTF-8, which the reader hands on as bytes."""
-        import pyarrow as pa
+        pa = import_extra("pyarrow")
 
         if not any(pa.types.is_binary(field.type) for field in batch.schema):
             return
@@ -164,8 +165,8 @@ class TableReader:
             )
 
     def _in_memory(self, texts: Sequence[str] = ()) -> Any:
-        import pyarrow as pa
-        from pyarrow import feather
+        pa = import_extra("pyarrow")
+        feather = import_extra("pyarrow.feather")
 
         if self.format == "arrow":
             table = feather.read_table(self._file)
@@ -183,7 +184,7 @@ class TableReader:
     @contextmanager
     def _said(self) -> Iterator[None]:
         """Raise errors of the reader of files as ours, in one line with the name of the table."""
-        import pyarrow as pa
+        pa = import_extra("pyarrow")
 
         try:
             yield
@@ -306,7 +307,7 @@ def _parsed(text: bytes, where: str, line: int) -> Any:
 
 def json_table(path: Path, texts: Sequence[str] = ()) -> Any:
     """Every object a row; a column whose values are of several types is one of texts."""
-    import pyarrow as pa
+    pa = import_extra("pyarrow")
 
     records = list[dict[str, Any]]()
     for line, record in json_values(path):

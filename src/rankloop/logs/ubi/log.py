@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
 from rankloop.logs.columns import ITEMS, MORE_ITEMS, named_like
 from rankloop.logs.list_log import ListLog
@@ -90,15 +91,15 @@ class UbiLog(NamedTuple):
         return read_list_table(self._table())
 
     def _table(self) -> Any:
-        import pyarrow as pa
+        pa = import_extra("pyarrow")
 
         return pa.table({name: _array(values) for name, values in self.columns.items()})
 
     def save(self, path: Path) -> None:
         """Write a Parquet or CSV file, by its name."""
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-        from pyarrow import parquet
+        pa = import_extra("pyarrow")
+        arrow_csv = import_extra("pyarrow.csv")
+        parquet = import_extra("pyarrow.parquet")
 
         if path.suffix.lower() not in (".parquet", ".csv"):
             raise InvalidInput(f"{path}: the name must end with .parquet or .csv")
@@ -303,7 +304,7 @@ def _time(at: float) -> str | None:
 
 def _array(values: list[Any]) -> Any:
     """A column; of values of several types, their texts."""
-    import pyarrow as pa
+    pa = import_extra("pyarrow")
 
     try:
         return pa.array(values)
