@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.types import Clicks, clicks
-from rankloop.learners.click_regression import OFFSET_RATE, POSITIONS, ClickRegression
+from rankloop.learners.click_regression import N_OFFSETS, OFFSET_RATE, ClickRegression
 
 
 def loss(weights, features, ranking, clicked, offsets):
@@ -62,12 +62,12 @@ def test_offsets_by_hand():
             errors[position].append(error)
             offsets[position] += OFFSET_RATE * error / math.sqrt(1 + sum(each**2 for each in errors[position]))
     np.testing.assert_allclose(state.offsets[:3], offsets)
-    assert state.offsets[3:].tolist() == [-1.0] * (POSITIONS - 3)
+    assert state.offsets[3:].tolist() == [-1.0] * (N_OFFSETS - 3)
     assert state.weights.tolist() == [0.0]
 
 
 def test_positions_below_share_the_last_offset():
-    learner, n_items = ClickRegression(), POSITIONS + 3
+    learner, n_items = ClickRegression(), N_OFFSETS + 3
     query, state = Query.of(np.zeros((n_items, 1))), ClickRegression().init(Problem(1))
     after = learner.learn(state, query, decided(learner, state, query, range(n_items)), clicks([]))
     error, offset, squares = 0.0, -2.0, 0.0
@@ -81,7 +81,7 @@ def test_positions_below_share_the_last_offset():
 
 def test_examination_is_the_offset():
     state = ClickRegression(examination=(1.0, 0.5)).init(Problem(2))
-    np.testing.assert_allclose(state.offsets, [0.0, *[math.log(0.5)] * (POSITIONS - 1)])
+    np.testing.assert_allclose(state.offsets, [0.0, *[math.log(0.5)] * (N_OFFSETS - 1)])
 
 
 @pytest.mark.parametrize("n_items", [1, 2, 3, 4])

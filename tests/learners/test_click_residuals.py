@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.types import Clicks, clicks
-from rankloop.learners.click_residuals import MEMORY, POSITIONS, PRIOR, ClickResiduals
+from rankloop.learners.click_residuals import MAX_COUNTED_UPDATES, N_RATES, PRIOR_UPDATES, ClickResiduals
 
 
 def learned(learner, state, features, ranking, feedback):
@@ -41,11 +41,11 @@ def test_a_click_of_some_weight_counts_as_often():
 
 
 def test_positions_below_share_the_last_rate():
-    learner, n_items = ClickResiduals(below=1_000, rate=0.5), POSITIONS + 2
+    learner, n_items = ClickResiduals(below=1_000, rate=0.5), N_RATES + 2
     after = learned(learner, learner.init(Problem(1)), np.zeros((n_items, 1)), range(n_items), clicks([]))
     rate = 0.5
     for count in (1, 2, 3):
-        rate -= rate / (count + PRIOR)
+        rate -= rate / (count + PRIOR_UPDATES)
     assert after.counts[-2:].tolist() == [1, 3]
     assert after.rates[-1] == pytest.approx(rate)
 
@@ -67,7 +67,7 @@ def test_many_lessons_beside_plain_sums(seed, below, shown):
             residual = float(hit[position]) - rates[position]
             weights = weights + 0.3 * residual * features[ranking[position]]
             counts[position] += 1
-            rates[position] += residual / min(counts[position] + PRIOR, MEMORY)
+            rates[position] += residual / min(counts[position] + PRIOR_UPDATES, MAX_COUNTED_UPDATES)
     np.testing.assert_allclose(state.weights, weights)
     np.testing.assert_allclose(state.rates[:5], rates)
     assert state.counts[:5].tolist() == counts

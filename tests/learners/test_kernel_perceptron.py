@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners.kernel_perceptron import KernelPerceptron, kernel_scores
+from rankloop.learners.kernel_perceptron import KernelPerceptron, _kernel_scores
 from rankloop.learners.ranking_perceptron import RankingPerceptron
 from rankloop.measures.base import parse_measure
 
@@ -20,11 +20,11 @@ def test_kernel_scores_are_those_of_numpy(n_items, n_features, n_stored, seed):
     features, rows = rng.normal(size=(n_items, n_features)), rng.normal(size=(n_stored, n_features))
     coefficients = rng.normal(size=n_stored) * rng.integers(0, 2, n_stored)
     gaps = ((features[:, None] - rows[None]) ** 2).sum(axis=2)
-    assert kernel_scores(features, rows, coefficients, True, 0.7, 2) == pytest.approx(
+    assert _kernel_scores(features, rows, coefficients, True, 0.7, 2) == pytest.approx(
         np.exp(-0.7 * gaps) @ coefficients
     )
     powers = (1 + 0.7 * features @ rows.T) ** 3
-    assert kernel_scores(features, rows, coefficients, False, 0.7, 3) == pytest.approx(powers @ coefficients)
+    assert _kernel_scores(features, rows, coefficients, False, 0.7, 3) == pytest.approx(powers @ coefficients)
 
 
 def rounds(n_rounds, seed=0, n_items=8):

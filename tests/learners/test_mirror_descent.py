@@ -16,9 +16,9 @@ from rankloop.core.types import Decision, Floats, Problem, Query, relevances
 from rankloop.learners.mirror_descent import (
     MirrorDescent,
     State,
-    drawn_order,
+    _drawn_order,
+    _log_prob_of_order,
     exchanges,
-    log_prob_of_order,
     nearest_mean,
 )
 
@@ -66,12 +66,12 @@ def test_drawn_orders_have_the_mean_and_the_probabilities(pulls: list[float], se
     probabilities: dict[tuple[int, ...], float] = {}
     for made in product([True, False], repeat=len(exchange)):
         uniforms = np.where(made, exchange - 1e-12, exchange + 1e-12)
-        ranking = tuple(drawn_order(order, pairs, exchange, uniforms).tolist())
+        ranking = tuple(_drawn_order(order, pairs, exchange, uniforms).tolist())
         share = float(np.prod(np.where(made, exchange, 1 - exchange)))
         probabilities[ranking] = probabilities.get(ranking, 0.0) + share
     mean = np.zeros(len(worth))
     for ranking in permutations(range(len(worth))):
-        log_prob = log_prob_of_order(order, pairs, exchange, np.array(ranking))
+        log_prob = _log_prob_of_order(order, pairs, exchange, np.array(ranking))
         assert math.exp(log_prob) == pytest.approx(probabilities.get(ranking, 0.0), abs=1e-9)
         mean[list(ranking)] += math.exp(log_prob) * worth
     assert mean[order] == pytest.approx(point, abs=1e-9)

@@ -15,14 +15,14 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, clicks
 from rankloop.learners._shared.precision import inverse_of, spread_of
 from rankloop.learners.newton_pairs import (
-    N_NUMBERS,
+    N_STATISTICS,
     NewtonPairs,
     Receipt,
     State,
-    first_click,
-    has_changed,
-    is_watch,
-    watched,
+    _first_click,
+    _has_changed,
+    _is_watch,
+    _watched,
 )
 from rankloop.simulate.streams.simulated_queries import WebSearch
 
@@ -287,22 +287,22 @@ def test_bad_parameters_are_refused():
             NewtonPairs(**wrong)
 
 
-NOTHING = np.zeros(N_NUMBERS)
+NOTHING = np.zeros(N_STATISTICS)
 
 
 def after(values):
     watch = NOTHING
     for value in values:
-        watch = watched(watch, value)
+        watch = _watched(watch, value)
     return watch
 
 
 def test_where_people_click_first():
     ranking, clicked = np.array([2, 0, 1, 3]), np.array([0.0, 1.0, 0.0, 0.5])
-    assert first_click(ranking, clicked) == 1 / 3
-    assert first_click(ranking[:2], clicked) == 0.0  # beyond what is seen
-    assert first_click(ranking, np.ones(4)) == 1.0
-    assert first_click(ranking, np.zeros(4)) == 0.0
+    assert _first_click(ranking, clicked) == 1 / 3
+    assert _first_click(ranking[:2], clicked) == 0.0  # beyond what is seen
+    assert _first_click(ranking, np.ones(4)) == 1.0
+    assert _first_click(ranking, np.zeros(4)) == 0.0
 
 
 def test_the_sums_by_hand():
@@ -322,16 +322,16 @@ def test_small_departures_do_not_add_up():
 @pytest.mark.parametrize(("before", "later"), [(0.2, 0.9), (0.9, 0.2)])
 def test_a_change_in_either_direction_is_noticed_soon(before, later):
     watch = after([before] * 1000)
-    assert not has_changed(watch, 15.0)
+    assert not _has_changed(watch, 15.0)
     n = 0
-    while not has_changed(watch, 15.0):
-        watch, n = watched(watch, later), n + 1
+    while not _has_changed(watch, 15.0):
+        watch, n = _watched(watch, later), n + 1
     assert 15 / (0.7 - 0.1) < n < 15 / (0.7 - 0.1) + 3  # the mean follows a little
-    assert not has_changed(watch, 0.0)
+    assert not _has_changed(watch, 0.0)
 
 
 def test_what_is_no_watch():
-    assert is_watch(NOTHING)
-    assert is_watch(after([1.0, 0.0]))
+    assert _is_watch(NOTHING)
+    assert _is_watch(after([1.0, 0.0]))
     for wrong in ([2.0, 0.0, 0.0, 1.0], [0.5, -1.0, 0.0, 1.0], [0.5, 0.0, 0.0, -1.0]):
-        assert not is_watch(np.array(wrong))
+        assert not _is_watch(np.array(wrong))

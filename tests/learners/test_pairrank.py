@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.types import Clicks, Limit, clicks
-from rankloop.learners.pairrank import PairRank, block_ends, pairs_of
+from rankloop.learners.pairrank import PairRank, _block_ends, pairs_of
 from rankloop.simulate.streams.simulated_queries import WebSearch
 
 
@@ -46,7 +46,7 @@ def test_blocks_are_those_of_the_graph(n_items, seed, alpha):
     state, features = random_state(learner, 3, None, rng), rng.normal(size=(n_items, 3))
     scores = features @ state.weights
     best = np.argsort(-scores, kind="stable")
-    ends, found, start = block_ends(features, scores, best, state.gram_inverse, alpha), [], 0
+    ends, found, start = _block_ends(features, scores, best, state.gram_inverse, alpha), [], 0
     while start < n_items:
         assert (ends[start : ends[start]] == ends[start]).all()
         found.append(frozenset(best[start : ends[start]].tolist()))

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
-from rankloop.learners.precision_bandit import PrecisionBandit, drawn_first, inclusion_probabilities, shuffle
+from rankloop.learners.precision_bandit import PrecisionBandit, _shuffle, drawn_first, inclusion_probabilities
 
 
 def probabilities_of(losses: Floats, rate: float, n: int) -> Floats:
@@ -49,7 +49,7 @@ def test_marginals_are_exact_for_every_walk(seed: int, n: int) -> None:
     probabilities, best_first = probabilities_of(losses, 1.0, n), ranking_of(-losses)
     uniforms = rng.random(1 + 5 + n)
     walk = best_first.copy()
-    shuffle(walk, uniforms[1:6])
+    _shuffle(walk, uniforms[1:6])
     ends = np.cumsum(probabilities[walk])
     edges = np.unique(np.concatenate([[0.0, 1.0], ends % 1.0]))
     shares = np.zeros(5)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Decision, Floats, Problem, Query, Relevances, relevances
-from rankloop.learners._shared.fixed_set import GRADE, GainForm
+from rankloop.learners._shared.fixed_set import GAIN_IS_GRADE, GainForm
 from rankloop.learners.ftpl import FTPL
 from rankloop.learners.mirror_descent import MirrorDescent
 from rankloop.learners.rtopk import (
@@ -23,12 +23,12 @@ from rankloop.learners.rtopk import (
     Receipt,
     RTopK,
     State,
+    _cell_to_explore,
+    _is_on_top,
     block_length,
     cell_first,
-    cell_to_explore,
     cells_left,
     exploration_probability,
-    is_on_top,
     log_prob_of_exploring,
     number_of_blocks,
     open_block,
@@ -52,13 +52,13 @@ def blocks(relevance: Floats, depth: int, use_all: bool) -> Iterator[tuple[float
         probability = exploration_probability(left, n_rounds - block.rounds)
         ways = [(1 - probability, 1.0, 0.5)] + [(probability / left, 0.0, (cell + 0.5) / left) for cell in range(left)]
         for share, whether, which in ways:
-            cell = cell_to_explore(block.explored, left, n_rounds - block.rounds, whether, which) if share else -1
+            cell = _cell_to_explore(block.explored, left, n_rounds - block.rounds, whether, which) if share else -1
             for order, likely in ORDERS.items():
                 ranking = np.array(order) if cell < 0 else cell_first(np.array(order), cell, depth)
                 seen = Relevances(ranking[:depth], relevance[block.rounds][ranking[:depth]])
                 used = seen if use_all or cell >= 0 else None
                 if share > 0:
-                    stack.append((weight * share * likely, with_round(block, cell, used, GainForm(GRADE, 0.0))))
+                    stack.append((weight * share * likely, with_round(block, cell, used, GainForm(GAIN_IS_GRADE, 0.0))))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -112,7 +112,7 @@ def test_cell_to_explore(explored: list[int], rounds_left: int, whether: float, 
     assert cells_left(array) == len(left)
     assert exploration_probability(len(left), rounds_left) == probability
     expected = left[int(which * len(left))] if whether < probability else -1
-    assert cell_to_explore(array, len(left), rounds_left, whether, which) == expected
+    assert _cell_to_explore(array, len(left), rounds_left, whether, which) == expected
 
 
 @settings(deadline=None)
@@ -123,8 +123,8 @@ def test_cell_first(order: list[int], depth: int, data: st.DataObject) -> None:
     inside = [item for item in order if item in groups[cell]]
     outside = [item for item in order if item not in groups[cell]]
     assert cell_first(np.array(order), cell, depth).tolist() == inside + outside
-    assert is_on_top(np.array(order), cell, depth) == (set(order[: len(inside)]) == set(inside))
-    assert is_on_top(cell_first(np.array(order), cell, depth), cell, depth)
+    assert _is_on_top(np.array(order), cell, depth) == (set(order[: len(inside)]) == set(inside))
+    assert _is_on_top(cell_first(np.array(order), cell, depth), cell, depth)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
 from rankloop.learners._shared.joint_features import pair_correction, pair_weight
-from rankloop.learners._shared.perturbation import PERTURBATIONS
+from rankloop.learners._shared.perturbation import PAIRINGS_BY_NAME
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
@@ -63,7 +63,7 @@ def test_log_prob_is_the_enumerated_probability(swap, perturb, shown, n_items):
     query, scores = Query.of(features), features @ weights
     best = np.argsort(-scores)
     expected: dict[tuple[int, ...], float] = {}
-    for share, first, end in PERTURBATIONS[perturb]:
+    for share, first, end in PAIRINGS_BY_NAME[perturb]:
         pairs = list(range(int(first), min(n_items, int(end) or n_items) - 1, 2))
         cost = sum(
             (1 / math.log2(j + 2) - 1 / math.log2(j + 3)) * (scores[best[j]] - scores[best[j + 1]]) for j in pairs

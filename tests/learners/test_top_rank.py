@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from rankloop import Problem, Query
 from rankloop.core.types import clicks
-from rankloop.learners.top_rank import SCALE, TopRank, blocks_of
+from rankloop.learners.top_rank import CONFIDENCE_CONSTANT, TopRank, blocks_of
 
 FIXED = Query.of(np.empty((4, 0)))
 
@@ -34,7 +34,9 @@ def test_blocks_twin(n_items, data):
 def test_a_proof_needs_the_papers_number_of_clicks():
     """With clicks on item 0 alone, S = N = n, and n ≥ √(2 n log(c √n · horizon)) for the first time at n."""
     learner, state = TopRank(horizon=100), None
-    needed = next(n for n in range(1, 100) if n >= math.sqrt(2 * n * math.log(SCALE * math.sqrt(n) * 100)))
+    needed = next(
+        n for n in range(1, 100) if n >= math.sqrt(2 * n * math.log(CONFIDENCE_CONSTANT * math.sqrt(n) * 100))
+    )
     state = learner.init(Problem(n_features=0, n_items=4))
     for n in range(1, needed + 1):
         assert state.block.tolist() == [0, 0, 0, 0]
@@ -43,7 +45,7 @@ def test_a_proof_needs_the_papers_number_of_clicks():
         state = learner.learn(state, FIXED, decision, clicks([0]))
     assert state.block.tolist() == [0, 1, 1, 1]
     assert math.exp(learner.rank(state, FIXED, default_rng(0)).log_propensity) == pytest.approx(1 / 6)
-    assert pytest.approx(3.34, abs=0.01) == SCALE
+    assert pytest.approx(3.34, abs=0.01) == CONFIDENCE_CONSTANT
 
 
 def test_late_clicks_prove_nothing_between_blocks():

@@ -15,9 +15,9 @@ from rankloop.learners.topk_gradient import (
     GradedItems,
     Receipt,
     TopKGradient,
-    compiled_step,
+    _inclusion,
+    _kernel_step,
     estimated_gradient,
-    inclusion,
 )
 from rankloop.surrogates.smooth_dcg import SmoothDCG
 
@@ -130,7 +130,7 @@ def test_the_compiled_step_goes_along_the_general_estimate(code, kind, depth):
         items, best = GENERATOR.permutation(6)[:depth], GENERATOR.permutation(6)[:depth]
         seen = GradedItems(items, grades[items], best, 0.3, 0.0)
         general = estimated_gradient(build(kind, "surrogate"), scores, seen)
-        step = scores - compiled_step(scores, features, seen, code, 1.0, 1.0, 1.0, np.inf)
+        step = scores - _kernel_step(scores, features, seen, code, 1.0, 1.0, 1.0, np.inf)
         assert step == pytest.approx(general)
 
 
@@ -156,15 +156,15 @@ def test_inclusion_is_the_enumerated_probability(n_items, gamma, data):
     uniform = sum(wanted <= set(ranking[:depth]) for ranking in rankings) / len(rankings)
     familiar = wanted <= set(range(depth))  # the best ranking is 0, 1, 2, …
     expected = gamma * uniform + (1 - gamma) * familiar
-    assert inclusion(n_items, depth, span, gamma, familiar) == pytest.approx(expected)
+    assert _inclusion(n_items, depth, span, gamma, familiar) == pytest.approx(expected)
 
 
 def test_the_closed_forms_of_the_paper():
     m, gamma = 7, 0.2
-    assert inclusion(m, 1, 1, gamma, True) == pytest.approx(1 - gamma + gamma / m)
-    assert inclusion(m, 1, 1, gamma, False) == pytest.approx(gamma / m)
-    assert inclusion(m, 2, 2, gamma, True) == pytest.approx(1 - gamma + 2 * gamma / (m * (m - 1)))
-    assert inclusion(m, 2, 2, gamma, False) == pytest.approx(2 * gamma / (m * (m - 1)))
+    assert _inclusion(m, 1, 1, gamma, True) == pytest.approx(1 - gamma + gamma / m)
+    assert _inclusion(m, 1, 1, gamma, False) == pytest.approx(gamma / m)
+    assert _inclusion(m, 2, 2, gamma, True) == pytest.approx(1 - gamma + 2 * gamma / (m * (m - 1)))
+    assert _inclusion(m, 2, 2, gamma, False) == pytest.approx(2 * gamma / (m * (m - 1)))
 
 
 def test_the_floor_bounds_what_an_unlikely_item_can_do():

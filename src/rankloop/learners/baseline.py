@@ -16,9 +16,19 @@ from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Pro
 
 @register("fixed_weights")
 class FixedWeights(GreedyLearner):
-    """Ranks by features · `weights` and learns nothing: a model trained elsewhere, to compare with or to serve.
+    """Rank by features · `weights` and learn nothing: a model that was trained elsewhere, to serve or to compare with.
 
-    It takes every kind of feedback and ignores it.
+    It accepts every kind of feedback and ignores it.
+
+    Args:
+      weights: One weight for each feature.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("fixed_weights(weights=[1.0, 0.0, -1.0])"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.708
     """
 
     weights: tuple[float, ...]
@@ -30,6 +40,7 @@ class FixedWeights(GreedyLearner):
         check_finite("weights", self.weights)
 
     def init(self, problem: Problem) -> LinearState:
+        """Return the first state for a problem."""
         if len(self.weights) != problem.n_features:
             raise InvalidInput(
                 f"there are {len(self.weights)} weights for {problem.n_features} features: give one for each"
@@ -37,38 +48,52 @@ class FixedWeights(GreedyLearner):
         return LinearState(np.array(self.weights, dtype=np.float64), shown_or_all(problem))
 
     def learn(self, state: LinearState, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> LinearState:
+        """Return the state after the feedback on a decision."""
         return state
 
 
 class State(NamedTuple):
-    """Nothing is learned."""
+    """The number of positions that are seen; nothing is learned."""
 
     shown: int
 
 
 @register("random_order")
 class RandomOrder:
-    """A uniformly random ranking each time, whatever comes back: the floor that every learner must beat.
+    """Show a uniformly random ranking each time: the lower limit that every learner must beat.
 
-    log_prob = −log(m! / (m − shown)!): all orders of the seen items are equally likely.
+    All orders of the seen items are equally likely: log_prob = −log(m! / (m − shown)!) for m items. Every kind of
+    feedback is accepted and ignored.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("random_order"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.4
     """
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
     reports: ClassVar[tuple[str, ...]] = ()
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         return State(shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking = random_ranking(query.n_items, rng)
         return Decision(ranking, self.log_prob(state, query, ranking), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         return state
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return np.arange(query.n_items)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         n_items = query.n_items
         return math.lgamma(n_items - seen_count(state.shown, n_items) + 1) - math.lgamma(n_items + 1)

@@ -1,4 +1,4 @@
-"""CascadeUCB: for a fixed set of items, shows those that may yet be the most attractive."""
+"""CascadeUCB: rank a fixed set of items by the upper confidence bounds of their attraction."""
 
 import math
 from typing import ClassVar, NamedTuple
@@ -15,22 +15,22 @@ from rankloop.learners._shared.fixed_set import size_of_fixed_set
 
 
 class State(NamedTuple):
-    """How often each item was examined and clicked, and the number of rounds learned."""
+    """The counts of a fixed set of items."""
 
-    looks: Floats
-    clicks: Floats
-    rounds: int
-    shown: int
+    looks: Floats  # How often each item was examined.
+    clicks: Floats  # How often each item was clicked.
+    rounds: int  # The number of rounds learned.
+    shown: int  # The number of positions that are seen, −1 for all.
 
     @property
     def click_rate(self) -> float:
-        """Clicks per look, of all items together."""
+        """Clicks per examination, of all items together."""
         return float(self.clicks.sum() / max(self.looks.sum(), 1.0))
 
 
 @kernel
 def _optimistic(examinations: Floats, clicks: Floats, allowance: float) -> Ints:
-    """Items by their upper confidence bound; those that nobody has examined come first."""
+    """Return the items by their upper confidence bounds; items that were never examined come first."""
     bounds = np.full(len(examinations), np.inf)
     for item in range(len(examinations)):
         n = examinations[item]
@@ -43,7 +43,7 @@ def _optimistic(examinations: Floats, clicks: Floats, allowance: float) -> Ints:
 def _after_clicks(
     examinations: Floats, clicks: Floats, ranking: Ints, shown: int, items: Ints, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Everything down to the first click was examined, all that was shown when there is none."""
+    """Count the items down to the first click as examined; without a click, all that were shown."""
     new_examinations, new_clicks = examinations.copy(), clicks.copy()
     clicked = np.zeros(len(ranking), np.bool_)
     for i in range(len(items)):
@@ -58,13 +58,31 @@ def _after_clicks(
 
 @register("cascade_ucb")
 class CascadeUcb:
-    """Ranks a fixed set of items by clicks / looks + √(`exploration` · log t / looks), people being a cascade.
+    """Rank a fixed set of items by upper confidence bounds of their attraction, for users who follow the cascade model.
 
-    They look from the top until their first click: the items down to it were examined, that one was clicked.
+    Items are sorted in round t by
 
-    Use it for one list of items without features, such as the teasers of a start page; `top_rank` assumes less about
-    how people click, `3pr` and `pdgd` use features.
-    Reference: Kveton, Szepesvári, Wen and Ashkan (2015), Cascading Bandits: Learning to Rank in the Cascade Model.
+      clicks / looks + √(`exploration` · log t / looks).
+
+    Users look from the top until their first click: the items down to it were examined (one look more each), and the
+    item there was clicked.
+
+    Use it for one list of items without features, such as the teasers of a start page. `top_rank` assumes less about
+    users, and `3pr` and `pdgd` use features.
+
+    Args:
+      exploration: The factor of the confidence term.
+
+    References:
+      Kveton, Szepesvári, Wen and Ashkan (2015), Cascading Bandits: Learning to Rank in the Cascade Model, Algorithm 1.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
+      >>> users, measure = build("cascade(max_grade=1)"), build("nDCG@5")
+      >>> rounds = play(build("cascade_ucb"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.919
     """
 
     exploration: float = 1.5
@@ -76,21 +94,26 @@ class CascadeUcb:
         check_positive("exploration", self.exploration)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         return State(np.zeros(n_items), np.zeros(n_items), 0, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return Decision(self._ranking(state), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         items, weights = expect(feedback, Clicks)
         examinations, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, items, weights)
         return State(examinations, clicks, state.rounds + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return ranking_of(state.clicks / np.maximum(state.looks, 1.0))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return point_log_prob(self._ranking(state), ranking, state.shown)
 
     def _ranking(self, state: State) -> Ints:

@@ -1,4 +1,4 @@
-"""Click regression: the probability of a click at each position, as a logistic regression would learn it."""
+"""Click regression: a logistic regression of clicks on features and positions."""
 
 from typing import ClassVar, NamedTuple
 
@@ -12,38 +12,38 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.perturbation import PairSwapper
 
-POSITIONS = 64  # with an offset of their own; the ones below share the last
+N_OFFSETS = 64  # with an offset of their own; the ones below share the last
 OFFSET_RATE = 0.3
 
 
 class State(NamedTuple):
-    """The weights; the offset of each position, and Σ gradient² of it."""
+    """The weights, and an offset for each position."""
 
-    weights: Floats
-    offsets: Floats
-    squares: Floats
-    shown: int
+    weights: Floats  # One weight for each feature.
+    offsets: Floats  # b_position, the log-odds of a click at each position on an item of score 0.
+    squares: Floats  # The sum of the squared gradients of each offset.
+    shown: int  # The number of positions that are seen, −1 for all.
 
     def reachable(self, initial: "State") -> bool:
-        """Squares are only ever added to, so that their roots can be taken."""
+        """Return true if no sum of squares is below its start, so that their roots exist."""
         return bool(np.all(self.squares >= initial.squares))
 
 
 class Receipt(NamedTuple):
-    """How many items there were: what is learned depends on the ranking alone."""
+    """The number of items; the update depends on the ranking alone."""
 
     n_items: int
 
 
 @kernel
-def _learned(
-    features: Features, state: State, seen: Ints, clicked: Floats, rate: float, fixed: bool
+def _updated(
+    features: Features, state: State, seen_items: Ints, clicked: Floats, rate: float, fixed: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """One step of the logistic loss, summed over the items that were seen."""
+    """Return weights, offsets and squares after one gradient step of the logistic loss over the seen positions."""
     scores = scores_of(features, state.weights)
     after, offsets, squares = state.weights.copy(), state.offsets.copy(), state.squares.copy()
-    for position in range(len(seen)):
-        item, p = seen[position], min(position, POSITIONS - 1)
+    for position in range(len(seen_items)):
+        item, p = seen_items[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
         add_row(after, features, item, rate * error)
@@ -55,20 +55,40 @@ def _learned(
 
 @register("click_regression")
 class ClickRegression(PairSwapper):
-    """P(click) = σ(w · x + b_position), learned from every position that was seen, clicked or not.
+    """Learn P(click) = σ(w · x + b_position) from every position that was seen, clicked or not.
 
     The list is sorted by w · x, and neighbours are swapped at random as in `fair_pairs`: pairs begin at the first or
     the second position with probability ½, each is swapped with probability `swap`, and no item moves more than one
-    position. Then w ← w + `learning_rate` · Σ_p (click_p − P(click)) · x_p; a click of weight v counts v times. The
-    offsets b begin at `offset` and are learned too, unless `examination` gives the probability that each position is
-    looked at: then b_position = log of it, the last one being that of all positions below. An `offset` below the click
-    rate of a page lets what is not known yet stand above what nobody clicked.
+    position. Then, summed over the seen positions p,
 
-    Use it for shops and feeds with many features (`hashed` columns): it learns from what is not clicked as well, and is
-    the best learner we know there. It is biased where people stop after a click that satisfies them, since what they
-    did not look at counts as not wanted: with short answers, as in search, take `fair_pairs`.
-    References: McMahan et al. (2013), Ad Click Prediction: a View from the Trenches; Radlinski and Joachims (2006),
-    Minimally Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs.
+      w ← w + `learning_rate` · Σ_p (click_p − P(click_p)) · x_p.
+
+    A click of weight v counts v times. The offsets b begin at `offset` and are learned too, unless `examination` is
+    given.
+
+    Recommended for shops and feeds with many features (`hashed` columns): it also learns from items that are not
+    clicked. It is biased where users stop after a click that satisfies them, because items that they did not examine
+    count as not wanted. For search-like lists use `newton_pairs`.
+
+    Args:
+      swap: The probability with which a pair of neighbours is swapped.
+      learning_rate: The step size.
+      examination: The probability that each position is examined; b_position is its logarithm, and the last one counts
+        for all positions below. Without it the offsets are learned.
+      offset: The first value of every offset. A value below the click rate of a page ranks unknown items above items
+        that nobody clicked.
+      start: The first weights; zeros if empty.
+
+    References:
+      McMahan et al. (2013), Ad Click Prediction: a View from the Trenches. Radlinski and Joachims (2006), Minimally
+      Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("position_based"), build("nDCG@10")
+      >>> rounds = play(build("click_regression"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.533
     """
 
     swap: float = 0.05
@@ -84,26 +104,29 @@ class ClickRegression(PairSwapper):
         super().__post_init__()
         if not all(0 < probability <= 1 for probability in self.examination):
             raise InvalidInput(f"examination = {self.examination} must be probabilities above 0")
-        if len(self.examination) > POSITIONS or not abs(self.offset) <= 100:
-            raise InvalidInput(f"examination has at most {POSITIONS} positions, and offset is from -100 to 100")
+        if len(self.examination) > N_OFFSETS or not abs(self.offset) <= 100:
+            raise InvalidInput(f"examination has at most {N_OFFSETS} positions, and offset is from -100 to 100")
 
     def init(self, problem: Problem) -> State:
-        offsets = np.full(POSITIONS, self.offset)
+        """Return the first state for a problem."""
+        offsets = np.full(N_OFFSETS, self.offset)
         if self.examination:
-            known = np.log(np.array(self.examination))
-            offsets = np.concatenate([known, np.full(POSITIONS - len(known), known[-1])])
+            log_examination = np.log(np.array(self.examination))
+            offsets = np.concatenate([log_examination, np.full(N_OFFSETS - len(log_examination), log_examination[-1])])
         weights = self.first_weights(problem)
-        return State(weights, offsets, np.zeros(POSITIONS), shown_or_all(problem))
+        return State(weights, offsets, np.zeros(N_OFFSETS), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking, log_propensity, _, _ = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(query.n_items))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         check_receipt(decision.receipt.n_items == len(decision.ranking))
-        clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, offsets, squares = _learned(
-            query.features, state, seen, clicked, self.learning_rate, bool(self.examination)
+        clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        weights, offsets, squares = _updated(
+            query.features, state, seen_items, clicked, self.learning_rate, bool(self.examination)
         )
         weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)
         return State(weights, offsets, squares, state.shown)

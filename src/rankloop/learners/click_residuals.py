@@ -1,4 +1,4 @@
-"""Click residuals: what is clicked more than is usual at its position goes up, what is clicked less goes down."""
+"""Click residuals: items that are clicked more than is usual at their position move up, others move down."""
 
 from typing import ClassVar, NamedTuple
 
@@ -12,66 +12,84 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.perturbation import PairSwapper
 
-POSITIONS = 64  # with a rate of their own; the ones below share the last
-PRIOR = 10.0  # lessons that the first guess of a rate counts for
-MEMORY = 1000.0  # lessons after which a rate follows changes
+N_RATES = 64  # with a rate of their own; the ones below share the last
+PRIOR_UPDATES = 10.0  # lessons that the first guess of a rate counts for
+MAX_COUNTED_UPDATES = 1000.0  # lessons after which a rate follows changes
 
 
 class State(NamedTuple):
-    """The weights; how often each position is clicked, and how many lessons say so."""
+    """The weights, and the click rate of each position."""
 
-    weights: Floats
-    rates: Floats
-    counts: Floats
-    shown: int
+    weights: Floats  # One weight for each feature.
+    rates: Floats  # The click rate of each position, when it is examined.
+    counts: Floats  # The number of updates of each rate.
+    shown: int  # The number of positions that are seen, −1 for all.
 
     def reachable(self, initial: "State") -> bool:
-        """A count is only ever added to."""
+        """Return true if no count is below its start."""
         return bool(np.all(self.counts >= initial.counts))
 
 
 class Receipt(NamedTuple):
-    """The scores that were sorted before swapping, to be looked at; the lesson needs the ranking alone."""
+    """The scores that were sorted before swapping, for inspection; the update depends on the ranking alone."""
 
     scores: Floats
 
 
 @kernel
-def _learned(
-    features: Features, state: State, seen: Ints, clicked: Floats, rate: float, below: int
+def _updated(
+    features: Features, state: State, seen_items: Ints, clicked: Floats, rate: float, below: int
 ) -> tuple[Floats, Floats, Floats]:
-    """One step from the positions that were read, which are those down to the last click and `below` more."""
+    """Return weights, rates and counts after a step from the examined positions: to the last click and `below` more."""
     after, rates, counts = state.weights.copy(), state.rates.copy(), state.counts.copy()
     end = below
-    for position in range(len(seen)):
-        if clicked[seen[position]] > 0.0:
+    for position in range(len(seen_items)):
+        if clicked[seen_items[position]] > 0.0:
             end = position + 1 + below
-    for position in range(min(end, len(seen))):
-        item, p = seen[position], min(position, POSITIONS - 1)
+    for position in range(min(end, len(seen_items))):
+        item, p = seen_items[position], min(position, N_RATES - 1)
         residual = clicked[item] - rates[p]
         counts[p] += 1.0
-        rates[p] += residual / min(counts[p] + PRIOR, MEMORY)
+        rates[p] += residual / min(counts[p] + PRIOR_UPDATES, MAX_COUNTED_UPDATES)
         add_row(after, features, item, rate * residual)
     return after, rates, counts
 
 
 @register("click_residuals")
 class ClickResiduals(PairSwapper):
-    """Clicks beyond what the position explains add up, for every value of an item.
+    """Add up the clicks that an item gets beyond the usual rate of its position.
 
     The list is sorted by w · x, and neighbours are swapped at random as in `fair_pairs`: no item moves more than one
-    position. People are taken to have read down to their last click and `below` positions more. For each position p of
-    that part, w ← w + `learning_rate` · (click_p − r_p) · x_p, r_p being how often position p is clicked when it is
-    read, over all queries: it begins at `rate` and is learned. A click of weight v counts v times.
+    position. Users are assumed to examine the list down to their last click and `below` positions more. For each of
+    these positions p,
 
-    Unlike in a regression a weight does not settle where it predicts the click rate: what is passed over again and
-    again goes on sinking, so that results from further down get their turn. With the steps of `hashed`, which shrink
-    with the root of what a column has seen, a weight is in effect a t-statistic: as large as the evidence that a value
-    is clicked more than usual.
-    Use it behind a search box, to remember which document belongs to which words, with `trusted_memory` around it.
-    References: Radlinski and Joachims (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from
-    Clickthrough Logs, for the swaps; Craswell et al. (2008), An Experimental Comparison of Click Position-Bias Models,
-    for reading from the top.
+      w ← w + `learning_rate` · (click_p − r_p) · x_p,
+
+    where r_p is the click rate of position p over all queries, when it is examined. A click of weight v counts v times.
+
+    Unlike in a regression, a weight does not converge to where it predicts the click rate: an item that is passed over
+    again and again goes on sinking, so that items from further down are shown. With the step sizes of `hashed`, which
+    shrink with the root of the summed squares, a weight is in effect a t-statistic. The search box uses it, with
+    `trusted_memory` around it, to memorise which document belongs to which words.
+
+    Args:
+      swap: The probability with which a pair of neighbours is swapped.
+      learning_rate: The step size.
+      below: The number of positions below the last click that count as examined.
+      rate: The first value of every click rate.
+      start: The first weights; zeros if empty.
+
+    References:
+      Radlinski and Joachims (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from
+      Clickthrough Logs, for the swaps. Craswell et al. (2008), An Experimental Comparison of Click Position-Bias
+      Models, for examination from the top.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("click_residuals"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.481
     """
 
     swap: float = 0.05
@@ -89,16 +107,19 @@ class ClickResiduals(PairSwapper):
         check_between(0, 1, rate=self.rate)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         weights = self.first_weights(problem)
-        return State(weights, np.full(POSITIONS, self.rate), np.zeros(POSITIONS), shown_or_all(problem))
+        return State(weights, np.full(N_RATES, self.rate), np.zeros(N_RATES), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking, log_propensity, scores, _ = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(scores))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
-        clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, rates, counts = _learned(query.features, state, seen, clicked, self.learning_rate, self.below)
+        clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        weights, rates, counts = _updated(query.features, state, seen_items, clicked, self.learning_rate, self.below)
         weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
         return State(weights, rates, counts, state.shown)

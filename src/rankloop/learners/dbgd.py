@@ -1,4 +1,4 @@
-"""DBGD and MGD: duels of the current ranker with random neighbours, one at a time or many at once."""
+"""DBGD and MGD: compare the current ranker with random neighbours, one at a time or many at once."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -16,15 +16,16 @@ from rankloop.interleaving.team_draft import TeamDraft
 
 
 class Receipt(NamedTuple):
-    """The candidates' directions, the rankings that were mixed (the current one first), and who gave each position."""
+    """The comparison that was shown."""
 
-    directions: Floats
-    rankings: Ints
-    teams: Ints
+    directions: Floats  # The unit vector u of each candidate.
+    rankings: Ints  # The rankings that were mixed, the current one first.
+    teams: Ints  # The ranking that each position was taken from.
 
 
 @kernel
 def _unit_rows(normals: Floats) -> Floats:
+    """Return the rows scaled to length 1: uniform on the sphere if they are normal."""
     directions = normals.copy()
     for row in directions:
         length = np.sqrt(np.sum(row * row))
@@ -35,7 +36,7 @@ def _unit_rows(normals: Floats) -> Floats:
 
 @kernel
 def _rankings(features: Floats, weights: Floats, directions: Floats, spread: float) -> Ints:
-    """The ranking of the current weights, then those of the candidates weights + spread · direction."""
+    """Return the ranking of the current weights, then those of the candidates weights + spread · direction."""
     rankings = np.empty((len(directions) + 1, len(features)), np.int64)
     rankings[0] = ranking_of(scores_of(features, weights))
     for candidate in range(len(directions)):
@@ -46,7 +47,14 @@ def _rankings(features: Floats, weights: Floats, directions: Floats, spread: flo
 
 @kernel
 def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
-    """weights + step · the mean direction of the candidates that earned more than the current ranker."""
+    """Return weights + step · the mean direction of the candidates that earned more than the current ranker.
+
+    Args:
+      weights: The current weights.
+      directions: The direction of each candidate.
+      credits: The credit of the current ranker, then of each candidate.
+      step: The length of the step.
+    """
     total, winners = np.zeros(len(weights)), 0
     for candidate in range(len(directions)):
         if credits[candidate + 1] > credits[0]:
@@ -59,7 +67,7 @@ def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: 
 
 @dataclass(frozen=True, kw_only=True)
 class DuellingLearner(LinearLearner):
-    """Mixes the current ranking with those of random neighbours on the unit sphere, and moves towards the winners."""
+    """A learner that mixes the current ranking with those of random neighbours, and moves towards the winners."""
 
     learning_rate: float = 0.01
     spread: float = 1.0
@@ -69,11 +77,13 @@ class DuellingLearner(LinearLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
         mixed = self.interleaving.mix(_rankings(query.features, state.weights, directions, self.spread), rng)
         return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
 
     def learn(self, state: LinearState, query: Query, decision: Decision[Receipt], feedback: Feedback) -> LinearState:
+        """Return the state after the feedback on a decision."""
         directions, rankings, teams = decision.receipt
         n_items = len(decision.ranking)
         fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
@@ -85,6 +95,7 @@ class DuellingLearner(LinearLearner):
         return LinearState(require_finite(weights), state.shown)
 
     def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return float("nan")
 
     @property
@@ -94,13 +105,28 @@ class DuellingLearner(LinearLearner):
 
 @register("dbgd")
 class Dbgd(DuellingLearner):
-    """Duelling bandit gradient descent: w ← w + `learning_rate` · `spread` · u when people prefer w + `spread` · u.
+    """Duelling bandit gradient descent: w ← w + `learning_rate` · `spread` · u when users prefer w + `spread` · u.
 
-    The direction u is uniform on the unit sphere; the two rankings are interleaved and the clicks say who won.
+    The direction u is uniform on the unit sphere. The rankings of w and of w + `spread` · u are interleaved, and the
+    ranking whose items get more clicks wins. This is the classical baseline of online learning to rank; `pdgd` and
+    `3pr` learn much faster. The probability of a list has no closed form: `log_prob` is nan.
 
-    Use it as the classical baseline of online learning to rank; `pdgd` and `3pr` learn much faster.
-    Reference: Yue and Joachims (2009), Interactively Optimizing Information Retrieval Systems as a Dueling Bandits
-    Problem.
+    Args:
+      learning_rate: γ of the paper, the step size as a share of `spread`.
+      spread: δ of the paper, the distance of the candidate.
+      interleaving: The method that mixes the rankings and credits the clicks.
+      start: The first weights; zeros if empty.
+
+    References:
+      Yue and Joachims (2009), Interactively Optimizing Information Retrieval Systems as a Dueling Bandits Problem,
+      Algorithm 1.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("dbgd"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.449
     """
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
@@ -108,14 +134,32 @@ class Dbgd(DuellingLearner):
 
 @register("mgd")
 class Mgd(DuellingLearner):
-    """Multileave gradient descent: like `dbgd`, but with many candidates in one list, and a step to their mean.
+    """Multileave gradient descent: `dbgd` with many candidates in one list, and a step to the mean of the winners.
 
     Of `candidates` directions u on the unit sphere, those whose ranker w + `spread` · u earned more clicks than w win,
-    and w ← w + `learning_rate` · `spread` · (mean of the winning u). All rankings are multileaved into one list.
+    and
 
-    Use it where `dbgd` is wanted and lists are long enough to compare many rankers.
-    Reference: Schuth, Oosterhuis, Whiteson and de Rijke (2016), Multileave Gradient Descent for Fast Online Learning
-    to Rank.
+      w ← w + `learning_rate` · `spread` · mean(winning u).
+
+    All rankings are multileaved into one list. Use it in place of `dbgd` where lists are long enough to compare many
+    rankers.
+
+    Args:
+      learning_rate: The step size as a share of `spread`.
+      spread: The distance of the candidates.
+      interleaving: The method that mixes the rankings and credits the clicks.
+      start: The first weights; zeros if empty.
+      candidates: The number of candidates in each round.
+
+    References:
+      Schuth, Oosterhuis, Whiteson and de Rijke (2016), Multileave Gradient Descent for Fast Online Learning to Rank.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("mgd"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.429
     """
 
     candidates: int = 9

@@ -1,4 +1,4 @@
-"""Follow the perturbed leader: sort by what the items gained so far, plus noise."""
+"""Follow the perturbed leader: sort a fixed set of items by their summed gains plus noise."""
 
 import math
 from typing import ClassVar, NamedTuple
@@ -16,23 +16,38 @@ from rankloop.measures.dcg import DCG
 
 
 class State(NamedTuple):
-    """What each item gained so far."""
+    """The summed gains of a fixed set of items."""
 
-    totals: Floats
-    rounds: int
-    noise: float  # 1/ε; without a horizon, 1/ε of the first round
+    totals: Floats  # The summed gain of each item.
+    rounds: int  # The number of rounds learned.
+    noise: float  # 1/ε; without a horizon, 1/ε of the first round.
 
 
 @register("ftpl")
 class FTPL(SummedGains):
-    """Follow the perturbed leader: sorts by summed gains plus fresh uniform noise, from the grades of all items.
+    """Follow the perturbed leader: sort by summed gains plus fresh uniform noise, from the grades of all items.
 
-    ranking_t = sort descending of Σ_{s<t} gain(grades_s) + noise, noise uniform in [0, 1/ε]^m. Unless `epsilon` is
-    given, 1/ε = g·√(m·horizon) with g the largest gain of the `measure` (DCG, SumLoss, P@n); without a horizon it grows
-    as g·√(m·t). Regret against the best fixed ranking is O(√T) for any sequence of grades. Use it when every item is
-    graded in every round; when only the first ones are, put it inside `rtopk`. `log_prob` is nan: the probability of
-    an order is a volume without a practical closed form. Kalai and Vempala (2005), "Efficient algorithms for online
-    decision problems".
+      ranking_t = sort descending of Σ_{s<t} gain(grades_s) + noise,  noise uniform in [0, 1/ε]^m.
+
+    Unless `epsilon` is given, 1/ε = g·√(m·`horizon`) with g the largest gain of the `measure`; without a horizon it
+    grows as g·√(m·t). The regret against the best fixed ranking is O(√T) for any sequence of grades. When only the
+    first items are graded, put it inside `rtopk`. `log_prob` is nan: the probability of an order is a volume without a
+    practical closed form.
+
+    Args:
+      horizon: The number of rounds, if it is known.
+      measure: The measure to maximise: DCG, SumLoss or P@n.
+      epsilon: The inverse of the noise's range; the theory's choice if None.
+
+    References:
+      Kalai and Vempala (2005), Efficient Algorithms for Online Decision Problems.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("flipped_relevance(n_items=6, n_relevant=2)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("ftpl"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.967
     """
 
     horizon: int | None = None
@@ -48,14 +63,17 @@ class FTPL(SummedGains):
             check_positive("1 / epsilon", 1.0 / self.epsilon)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         require_all_grades(problem)
         theory = largest_gain(self.measure, problem) * math.sqrt(n_items * (self.horizon or 1))
         return State(np.zeros(n_items), 0, theory if self.epsilon is None else 1.0 / self.epsilon)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         noise = state.noise * self._root(state) * rng.random(len(state.totals))
         return Decision(ranking_of(state.totals + noise), math.nan, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return math.nan

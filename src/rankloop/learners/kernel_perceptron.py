@@ -1,4 +1,4 @@
-"""The ranking perceptron with a kernel, in a memory that never grows."""
+"""The ranking perceptron with a kernel, in memory of fixed size."""
 
 from typing import ClassVar, Literal, NamedTuple
 
@@ -16,19 +16,21 @@ from rankloop.measures.dcg import NDCG
 
 
 class State(NamedTuple):
-    """Stored items and their coefficients in arrays of fixed size; slot b is free while born[b] is −1."""
+    """Stored items and their coefficients, in arrays of fixed size."""
 
-    rows: Floats  # (budget, n_features)
-    coefficients: Floats  # (budget,)
-    born: Ints  # (budget,), running numbers of the stored items
-    stored: int  # how many items were ever stored
-    mistakes: int
-    shown: int
+    rows: Floats  # The features of the stored items, (budget, n_features).
+    coefficients: Floats  # c_b of each stored item, (budget,).
+    born: Ints  # The running number of each stored item; −1 marks a free slot.
+    stored: int  # The number of items that were ever stored.
+    mistakes: int  # The number of mistakes.
+    shown: int  # The number of positions that are seen, −1 for all.
 
 
 @reassociated
-def kernel_scores(features: Floats, rows: Floats, coefficients: Floats, rbf: bool, gamma: float, degree: int) -> Floats:
-    """Σ_b coefficients[b] · K(rows[b], x) for each item x."""
+def _kernel_scores(
+    features: Floats, rows: Floats, coefficients: Floats, rbf: bool, gamma: float, degree: int
+) -> Floats:
+    """Return Σ_b coefficients[b] · K(rows[b], x) for each item x."""
     scores = np.zeros(len(features))
     for b in range(len(rows)):
         if coefficients[b] == 0.0:
@@ -49,7 +51,7 @@ def kernel_scores(features: Floats, rows: Floats, coefficients: Floats, rbf: boo
 
 @kernel
 def _slot(coefficients: Floats, born: Ints, newcomer: float, oldest: bool) -> int:
-    """Where to store: a free slot, else the oldest; or the smallest coefficient unless the newcomer is smaller (−1)."""
+    """Return a free slot, else the oldest, or that of the smallest coefficient (−1 if the newcomer's is smaller)."""
     chosen = 0
     for b in range(len(born)):
         if born[b] < 0:
@@ -66,7 +68,7 @@ def _slot(coefficients: Floats, born: Ints, newcomer: float, oldest: bool) -> in
 def _stored(
     rows: Floats, coefficients: Floats, born: Ints, stored: int, features: Floats, new: Floats, oldest: bool
 ) -> tuple[Floats, Floats, Ints, int]:
-    """Copies of the arrays with the items of non-zero `new` put in, largest last so that they stay longest."""
+    """Return copies of the arrays with the items of non-zero `new`, the largest stored last so that they stay."""
     rows, coefficients, born = rows.copy(), coefficients.copy(), born.copy()
     order = ranking_of(-np.abs(new))
     for item in order[max(len(order) - len(rows), 0) :]:
@@ -81,17 +83,38 @@ def _stored(
 
 @register("kernel_perceptron")
 class KernelPerceptron:
-    """`ranking_perceptron` on scores Σ_b c_b · K(x_b, x), with at most `budget` stored items x_b.
+    """The `ranking_perceptron` on scores Σ_b c_b · K(x_b, x), with at most `budget` stored items x_b.
 
-    On a mistake every item with a non-zero slope of the SLAM surrogate is stored with coefficient
-    −`learning_rate` · slope; when all slots are taken the `oldest` item or the one with the `smallest` coefficient
-    makes room. K(x, z) = exp(−γ·‖x − z‖²) (`rbf`) or (1 + γ·x·z)^`degree` (`polynomial`), with γ = `scale` divided by
-    the number of features. The state has the same size from the first round to the last.
+    On a mistake every item with a non-zero slope of the SLAM surrogate is stored with the coefficient
 
-    Use it when no linear function of the features ranks well; scores take `budget` times the time of a linear learner,
-    and `random_features` is the cheaper way. Scale features first, as with every kernel.
-    References: Dekel, Shalev-Shwartz and Singer (2008), The Forgetron; Cavallanti, Cesa-Bianchi and Gentile (2007),
-    Tracking the Best Hyperplane with a Simple Budget Perceptron.
+      c = −`learning_rate` · slope.
+
+    K(x, z) = exp(−γ·‖x − z‖²) ("rbf") or (1 + γ·x·z)^`degree` ("polynomial"), with γ = `scale` / n_features. The state
+    has the same size from the first round to the last.
+
+    Use it when no linear function of the features ranks well. Scores take `budget` times the time of a linear learner;
+    `random_features` is cheaper. Scale the features first (`standardised`).
+
+    Args:
+      kernel: The kernel K.
+      budget: The largest number of stored items.
+      remove: The item that is removed when all slots are taken: the oldest, or that with the smallest coefficient.
+      scale: γ times the number of features.
+      degree: The degree of the polynomial kernel.
+      measure: A mistake is a round in which this measure is below its best: nDCG, nDCG@k or AP.
+      learning_rate: The step size.
+      margin: The margin of the surrogate.
+
+    References:
+      Dekel, Shalev-Shwartz and Singer (2008), The Forgetron. Cavallanti, Cesa-Bianchi and Gentile (2007), Tracking the
+      Best Hyperplane with a Simple Budget Perceptron.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("kernel_perceptron(budget=50)"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.853
     """
 
     kernel: Literal["rbf", "polynomial"] = "rbf"
@@ -118,13 +141,16 @@ class KernelPerceptron:
         cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         empty = np.zeros((self.budget, problem.n_features))
         return State(empty, np.zeros(self.budget), np.full(self.budget, -1), 0, 0, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return Decision(self.predict(state, query), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         scores = require_finite(self.scores(state, query.features))[items]
         cutoff, binary = cutoff_and_kind(self.measure)
@@ -144,12 +170,14 @@ class KernelPerceptron:
         return State(rows, coefficients, born, stored, state.mistakes + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return ranking_of(self.scores(state, query.features))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return point_log_prob(self.predict(state, query), ranking, state.shown)
 
     def scores(self, state: State, features: Floats) -> Floats:
-        """Σ_b c_b · K(x_b, x) of each row."""
+        """Return Σ_b c_b · K(x_b, x) of each row x."""
         gamma = self.scale / max(features.shape[1], 1)
-        return kernel_scores(features, state.rows, state.coefficients, self.kernel == "rbf", gamma, self.degree)
+        return _kernel_scores(features, state.rows, state.coefficients, self.kernel == "rbf", gamma, self.degree)

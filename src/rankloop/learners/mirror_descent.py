@@ -1,4 +1,4 @@
-"""Online mirror descent over the permutahedron, all means of random orders: mean positions follow summed gains."""
+"""Online mirror descent over the permutahedron: mean positions follow the summed gains of a fixed set of items."""
 
 import math
 from typing import ClassVar, NamedTuple
@@ -23,9 +23,14 @@ from rankloop.measures.dcg import DCG
 
 @kernel
 def nearest_mean(pulls: Floats, worth: Floats) -> Floats:
-    """The point nearest to `pulls` (descending) among the means of random orders of `worth` (descending).
+    """Return the point nearest to `pulls` among the means of random orders of `worth`.
 
-    pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators): Lim and Wright (2016).
+    It is pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators): Lim and Wright
+    (2016).
+
+    Args:
+      pulls: The point to project, descending.
+      worth: The worth of a unit of gain at each position, descending.
     """
     n_items = len(pulls)
     pulled, worths, sizes, n_pools = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64), 0
@@ -50,10 +55,17 @@ def nearest_mean(pulls: Floats, worth: Floats) -> Floats:
 
 @kernel
 def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
-    """Random exchanges of positions that make `worth` equal `point` on average: (settled, other), probabilities.
+    """Return random exchanges of positions that make `worth` equal to `point` on average.
 
-    Hardy, Littlewood and Pólya's proof that a majorised vector is reached by m − 1 averagings of two entries: an
-    entry with too much gives to the next one with too little, until one of the two is settled for good.
+    Hardy, Littlewood and Pólya prove that a majorised vector is reached by m − 1 averagings of two entries: an entry
+    with too much gives to the next one with too little, until one of the two is settled.
+
+    Args:
+      point: The mean to reach, as from `nearest_mean`.
+      worth: The worth of a unit of gain at each position, descending.
+
+    Returns:
+      The pairs (settled entry, other entry), and the probability of each exchange.
     """
     n_items = len(worth)
     mean, rich, n_rich, n = worth.copy(), np.empty(n_items, np.int64), 0, 0
@@ -79,7 +91,8 @@ def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
 
 
 @kernel
-def drawn_order(order: Ints, pairs: Ints, probabilities: Floats, uniforms: Floats) -> Ints:
+def _drawn_order(order: Ints, pairs: Ints, probabilities: Floats, uniforms: Floats) -> Ints:
+    """Return the order after the exchanges whose uniform draw is below their probability."""
     ranking = order.copy()
     positions = np.arange(len(order))
     for i in range(len(probabilities)):
@@ -92,25 +105,29 @@ def drawn_order(order: Ints, pairs: Ints, probabilities: Floats, uniforms: Float
 
 
 @kernel
-def log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking: Ints) -> float:
-    """Every exchange settles one entry, so its final position tells whether the exchange was made."""
-    wanted, positions, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
+def _log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking: Ints) -> float:
+    """Return the log-probability of a ranking.
+
+    Every exchange settles one entry, so the entry's final position says whether the exchange was made.
+    """
+    targets, positions, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
     for i in range(len(probabilities)):
         settled, other = pairs[i]
-        if positions[settled] == wanted[settled]:
+        if positions[settled] == targets[settled]:
             total += np.log1p(-probabilities[i]) if probabilities[i] < 1.0 else -np.inf
         else:
             positions[settled], positions[other] = positions[other], positions[settled]
             total += (
                 np.log(probabilities[i])
-                if positions[settled] == wanted[settled] and probabilities[i] > 0.0
+                if positions[settled] == targets[settled] and probabilities[i] > 0.0
                 else -np.inf
             )
-    return total if np.array_equal(positions, wanted) else -np.inf
+    return total if np.array_equal(positions, targets) else -np.inf
 
 
 @kernel
 def _plan(totals: Floats, step: float, worth: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return the items by summed gain, and the exchanges that draw an order with the nearest mean."""
     order = ranking_of(totals)
     pairs, probabilities = exchanges(nearest_mean(step * totals[order], worth), worth)
     return order, pairs, probabilities
@@ -119,37 +136,54 @@ def _plan(totals: Floats, step: float, worth: Floats) -> tuple[Ints, Ints, Float
 @kernel
 def _draw(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> tuple[Ints, float]:
     order, pairs, probabilities = _plan(totals, step, worth)
-    ranking = drawn_order(order, pairs, probabilities, uniforms)
-    return ranking, log_prob_of_order(order, pairs, probabilities, ranking)
+    ranking = _drawn_order(order, pairs, probabilities, uniforms)
+    return ranking, _log_prob_of_order(order, pairs, probabilities, ranking)
 
 
 @kernel
 def _log_prob(totals: Floats, step: float, worth: Floats, ranking: Ints) -> float:
     order, pairs, probabilities = _plan(totals, step, worth)
-    return log_prob_of_order(order, pairs, probabilities, ranking)
+    return _log_prob_of_order(order, pairs, probabilities, ranking)
 
 
 class State(NamedTuple):
-    """What each item gained so far."""
+    """The summed gains of a fixed set of items."""
 
-    totals: Floats
-    rounds: int
-    step: float  # η; without a horizon, η of the first round
-    worth: Floats  # what a unit of gain is worth at each position
-    shown: int
+    totals: Floats  # The summed gain of each item.
+    rounds: int  # The number of rounds learned.
+    step: float  # η; without a horizon, η of the first round.
+    worth: Floats  # The worth of a unit of gain at each position.
+    shown: int  # The number of positions that are seen, −1 for all.
 
 
 @register("mirror_descent")
 class MirrorDescent(SummedGains):
-    """Online mirror descent: shows random orders whose mean worth per item is nearest to η · summed gains.
+    """Show random orders whose mean worth per item is nearest to η · summed gains, from the grades of all items.
 
-    x_t = argmin over means x of random orders of ½‖x − η·Σ_{s<t} gain(grades_s)‖², then an order is drawn with exactly
-    that mean worth for every item (m − 1 random exchanges); O(m log m) a round. Unless `learning_rate` is given,
-    η = 2·‖w − mean w‖ / (g·√(m·horizon)), w the worth of positions under the `measure` and g its largest gain; without
-    a horizon it falls as √(2)·‖w − mean w‖ / (g·√(m·t)). Use it as `ftpl`: it needs the grades of all items every
-    round, its regret bound is smaller by √m, and its `log_prob` is exact when all positions are seen (else nan).
-    Ailon (2014), "Improved bounds for online learning over the permutahedron and other ranking polytopes"; here with
-    the Euclidean regulariser in its lazy form.
+      x_t = argmin over the means x of random orders of ½‖x − η·Σ_{s<t} gain(grades_s)‖²,
+
+    and an order is drawn with exactly this mean worth for every item, by m − 1 random exchanges; O(m log m) a round.
+    Unless `learning_rate` is given, η = 2·‖w − mean w‖ / (g·√(m·`horizon`)), with w the worth of the positions under
+    the `measure` and g its largest gain; without a horizon it falls as √2·‖w − mean w‖ / (g·√(m·t)).
+
+    The regret bound is smaller than that of `ftpl` by √m, and `log_prob` is exact when all positions are seen, else
+    nan. When only the first items are graded, put it inside `rtopk`.
+
+    Args:
+      horizon: The number of rounds, if it is known.
+      measure: The measure to maximise: DCG, SumLoss or P@n.
+      learning_rate: η; the theory's choice if None.
+
+    References:
+      Ailon (2014), Improved Bounds for Online Learning over the Permutahedron and Other Ranking Polytopes; here with
+      the Euclidean regulariser in its lazy form.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("flipped_relevance(n_items=6, n_relevant=2)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("mirror_descent"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.958
     """
 
     horizon: int | None = None
@@ -160,6 +194,7 @@ class MirrorDescent(SummedGains):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "P@2"})
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         require_all_grades(problem)
         worth = worth_of_positions(self.measure, n_items)
@@ -170,11 +205,13 @@ class MirrorDescent(SummedGains):
         return State(np.zeros(n_items), 0, self.learning_rate or theory, worth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         uniforms = rng.random(len(state.totals))
         ranking, log_prob = _draw(state.totals, state.step / self._root(state), state.worth, uniforms)
         return Decision(ranking, log_prob if self._all_seen(state) else math.nan, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         if not self._all_seen(state):
             return math.nan
         return _log_prob(state.totals, state.step / self._root(state), state.worth, ranking)

@@ -1,4 +1,4 @@
-"""A bandit for Precision@n: the order inside the first n positions is free, so it is used to find out grades."""
+"""A bandit for Precision@n: the order inside the first n positions is free, so it is used to reveal grades."""
 
 import functools
 import math
@@ -12,15 +12,21 @@ from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.learner import check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.fixed_set import CAPPED, AnytimeLearner, gain_of, graded_depth, size_of_fixed_set
+from rankloop.learners._shared.fixed_set import GAIN_IS_CAPPED, AnytimeLearner, gain_of, graded_depth, size_of_fixed_set
 
 
 @kernel
 def inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
-    """x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
+    """Return x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
 
-    In ascending order of losses, tail = Σ over the items from here on of exp(−rate · (their loss − this loss)), which
-    neither overflows nor vanishes; an item that would get more than 1 is capped, and the others share what is left.
+    In ascending order of losses, tail_i = Σ_{j ≥ i} exp(−rate · (loss_j − loss_i)), which neither overflows nor
+    vanishes. An item that would get more than 1 is capped, and the others share the remainder.
+
+    Args:
+      losses: The estimated loss of each item.
+      best_first: The items by ascending loss.
+      rate: η.
+      n: The number of items to include.
     """
     n_items = len(losses)
     tails = np.ones(n_items)
@@ -38,8 +44,8 @@ def inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: in
 
 
 @kernel
-def shuffle(items: Ints, uniforms: Floats) -> None:
-    """A uniformly random order, in place."""
+def _shuffle(items: Ints, uniforms: Floats) -> None:
+    """Shuffle the items in place."""
     for position in range(len(items)):
         other = position + int(uniforms[position] * (len(items) - position))
         items[position], items[other] = items[other], items[position]
@@ -47,15 +53,22 @@ def shuffle(items: Ints, uniforms: Floats) -> None:
 
 @kernel
 def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
-    """A ranking whose first n positions hold item i with probability probabilities[i] (Σ = n), in random order.
+    """Return a ranking whose first n positions contain item i with probability probabilities[i], in random order.
 
-    Systematic sampling along a random order of the items: those are in whose stretch of the line from 0 to n holds one
-    of n points, which are 1 apart with a random start. The others follow, best first. Takes 1 + m + n uniforms.
+    Systematic sampling: the items' probabilities are laid end to end in random order on a line from 0 to n, and an item
+    is included if its stretch contains one of n points that are 1 apart, with a random start. The other items follow,
+    best first.
+
+    Args:
+      probabilities: The inclusion probabilities, of sum n.
+      best_first: The items by ascending loss.
+      n: The number of items to include.
+      uniforms: 1 + n_items + n uniform numbers.
     """
     n_items = len(probabilities)
     ranking, outside, line, inside = np.empty(n_items, np.int64), np.ones(n_items, np.bool_), 0.0, 0
     walk = best_first.copy()
-    shuffle(walk, uniforms[1 : n_items + 1])
+    _shuffle(walk, uniforms[1 : n_items + 1])
     for step in range(n_items):
         line += probabilities[walk[step]]
         due = n_items - step == n - inside  # rounding must not lose the last point
@@ -63,7 +76,7 @@ def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Float
             ranking[inside] = walk[step]
             outside[walk[step]] = False
             inside += 1
-    shuffle(ranking[:n], uniforms[n_items + 1 :])
+    _shuffle(ranking[:n], uniforms[n_items + 1 :])
     for item in best_first:
         if outside[item]:
             ranking[inside] = item
@@ -73,7 +86,7 @@ def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Float
 
 @kernel
 def _decide(losses: Floats, rate: float, n: int, revealed: int, uniforms: Floats) -> tuple[Ints, Floats]:
-    """The ranking, and for each item in a revealed position the probability with which it came to be revealed."""
+    """Return the ranking, and the probability with which each item in a revealed position was revealed."""
     best_first = ranking_of(-losses)
     probabilities = inclusion_probabilities(losses, best_first, rate, n)
     ranking = drawn_first(probabilities, best_first, n, uniforms)
@@ -82,43 +95,65 @@ def _decide(losses: Floats, rate: float, n: int, revealed: int, uniforms: Floats
 
 @kernel
 def _with_estimates(losses: Floats, ranking: Ints, grade_of: Floats, probabilities: Floats, start: float) -> Floats:
-    """Add (1 − relevant) / probability for each revealed item: on average, 1 − relevant for every item."""
+    """Add (1 − relevant) / probability for each revealed item: the mean is 1 − relevant for every item."""
     new = losses.copy()
     for position in range(len(probabilities)):
         item = ranking[position]
-        new[item] += (1.0 - gain_of(grade_of[item], CAPPED, start)) / probabilities[position]
+        new[item] += (1.0 - gain_of(grade_of[item], GAIN_IS_CAPPED, start)) / probabilities[position]
     return new
 
 
 class State(NamedTuple):
-    """Estimated losses: how often each item would have been irrelevant so far."""
+    """The estimated losses of a fixed set of items."""
 
-    losses: Floats
-    rounds: int
-    rate: float  # η; without a horizon, η of the first round
-    revealed: int  # positions among the first n that are graded
+    losses: Floats  # The estimated number of rounds in which each item was irrelevant.
+    rounds: int  # The number of rounds learned.
+    rate: float  # η; without a horizon, η of the first round.
+    revealed: int  # The number of positions among the first n that are graded.
 
     def reachable(self, initial: "State") -> bool:
+        """Return true if the number of revealed positions is that of the problem."""
         return self.revealed == initial.revealed
 
 
 class Receipt(NamedTuple):
-    """The probabilities with which the revealed items came to be revealed."""
+    """The probabilities with which the revealed items were revealed."""
 
     chances: Floats  # probabilities
 
 
 @register("precision_bandit")
 class PrecisionBandit(AnytimeLearner):
-    """A bandit for Precision@n: √T regret from the grades of the first k items only, for every k ≥ 1.
+    """A bandit for Precision@n with √T regret from the grades of the first k items, for every k ≥ 1.
 
-    x_i = min(1, c·exp(−η·L_i)) with Σ x = n, a set of n items drawn with exactly these probabilities and shown first in
-    random order; then L_i += (1 − R_i)·n / (k·x_i) for each revealed item, R_i = [grade ≥ relevant_from], which is
-    unbiased (k at most n here). Unless `learning_rate` is given η = √(2·k·ln(m/n) / (m·horizon)), and
-    √(k·ln(m/n) / (m·t)) without a horizon. Regret in Precision@n, times n, is at most n·√(2·m·T·ln(m/n) / k) for any
-    sequence of grades; O(m log m) a round. Use it when n positions are shown, all count the same, and few are graded:
-    `rtopk` has only T^{2/3}. `log_prob` is nan (systematic sampling); the probabilities of single items are exact.
-    Entropic regularisation over sets as in Koolen, Warmuth and Kivinen (2010), "Hedging structured concepts".
+    A set of n items is drawn that contains item i with probability x_i = min(1, c·exp(−η·L_i)), Σ x = n, and shown
+    first in random order. For each revealed item
+
+      L_i ← L_i + (1 − R_i)·n / (k·x_i),  R_i = [grade ≥ `relevant_from`],
+
+    which is unbiased (k is at most n here). Unless `learning_rate` is given, η = √(2·k·ln(m/n) / (m·`horizon`)), and
+    √(k·ln(m/n) / (m·t)) without a horizon. The regret in Precision@n, times n, is at most n·√(2·m·T·ln(m/n) / k) for
+    any sequence of grades; O(m log m) a round.
+
+    Use it when n positions are shown that all count the same, and few are graded; `rtopk` guarantees only T^{2/3}.
+    `log_prob` is nan (systematic sampling); the probabilities of single items are exact.
+
+    Args:
+      n: The number of positions that count.
+      horizon: The number of rounds, if it is known.
+      relevant_from: The smallest grade that is relevant.
+      learning_rate: η; the theory's choice if None.
+
+    References:
+      Koolen, Warmuth and Kivinen (2010), Hedging Structured Concepts (entropic regularisation over sets).
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
+      >>> users, measure = build("top_k(depth=1)"), build("P@2")
+      >>> rounds = play(build("precision_bandit(n=2)"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.785
     """
 
     n: int = 5
@@ -139,6 +174,7 @@ class PrecisionBandit(AnytimeLearner):
         return math.ceil(self.relevant_from) - 1.0
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         revealed = min(self.n, graded_depth(problem))
         spread = max(math.log(n_items / self.n), 0.0)
@@ -146,6 +182,7 @@ class PrecisionBandit(AnytimeLearner):
         return State(np.zeros(n_items), 0, self.learning_rate or theory, revealed)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         n_items = len(state.losses)
         n = min(self.n, n_items)
         rate, uniforms = state.rate / self._root(state), rng.random(1 + n_items + n)
@@ -153,6 +190,7 @@ class PrecisionBandit(AnytimeLearner):
         return Decision(ranking, math.nan, Receipt(probabilities))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         probabilities = decision.receipt.chances
         check_receipt(probabilities.shape == (state.revealed,) and probabilities.min() > 0.0)
@@ -162,7 +200,9 @@ class PrecisionBandit(AnytimeLearner):
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return ranking_of(-state.losses)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return math.nan

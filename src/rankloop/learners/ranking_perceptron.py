@@ -1,4 +1,4 @@
-"""Perceptrons: Rosenblatt's, and for ranking a step on the SLAM surrogate or on the worst pair at every mistake."""
+"""Perceptrons: Rosenblatt's, and two that step along the SLAM surrogate or the worst pair at every mistake."""
 
 import functools
 from dataclasses import dataclass
@@ -20,25 +20,33 @@ from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
 
 
 class State(NamedTuple):
-    """The weights, and how many mistakes they were corrected for."""
+    """The weights."""
 
-    weights: Floats
-    mistakes: int
-    shown: int
+    weights: Floats  # One weight for each feature.
+    mistakes: int  # The number of mistakes so far.
+    shown: int  # The number of positions that are seen, −1 for all.
 
 
 @kernel
 def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
-    """Whether nDCG@cutoff (`binary`: AP) of the order by `scores` is below its best, ties broken for the worst."""
+    """Return true if the measure of the order by `scores` is below its best, ties broken against the learner.
+
+    Args:
+      scores: The score of each item.
+      grades: The grade of each item.
+      cutoff: The cutoff of nDCG.
+      binary: If true, the measure is AP.
+    """
     order = ranking_of(scores)
-    return is_mistaken_order(scores[order], grades[order], cutoff, binary)
+    return _is_mistaken_order(scores[order], grades[order], cutoff, binary)
 
 
 @kernel
-def is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
-    """`is_mistake` for items that stand by descending score.
+def _is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
+    """Return `is_mistake` for items that are sorted by descending score.
 
-    It is one when an item in, or tied with, the positions before the cutoff is followed by, or tied with, a better one.
+    There is a mistake when an item in, or tied with, the positions before the cutoff is followed by, or tied with, a
+    better one.
     """
     best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
     for position in range(len(scores) - 1, -1, -1):
@@ -57,7 +65,15 @@ def is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool)
 
 @kernel
 def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin: float) -> Floats:
-    """The gradient in the scores of the SLAM surrogate of nDCG@cutoff, or of AP when `binary`."""
+    """Return the gradient in the scores of the SLAM surrogate.
+
+    Args:
+      scores: The score of each item.
+      grades: The grade of each item.
+      cutoff: The cutoff of nDCG.
+      binary: If true, the measure is AP.
+      margin: The margin of the surrogate.
+    """
     if binary:
         return slam_of_ap(scores, grades, margin)[1]
     return slam_of_ndcg(scores, grades, cutoff, True, margin)[1]
@@ -65,7 +81,15 @@ def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin
 
 @kernel
 def moved(weights: Floats, features: Features, items: Ints, slope: Floats, rate: float) -> Floats:
-    """weights − rate · Σ_p slope[p] · features[items[p]], as a new array."""
+    """Return weights − rate · Σ_p slope[p] · features[items[p]], as a new array.
+
+    Args:
+      weights: The weights before.
+      features: The features of the query's items.
+      items: The items that have a slope.
+      slope: Their slopes.
+      rate: The step size.
+    """
     after = weights.copy()
     for position in range(len(items)):
         if slope[position] != 0.0:
@@ -84,9 +108,9 @@ def _slam_step(
     margin: float,
     rate: float,
 ) -> tuple[Floats, bool]:
-    """The weights after a round, and whether there was a mistake; the graded items are the list at hand.
+    """Return the weights after a round, and true if there was a mistake; the list is that of the graded items.
 
-    Handing over a tuple of parameters would make a round slower by a tenth.
+    The parameters are passed one by one, because a tuple of them makes a round slower by a tenth.
     """
     scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
@@ -105,7 +129,7 @@ def _pair_step(
     margin: float,
     rate: float,
 ) -> tuple[Floats, bool]:
-    """As `_slam_step`, along the worst pair alone."""
+    """Return the result of `_slam_step` for a step along the worst pair alone."""
     scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
@@ -113,7 +137,7 @@ def _pair_step(
 
 
 def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
-    """(cutoff, whether it is AP) of a measure that the perceptrons know how to bound."""
+    """Return the cutoff of a measure that the perceptrons can bound, and true if it is AP."""
     if isinstance(measure, NDCG) and measure.gain == "exponential":
         return measure.cutoff or NO_CUTOFF, False
     if isinstance(measure, AveragePrecision) and measure.cutoff is None and measure.relevant_from == 1.0:
@@ -125,7 +149,7 @@ def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class MistakeDriven(GreedyLearner, SparseLearner):
-    """Takes a step whenever the measure sees a mistake: along the SLAM surrogate, or along the worst pair alone."""
+    """A learner that takes a step whenever the measure is below its best."""
 
     measure: Measure = NDCG(cutoff=10)  # noqa: RUF009  frozen
     learning_rate: float = 1.0
@@ -145,9 +169,11 @@ class MistakeDriven(GreedyLearner, SparseLearner):
         return cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         step, (cutoff, binary) = _pair_step if self.one_pair else _slam_step, self._mistakes_of
         weights, mistaken = step(
@@ -158,15 +184,31 @@ class MistakeDriven(GreedyLearner, SparseLearner):
 
 @register("ranking_perceptron")
 class RankingPerceptron(MistakeDriven):
-    """Algorithm 2 of Chaudhuri (2016): on a mistake w ← w − η · ∇_w slam(features · w, relevance), else w stays.
+    """Step down the gradient of the SLAM surrogate whenever the measure is below its best.
 
-    A mistake is a round whose `measure` (nDCG, nDCG@k or AP) is below its best, ties broken against the learner; `slam`
-    has the weights of that measure and this `margin`; η is `learning_rate`. On data that some w ranks perfectly with a
-    margin, the summed loss of the measure stays bounded however long it runs. With grades of the first items only,
-    these alone are its list.
+      On a mistake w ← w − `learning_rate` · ∇_w slam(features · w, relevance), else w stays.
 
-    Use it with full relevance when the data are nearly separable, or when most rounds should cost no update.
-    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+    A mistake is a round whose `measure` is below its best, ties broken against the learner; `slam` has the weights of
+    that measure and this `margin`. On data that some w ranks perfectly with a margin, the summed loss of the measure
+    stays bounded however long it runs. If only the first items are graded, these are its list. Use it with grades of
+    all items when the data are nearly separable.
+
+    Args:
+      measure: nDCG, nDCG@k or AP.
+      learning_rate: The step size.
+      margin: The margin of the surrogate.
+      start: The first weights; zeros if empty.
+
+    References:
+      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank. Chaudhuri (2016), Learning to
+      Rank: Online Learning, Statistical Theory and Applications, Algorithm 2.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("separable(n_queries=50)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("ranking_perceptron"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.991
     """
 
     one_pair: ClassVar[bool] = False
@@ -175,15 +217,32 @@ class RankingPerceptron(MistakeDriven):
 
 @register("max_pair_perceptron")
 class MaxPairPerceptron(MistakeDriven):
-    """Algorithm 3 of Chaudhuri (2016): on a mistake w ← w + η · (features[i] − features[j]) for the worst-ordered pair.
+    """Step along the worst-ordered pair whenever the measure is below its best.
 
-    (i, j) is the pair with relevance[i] > relevance[j] whose hinge `margin` + scores[j] − scores[i] is largest
-    (`max_pair`); a mistake is a round whose `measure` is below its best, ties broken against the learner. From zero
-    weights every η = `learning_rate` gives the same rankings.
+      On a mistake w ← w + `learning_rate` · (features[i] − features[j]), else w stays.
 
-    Its loss on separable data, at most 4·R²/margin², is the best that any deterministic learner can promise; on data
-    that are not separable it is usually worse than `ranking_perceptron`, as it ignores where in the list a mistake is.
-    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+    (i, j) is the pair with relevance[i] > relevance[j] whose hinge `margin` + scores[j] − scores[i] is largest. A
+    mistake is a round whose `measure` is below its best, ties broken against the learner. From zero weights every
+    learning rate gives the same rankings. Its loss on separable data, at most 4·R²/margin², is the best that a
+    deterministic learner can guarantee; on other data it is usually worse than `ranking_perceptron`, because it ignores
+    the position of a mistake.
+
+    Args:
+      measure: nDCG, nDCG@k or AP.
+      learning_rate: The step size.
+      margin: The margin of the hinge.
+      start: The first weights; zeros if empty.
+
+    References:
+      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank. Chaudhuri (2016), Learning to
+      Rank: Online Learning, Statistical Theory and Applications, Algorithm 3.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("separable(n_queries=50)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("max_pair_perceptron"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.987
     """
 
     one_pair: ClassVar[bool] = True
@@ -194,7 +253,7 @@ class MaxPairPerceptron(MistakeDriven):
 def _correct(
     weights: Floats, features: Floats, items: Ints, grades: Floats, relevant_from: float, rate: float
 ) -> tuple[Floats, int]:
-    """Go through the graded items in shown order; a score of 0 is a mistake whatever the label."""
+    """Return the weights after all graded items in shown order, and the number of mistakes; a score of 0 is one."""
     after, mistakes = weights.copy(), 0
     for position in range(len(items)):
         row = items[position]
@@ -209,13 +268,29 @@ def _correct(
 
 @register("perceptron")
 class Perceptron(GreedyLearner):
-    """The perceptron for classification: for each graded item x that sign(w·x) gets wrong, w ← w + η · y · x.
+    """The perceptron for classification, whose scores rank the items.
 
-    y = +1 for grades from `relevant_from` on, else −1; η = `learning_rate`. The items of a round are taken one after
-    another in shown order, and ranked by w·x. There is no threshold: add a constant feature to have one.
+      For each graded item x with sign(w·x) ≠ y: w ← w + `learning_rate` · y · x.
 
-    The reference point of the ranking perceptrons, which need no threshold and see the list as a whole.
-    Reference: Novikoff (1962), On Convergence Proofs on Perceptrons; Algorithm 1 of Chaudhuri (2016).
+    y is +1 for grades from `relevant_from` on, else −1. The items of a round are taken one after another in shown
+    order. There is no threshold: add a constant feature to have one. It is the reference for the ranking perceptrons,
+    which need no threshold and use the order of the list.
+
+    Args:
+      learning_rate: The step size.
+      relevant_from: The smallest grade that is relevant.
+      start: The first weights; zeros if empty.
+
+    References:
+      Novikoff (1962), On Convergence Proofs on Perceptrons. Chaudhuri (2016), Learning to Rank: Online Learning,
+      Statistical Theory and Applications, Algorithm 1.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
+      >>> rounds = play(build("perceptron"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.871
     """
 
     learning_rate: float = 1.0
@@ -226,9 +301,11 @@ class Perceptron(GreedyLearner):
     reports: ClassVar[tuple[str, ...]] = ("mistakes",)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         rate, threshold = self.learning_rate, self.relevant_from
         weights, mistakes = _correct(state.weights, query.features, items, grades, threshold, rate)

@@ -1,6 +1,6 @@
-"""Ranking with top-k feedback: a full-information learner, given what a little exploration finds out per block.
+"""Ranking with top-k feedback: a learner that needs all grades, fed by a little exploration in each block of rounds.
 
-In each block of rounds every cell of items is on top once, at a random round, so that every item is seen.
+In each block of rounds every cell of items is on top once, at a random round, so that every item is graded.
 """
 
 import dataclasses
@@ -35,6 +35,7 @@ NO_CELL = -1  # a round that does not explore
 
 @kernel
 def cells_left(explored: Ints) -> int:
+    """Return the number of cells that the block has not explored."""
     count = 0
     for times in explored:
         count += times == 0
@@ -43,9 +44,13 @@ def cells_left(explored: Ints) -> int:
 
 @kernel
 def exploration_probability(n_cells: int, rounds_left: int) -> float:
-    """c/r with c cells and r rounds left: every placing of the cells in the rounds of the block is equally likely.
+    """Return the probability c/r of exploring, which makes every placing of the cells in a block equally likely.
 
-    A block that is overdue, because feedback came late, explores until every cell is seen.
+    A block that is overdue, because feedback came late, explores until every cell was on top.
+
+    Args:
+      n_cells: c, the number of cells that are left.
+      rounds_left: r, the number of rounds that are left.
     """
     if n_cells == 0:
         return 0.0
@@ -53,8 +58,8 @@ def exploration_probability(n_cells: int, rounds_left: int) -> float:
 
 
 @kernel
-def cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
-    """Any of the `n_cells` cells that are left, or −1 to explore none; `whether` and `which` are uniform draws."""
+def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
+    """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers."""
     if whether >= exploration_probability(n_cells, rounds_left):
         return NO_CELL
     skip = int(which * n_cells)
@@ -68,7 +73,13 @@ def cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: flo
 
 @kernel
 def cell_first(order: Ints, cell: int, depth: int) -> Ints:
-    """The items of a cell in their order, then all others in theirs: these also fill up a cell that is short."""
+    """Return the items of a cell in their order, then all others in theirs.
+
+    Args:
+      order: The order of all items.
+      cell: The cell that comes first.
+      depth: The number of items in a cell.
+    """
     ranking = np.empty_like(order)
     inside, outside = 0, min(depth, len(order) - cell * depth)
     for item in order:
@@ -82,8 +93,8 @@ def cell_first(order: Ints, cell: int, depth: int) -> Ints:
 
 
 @kernel
-def is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
-    """Whether this ranking begins with all items of the cell, as `cell_first` has it."""
+def _is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
+    """Return true if the ranking begins with all items of the cell."""
     for position in range(min(depth, len(ranking) - cell * depth)):
         if ranking[position] // depth != cell:
             return False
@@ -91,14 +102,21 @@ def is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
 
 
 @kernel
-def log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, seen: int) -> float:
-    """Log-probability of the first `seen` positions when a random cell of those left is on top, all else at random."""
+def log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, n_seen: int) -> float:
+    """Return the log-probability of the seen positions when a random cell is on top and all else is random.
+
+    Args:
+      explored: How often each cell was explored in this block.
+      ranking: The ranking.
+      depth: The number of items in a cell.
+      n_seen: The number of positions that are seen.
+    """
     cell = ranking[0] // depth
     if explored[cell] > 0:
         return -math.inf
     size = min(depth, len(ranking) - cell * depth)
     total = -math.log(cells_left(explored))
-    for position in range(seen):
+    for position in range(n_seen):
         on_top = position < size
         if (ranking[position] // depth == cell) != on_top:
             return -math.inf
@@ -106,38 +124,68 @@ def log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, seen: int) 
     return total
 
 
-def number_of_blocks(wanted: int | None, horizon: int, n_items: int, depth: int) -> int:
-    """K = m^{1/3} · T^{2/3} / ⌈m/k⌉^{2/3} unless given, and few enough for every block to hold all ⌈m/k⌉ cells."""
+def number_of_blocks(blocks: int | None, horizon: int, n_items: int, depth: int) -> int:
+    """Return K = m^{1/3} · T^{2/3} / ⌈m/k⌉^{2/3} or the given number, at most T / ⌈m/k⌉ so that a block has all cells.
+
+    Args:
+      blocks: The given number; None for the theory's choice.
+      horizon: T, the number of rounds.
+      n_items: m, the number of items.
+      depth: k, the number of graded items.
+
+    Raises:
+      InvalidInput: If the horizon is too short to put every item on top once.
+    """
     cells = math.ceil(n_items / depth)
     if horizon < cells:
         raise InvalidInput(
             f"a horizon of {horizon} rounds is too short to put {cells} cells of {depth} of the {n_items} items on top"
         )
     theory = max(1, round(n_items ** (1 / 3) * horizon ** (2 / 3) / cells ** (2 / 3)))
-    return min(theory if wanted is None else wanted, horizon // cells)
+    return min(theory if blocks is None else blocks, horizon // cells)
 
 
 def block_length(index: int, horizon: int, blocks: int) -> int:
-    """Block i holds the rounds from floor(i·T/K) to floor((i + 1)·T/K), also past the horizon."""
+    """Return the number of rounds of block i, from floor(i·T/K) to floor((i + 1)·T/K), also past the horizon.
+
+    Args:
+      index: i.
+      horizon: T, the number of rounds.
+      blocks: K, the number of blocks.
+    """
     return (index + 1) * horizon // blocks - index * horizon // blocks
 
 
 class OpenBlock(NamedTuple):
-    """The block that is being played: which cells it has explored, which gains it has revealed."""
+    """The block that is being played."""
 
-    number: int
-    rounds: int  # learned so far
-    explored: Ints  # how often each cell was
-    sums: Floats  # revealed gains per item
-    counts: Floats  # how many they are
+    number: int  # The running number of the block.
+    rounds: int  # The number of its rounds that were learned.
+    explored: Ints  # How often each cell was on top.
+    sums: Floats  # The revealed gains per item.
+    counts: Floats  # The number of revealed gains per item.
 
 
 def open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
+    """Return a block without rounds.
+
+    Args:
+      number: Its running number.
+      n_cells: The number of cells.
+      n_items: The number of items.
+    """
     return OpenBlock(number, 0, np.zeros(n_cells, np.int64), np.zeros(n_items), np.zeros(n_items))
 
 
 def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: GainForm) -> OpenBlock:
-    """The block after one more round, which explored `cell` (−1: none); what it `revealed` is counted if given."""
+    """Return the block after one more round.
+
+    Args:
+      block: The block before.
+      cell: The cell that was explored, −1 for none.
+      revealed: The grades that are counted, if any.
+      gain: The form of the measure's gains.
+    """
     number, rounds, explored, sums, counts = block
     if cell != NO_CELL:
         explored = explored.copy()
@@ -150,21 +198,21 @@ def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: G
 
 
 class State(NamedTuple):
-    """The inner learner's state, and where in which epoch the open block stands."""
+    """The inner learner's state, and the place of the open block in its epoch."""
 
-    inner: Any
-    horizon: int  # rounds of this epoch
-    blocks: int  # blocks of this epoch
-    closed: int  # how many of them are over
-    open: OpenBlock
-    dropped: int  # feedback that came after its block was closed
-    depth: int
-    shown: int
-    max_grade: int
+    inner: Any  # The state of the inner learner.
+    horizon: int  # The rounds of this epoch.
+    blocks: int  # The blocks of this epoch.
+    closed: int  # The number of blocks that are over.
+    open: OpenBlock  # The block that is being played.
+    dropped: int  # The number of feedbacks that came after their block was closed.
+    depth: int  # The number of items that are graded.
+    shown: int  # The number of positions that are seen, −1 for all.
+    max_grade: int  # The largest grade.
 
 
 class Receipt(NamedTuple):
-    """The block that a ranking belongs to, and the cell that it explored (−1: none)."""
+    """The block of a ranking, and the cell that it explored (−1: none)."""
 
     block: int
     cell: int
@@ -172,21 +220,40 @@ class Receipt(NamedTuple):
 
 @register("rtopk")
 class RTopK:
-    """Ranking with top-k feedback: explores in a few rounds of each block and follows what they tell in the others.
+    """Ranking with top-k feedback: explore in a few rounds of each block, and follow the inner learner in the others.
 
-    `horizon` T is cut into `blocks` K. In each, every cell of k = depth items is put on top once, at a random round;
-    the mean gains that the block reveals are one round of full information for the `inner` learner: `ftpl`,
-    `mirror_descent`, or any that learns from `Relevances` without a receipt. K = m^{1/3}·T^{2/3} / ⌈m/k⌉^{2/3} unless
-    given, at most T / ⌈m/k⌉. Without a horizon: epochs of doubling length, each from scratch. `filler` orders the items
-    below an explored cell: as the inner learner would (`follow`) or at random (as in the published figures).
-    `estimator` averages over all rounds of a block or over `exploration` rounds only (the papers'), both unbiased.
+    The `horizon` T is cut into K `blocks`. In each, every cell of k = depth items is on top once, at a random round.
+    The mean gains that the block reveals are one round of full information for the `inner` learner:
 
-    Use it when only the first k items of a fixed set are graded and the `measure` is DCG, SumLoss or P@n: O(T^{2/3})
-    regret against the best fixed ranking for any sequence of grades, which is the best possible for DCG and SumLoss at
-    k = 1; for P@n `precision_bandit` is faster. Feedback that comes after its block was closed is dropped and counted.
-    `log_prob` is nan, except with a random filler or in rounds that cannot explore, if the inner learner knows its own.
-    Chaudhuri and Tewari (2015), "Online ranking with top-1 feedback"; Chaudhuri (2016), "Learning to rank: online
-    learning, statistical theory and applications", chapter 3.
+      inner ← learn(inner, mean gain of each item over the block),  K = m^{1/3}·T^{2/3} / ⌈m/k⌉^{2/3}.
+
+    Without a horizon there are epochs of doubling length, each from the first state. Use it when only the first k items
+    of a fixed set are graded and the `measure` is DCG, SumLoss or P@n: the regret against the best fixed ranking is
+    O(T^{2/3}) for any sequence of grades, which is the best possible for DCG and SumLoss at k = 1. For P@n
+    `precision_bandit` is faster. Feedback that comes after its block was closed is dropped and counted. `log_prob` is
+    nan, except with a random filler or in rounds that cannot explore, if the inner learner has one.
+
+    Args:
+      horizon: The number of rounds, if it is known.
+      blocks: K; the theory's choice if None, and at most T / ⌈m/k⌉.
+      measure: The measure to maximise: DCG, SumLoss or P@n.
+      filler: The order of the items below an explored cell: as the inner learner has it ("follow") or random, as in the
+        published figures.
+      inner: `ftpl`, `mirror_descent`, or another learner from `Relevances` without a receipt.
+      estimator: Average over "all" rounds of a block, or over "exploration" rounds only, as in the papers; both are
+        unbiased.
+
+    References:
+      Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback. Chaudhuri (2016), Learning to Rank: Online
+      Learning, Statistical Theory and Applications, chapter 3.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
+      >>> users, measure = build("top_k(depth=2)"), build("nDCG@5")
+      >>> rounds = play(build("rtopk(horizon=200)"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.832
     """
 
     horizon: int | None = None
@@ -215,6 +282,7 @@ class RTopK:
             raise InvalidInput("the inner learner must learn without receipts, as ftpl and mirror_descent do")
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
@@ -233,19 +301,21 @@ class RTopK:
         return self._epoch(state, horizon, problem)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         block = state.open
         draws = rng.random(2 + len(block.sums) if self.filler == "random" else 2)
         ranking = self._inner(state).rank(state.inner, query, rng).ranking
-        cell = cell_to_explore(block.explored, cells_left(block.explored), self._left(state), draws[0], draws[1])
+        cell = _cell_to_explore(block.explored, cells_left(block.explored), self._left(state), draws[0], draws[1])
         if cell != NO_CELL:
             order = ranking_of(draws[2:]) if self.filler == "random" else ranking
             ranking = cell_first(order, cell, state.depth)
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(block.number, cell))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         number, cell = decision.receipt
         check_receipt(NO_CELL <= cell < len(state.open.explored))
-        check_receipt(cell == NO_CELL or is_on_top(decision.ranking, cell, state.depth))
+        check_receipt(cell == NO_CELL or _is_on_top(decision.ranking, cell, state.depth))
         if number != state.open.number:
             return state._replace(dropped=state.dropped + 1)
         used = cell != NO_CELL or self.estimator == "all"
@@ -254,9 +324,11 @@ class RTopK:
         return self._next_block(state, query) if self._left(state) <= 0 and not cells_left(block.explored) else state
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return self._inner(state).predict(state.inner, query)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         explored = state.open.explored
         probability = exploration_probability(cells_left(explored), self._left(state))
         unchanged = probability == 0.0 or (self.filler == "follow" and len(explored) == 1)
@@ -275,20 +347,20 @@ class RTopK:
         return gain_for(self.measure)
 
     def _left(self, state: State) -> int:
-        """Rounds of the open block that are still to be learned; negative when it is overdue."""
+        """Return the rounds of the open block that are still to be learned; negative when it is overdue."""
         return block_length(state.closed, state.horizon, state.blocks) - state.open.rounds
 
     def _inner(self, state: State) -> AnyLearner:
         return _fitted(self.inner, state.blocks, self.measure)  # type: ignore[arg-type]  # hashable
 
     def _epoch(self, state: State, horizon: int, problem: Problem) -> State:
-        """The state at the start of an epoch of `horizon` rounds."""
+        """Return the state at the start of an epoch of `horizon` rounds."""
         blocks = number_of_blocks(self.blocks, horizon, len(state.open.sums), state.depth)
         state = state._replace(horizon=horizon, blocks=blocks, closed=0)
         return state._replace(inner=self._inner(state).init(problem._replace(depth=None)))
 
     def _next_block(self, state: State, query: Query) -> State:
-        """Hand the block's mean gains to the inner learner as grades, and open the next one."""
+        """Hand the block's mean gains to the inner learner as grades, and open the next block."""
         inner, (number, _, explored, sums, counts) = self._inner(state), state.open
         revealed = Relevances(np.arange(len(sums)), grades_with(sums / counts, self._gain.form, self._gain.start))
         decision = Decision(inner.predict(state.inner, query), math.nan, ())
@@ -304,7 +376,7 @@ class RTopK:
 
 @functools.lru_cache(maxsize=256)
 def _fitted(inner: AnyLearner, blocks: int, measure: Measure) -> AnyLearner:
-    """The inner learner for one round of full information per block, judged by the same measure."""
+    """Return the inner learner with one round of full information per block and the same measure."""
     fitting = {"horizon": blocks, "measure": measure}
-    known = {field.name for field in dataclasses.fields(inner)}  # type: ignore[arg-type]
-    return dataclasses.replace(inner, **{name: fitting[name] for name in known & set(fitting)})  # type: ignore[type-var]
+    names = {field.name for field in dataclasses.fields(inner)}  # type: ignore[arg-type]
+    return dataclasses.replace(inner, **{name: fitting[name] for name in names & set(fitting)})  # type: ignore[type-var]

@@ -12,25 +12,25 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import correction, moved_to_top, pair_correction
-from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
+from rankloop.learners._shared.perturbation import DYNAMIC_SWAP, PAIRINGS_BY_NAME, log_prob_of, present
 
-TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
+MOVE_TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 
 
 class State(NamedTuple):
-    """The weights, and what the dynamic swap probability goes by."""
+    """The weights, and the sums that decide the dynamic swap probability."""
 
-    weights: Floats  # the list is scored by these
-    newest: Floats  # these are corrected; the same unless averaged
-    shown: int
-    rounds: int
-    affirmativeness: float  # R_t: how much people confirmed the order of the scores, summed over the rounds
-    max_perturbation: float  # D_t of the last round learned: what swapping all its pairs would have cost
-    swap: float  # p_t of that round
+    weights: Floats  # The weights by which the list is scored.
+    newest: Floats  # The weights that are corrected; equal to `weights` unless averaged.
+    shown: int  # The number of positions that are seen, −1 for all.
+    rounds: int  # The number of rounds learned.
+    affirmativeness: float  # R_t, by how much users confirmed the order of the scores, summed over the rounds.
+    max_perturbation: float  # D_t of the last round learned, the cost of swapping all its pairs.
+    swap: float  # p_t of that round.
 
 
 class Receipt(NamedTuple):
-    """The scores, pairs and swap probability of the decision."""
+    """The scores, the range of the pairs, their cost D_t and the swap probability of the decision."""
 
     scores: Floats
     first: int
@@ -43,9 +43,9 @@ class Receipt(NamedTuple):
 def _row_weights(
     ranking: Ints, items: Ints, click_weights: Floats, scores: Floats, first: int, end: int, flat: bool
 ) -> tuple[Floats, float]:
-    """What the clicks add of each item's features, and by how much they confirm the scores."""
+    """Return the multiple of each item's features that the clicks add, and by how much they confirm the scores."""
     clicked = clicked_weights(len(ranking), items, click_weights)
-    if first == TO_TOP:
+    if first == MOVE_TO_TOP:
         row_weights = correction(ranking, moved_to_top(ranking, clicked))
     else:
         row_weights = pair_correction(ranking, clicked, first, end, flat)
@@ -57,20 +57,39 @@ def _row_weights(
 
 @register("3pr")
 class ThreePR(SparseLearner):
-    """Sorts by w · φ(x, d), swaps neighbouring items at random, and corrects w by the pairs that clicks contradict.
+    """Sort by w · x, swap neighbouring items at random, and correct w by the pairs that clicks contradict.
 
     Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
-    with probability `swap`: no item moves more than one position. When a pair's lower item was clicked and the upper
-    was not, w ← w + (γ_j − γ_(j+1)) · (φ(x, lower) − φ(x, upper)), γ_j = 1 / log₂(j + 2); `weighting` = "flat" counts
-    each such pair as 1, `averaged` scores by the mean of all w so far. `perturb` = "top_two" pairs the first two
-    positions alone. In the first `warm` rounds nothing is swapped and the clicked items move to the top.
+    with probability `swap`: no item moves more than one position. When the lower item of a pair was clicked and the
+    upper was not,
 
-    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, R_t being the affirmativeness so
-    far (by how much the corrections agreed with the scores) and D_t what swapping all pairs would cost.
+      w ← w + (γ_j − γ_(j+1)) · (x_lower − x_upper),  γ_j = 1 / log₂(j + 2).
 
-    Use it behind a search box: it learns from clicks at an exploration cost that people hardly notice.
-    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation. (The line of
-    its Algorithm 3 that swaps the entries of a pair too would invert the feedback, and is left out.)
+    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, with R_t the affirmativeness so
+    far (by how much the corrections agreed with the scores) and D_t the cost of swapping all pairs.
+
+    Recommended for preferences and clicks with a guarantee: its regret is bounded for users of informative feedback,
+    and no item moves more than one position.
+
+    Args:
+      swap: The probability with which a pair is swapped, or "dynamic".
+      perturb: "pairs" pairs all positions, "top_two" the first two alone.
+      budget: Δ of the dynamic rule, the mean affirmativeness that it keeps.
+      weighting: "discount" counts a pair by γ_j − γ_(j+1), "flat" as 1.
+      averaged: If true, the list is scored by the mean of all w so far.
+      warm: The number of first rounds in which nothing is swapped and the clicked items move to the top.
+      start: The first weights; zeros if empty.
+
+    References:
+      Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, Algorithms 2 and 3.
+      (The line of Algorithm 3 that swaps the entries of a pair too would invert the feedback, and is left out.)
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("3pr"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.445
     """
 
     swap: float | Literal["dynamic"] = 0.5
@@ -92,13 +111,14 @@ class ThreePR(SparseLearner):
     def __post_init__(self) -> None:
         if self.swap != "dynamic" and not 0 <= self.swap <= 1:
             raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
-        if self.perturb not in PERTURBATIONS:
-            raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PERTURBATIONS)}")
+        if self.perturb not in PAIRINGS_BY_NAME:
+            raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PAIRINGS_BY_NAME)}")
         check_at_least(0, warm=self.warm)
         super().__post_init__()
         check_finite("budget", (self.budget,))
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         return State(
             weights=weights,
@@ -111,21 +131,23 @@ class ThreePR(SparseLearner):
         )
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         swap, allowance = self._swap(state)
         ranking, log_propensity, scores, first, end, cost, p = present(
             query.features,
             state.weights,
             state.shown,
-            PERTURBATIONS[self.perturb],
+            PAIRINGS_BY_NAME[self.perturb],
             self.weighting == "flat",
             swap,
             allowance,
             rng.random(1 + query.n_items // 2),
         )
-        first = TO_TOP if state.rounds < self.warm else first
+        first = MOVE_TO_TOP if state.rounds < self.warm else first
         return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, p))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         items, clicks = expect(feedback, Clicks)
         scores, first, end, cost, swap = decision.receipt
         n_items = len(decision.ranking)
@@ -146,13 +168,14 @@ class ThreePR(SparseLearner):
         )
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         swap, allowance = self._swap(state)
-        pairings, flat = PERTURBATIONS[self.perturb], self.weighting == "flat"
+        pairings, flat = PAIRINGS_BY_NAME[self.perturb], self.weighting == "flat"
         return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, flat, swap, allowance)
 
     def _swap(self, state: State) -> tuple[float, float]:
-        """Return the swap probability of this state (`DYNAMIC`: by the allowance), and the allowance."""
+        """Return the swap probability of this state (`DYNAMIC_SWAP`: by the allowance), and the allowance."""
         allowance = self.budget * (state.rounds + 1) - state.affirmativeness
         if state.rounds < self.warm:
             return 0.0, allowance
-        return DYNAMIC if self.swap == "dynamic" else self.swap, allowance
+        return DYNAMIC_SWAP if self.swap == "dynamic" else self.swap, allowance

@@ -31,43 +31,43 @@ from rankloop.surrogates.smooth_dcg import SmoothDCG, smooth_terms
 from rankloop.surrogates.squared_loss import Squared, squared_term
 
 SQUARED, KULLBACK_LEIBLER, RANK_SVM, SQUARED_GRADES, SMOOTH_DCG = range(5)
-COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM, SmoothDCG: SMOOTH_DCG}
+KERNEL_CODES: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM, SmoothDCG: SMOOTH_DCG}
 
 
-def compiled_code(surrogate: Surrogate) -> int:
-    """Which of the surrogates the kernels know this is; −1: none of them."""
+def _kernel_code(surrogate: Surrogate) -> int:
+    """Return the code of a surrogate that the kernels implement; −1 for another."""
     if isinstance(surrogate, Squared) and surrogate.divided == "grade":
         return SQUARED_GRADES
-    return COMPILED.get(type(surrogate), -1)
+    return KERNEL_CODES.get(type(surrogate), -1)
 
 
 class GradedItems(NamedTuple):
-    """What a round revealed, and what decides how likely that was."""
+    """The grades of a round, and what decides how likely they were revealed."""
 
-    items: Ints
-    grades: Floats
-    familiar: Ints  # the items that would have been graded without exploration
-    exploration: float  # γ
-    floor: float
+    items: Ints  # The graded items.
+    grades: Floats  # Their grades.
+    familiar: Ints  # The items that would have been graded without exploration.
+    exploration: float  # γ.
+    floor: float  # The smallest probability that is divided by.
 
 
 @kernel
-def prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> float:
-    """log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!)."""
+def _prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> float:
+    """Return log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!)."""
     n_items = len(best)
-    seen = seen_count(shown, n_items)
+    n_seen = seen_count(shown, n_items)
     probability = gamma
-    for position in range(seen):
+    for position in range(n_seen):
         probability /= n_items - position
-    for position in range(seen):
+    for position in range(n_seen):
         if best[position] != ranking[position]:
             return math.log(probability) if probability > 0.0 else -math.inf
     return math.log(1.0 - gamma + probability)
 
 
 @kernel
-def inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool) -> float:
-    """P(these `span` items are all graded): γ·k(k−1)…/(m(m−1)…), and 1 − γ more when they are in the best ranking."""
+def _inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool) -> float:
+    """Return P(`span` items are all graded): γ·k(k−1)…/(m(m−1)…), plus 1 − γ if they are in the best ranking."""
     probability = gamma
     for i in range(span):
         probability *= (depth - i) / (n_items - i)
@@ -75,74 +75,82 @@ def inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool)
 
 
 @kernel
-def holds(items: Ints, item: int) -> bool:
-    found = False
+def _contains(items: Ints, item: int) -> bool:
+    """Return true if the item is in the array."""
+    contains = False
     for other in items:
-        found |= other == item
-    return found
+        contains |= other == item
+    return contains
 
 
 @kernel
-def all_familiar(seen: GradedItems, n_items: int) -> bool:
-    if len(seen.items) < n_items:
-        for item in seen.items:
-            if not holds(seen.familiar, item):
+def _all_familiar(graded: GradedItems, n_items: int) -> bool:
+    """Return true if every graded item would have been graded without exploration."""
+    if len(graded.items) < n_items:
+        for item in graded.items:
+            if not _contains(graded.familiar, item):
                 return False
     return True
 
 
 @kernel
-def probabilities(seen: GradedItems, n_items: int, span: int) -> tuple[float, float]:
-    """P of a familiar set and of another, none below the floor."""
-    depth = len(seen.items)
-    likely = max(inclusion(n_items, depth, span, seen.exploration, True), seen.floor)
-    return likely, max(inclusion(n_items, depth, span, seen.exploration, False), seen.floor)
+def _probabilities(graded: GradedItems, n_items: int, span: int) -> tuple[float, float]:
+    """Return P of a familiar set and of another, none below the floor."""
+    depth = len(graded.items)
+    likely = max(_inclusion(n_items, depth, span, graded.exploration, True), graded.floor)
+    return likely, max(_inclusion(n_items, depth, span, graded.exploration, False), graded.floor)
 
 
 @kernel
-def familiar_part(seen: GradedItems) -> tuple[Ints, Floats]:
-    """The graded items that the best ranking would have had graded too, with their grades."""
-    found, n_found = np.empty(len(seen.items), np.int64), 0
-    for position in range(len(seen.items)):
-        if holds(seen.familiar, seen.items[position]):
-            found[n_found] = position
-            n_found += 1
-    return seen.items[found[:n_found]], seen.grades[found[:n_found]]
+def _familiar_part(graded: GradedItems) -> tuple[Ints, Floats]:
+    """Return the graded items that the best ranking would have had graded too, with their grades."""
+    familiar, n_familiar = np.empty(len(graded.items), np.int64), 0
+    for position in range(len(graded.items)):
+        if _contains(graded.familiar, graded.items[position]):
+            familiar[n_familiar] = position
+            n_familiar += 1
+    return graded.items[familiar[:n_familiar]], graded.grades[familiar[:n_familiar]]
 
 
 @kernel
-def weighed(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
-    """The share of the familiar sets divided by their probability, and that of all other sets by theirs."""
+def _weighted(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
+    """Divide the share of the familiar sets by their probability, and that of all other sets by theirs."""
     return shared / likely + (terms - shared) / unlikely
 
 
-def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: GradedItems) -> Floats:
-    """z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items, h_A their share of the gradient.
+def estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItems) -> Floats:
+    """Return z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items.
 
-    The ranking was the best one with probability 1 − `exploration`, else uniformly random. At floor 0 the mean of z is
-    the gradient in the scores. Lemma 25 of Chaudhuri and Tewari (2017), with all grades used. A surrogate of span 1 may
-    have a `known_part` of its gradient, which is added whole and taken out of the shares.
+    h_A is the share of A in the gradient. The ranking was the best one with probability 1 − `exploration`, else
+    uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25 of Chaudhuri and Tewari (2017),
+    with all grades used. A surrogate of span 1 may have a `known_part` of its gradient, which is added in full and
+    subtracted from the shares.
+
+    Args:
+      surrogate: The surrogate loss.
+      scores: The scores of all items.
+      graded: The grades of the round.
     """
     n_items = len(scores)
     span = n_items if surrogate.span is None else min(surrogate.span, n_items)
-    likely, unlikely = probabilities(seen, n_items, span)
-    known = getattr(surrogate, "known_part", np.zeros_like)(scores)
+    likely, unlikely = _probabilities(graded, n_items, span)
+    known_part = getattr(surrogate, "known_part", np.zeros_like)(scores)
 
     def shares(items: Ints, grades: Floats) -> Floats:
-        own = np.zeros(n_items)
-        own[items] = known[items]
-        return surrogate.terms(scores, items, grades) - own
+        known_shares = np.zeros(n_items)
+        known_shares[items] = known_part[items]
+        return surrogate.terms(scores, items, grades) - known_shares
 
-    terms = shares(seen.items, seen.grades)
-    if all_familiar(seen, n_items):
-        return known + terms / likely
-    items, grades = familiar_part(seen)
-    return known + weighed(terms, shares(items, grades), likely, unlikely)
+    terms = shares(graded.items, graded.grades)
+    if _all_familiar(graded, n_items):
+        return known_part + terms / likely
+    items, grades = _familiar_part(graded)
+    return known_part + _weighted(terms, shares(items, grades), likely, unlikely)
 
 
 @kernel
-def step_on_all(weights: Floats, features: Features, slope: Floats, rate: float, radius: float) -> Floats:
-    """Π(w − rate · Σ_i slope[i] · features[i])."""
+def _step_on_all(weights: Floats, features: Features, slope: Floats, rate: float, radius: float) -> Floats:
+    """Return Π(w − rate · Σ_i slope[i] · features[i])."""
     after = moved(weights, features, np.arange(len(slope)), slope, rate)
     project(after, radius)
     return after
@@ -150,60 +158,60 @@ def step_on_all(weights: Floats, features: Features, slope: Floats, rate: float,
 
 @kernel
 def _term(surrogate: int, score: float, grade: float) -> float:
-    """What one grade adds to the gradient of squared or kl."""
+    """Return the share of one grade in the gradient of squared or kl."""
     if surrogate == SQUARED_GRADES:
         return squared_term(0.0, grade)
     return kl_term(score, grade) if surrogate == KULLBACK_LEIBLER else squared_term(score, grade)
 
 
 @kernel
-def _from_pairs(scores: Floats, seen: GradedItems) -> Floats:
-    """`estimated_gradient` of rank_svm."""
-    likely, unlikely = probabilities(seen, len(scores), min(2, len(scores)))
-    terms = rank_svm_terms(scores, seen.items, seen.grades)
-    if all_familiar(seen, len(scores)):
+def _from_pairs(scores: Floats, graded: GradedItems) -> Floats:
+    """Return `estimated_gradient` of rank_svm."""
+    likely, unlikely = _probabilities(graded, len(scores), min(2, len(scores)))
+    terms = rank_svm_terms(scores, graded.items, graded.grades)
+    if _all_familiar(graded, len(scores)):
         return terms / likely
-    familiar, familiar_grades = familiar_part(seen)
-    return weighed(terms, rank_svm_terms(scores, familiar, familiar_grades), likely, unlikely)
+    familiar, familiar_grades = _familiar_part(graded)
+    return _weighted(terms, rank_svm_terms(scores, familiar, familiar_grades), likely, unlikely)
 
 
 @kernel
-def _from_smoothed(scores: Floats, seen: GradedItems, smoothing: float) -> Floats:
-    """`estimated_gradient` of smooth_dcg."""
-    likely, unlikely = probabilities(seen, len(scores), 1)
-    terms = smooth_terms(scores, seen.items, seen.grades, smoothing)[1]
-    if all_familiar(seen, len(scores)):
+def _from_smoothed(scores: Floats, graded: GradedItems, smoothing: float) -> Floats:
+    """Return `estimated_gradient` of smooth_dcg."""
+    likely, unlikely = _probabilities(graded, len(scores), 1)
+    terms = smooth_terms(scores, graded.items, graded.grades, smoothing)[1]
+    if _all_familiar(graded, len(scores)):
         return terms / likely
-    familiar, familiar_grades = familiar_part(seen)
-    return weighed(terms, smooth_terms(scores, familiar, familiar_grades, smoothing)[1], likely, unlikely)
+    familiar, familiar_grades = _familiar_part(graded)
+    return _weighted(terms, smooth_terms(scores, familiar, familiar_grades, smoothing)[1], likely, unlikely)
 
 
 @kernel
-def compiled_step(
+def _kernel_step(
     weights: Floats,
     features: Features,
-    seen: GradedItems,
+    graded: GradedItems,
     surrogate: int,
     smoothing: float,
     sharpness: float,
     rate: float,
     radius: float,
 ) -> Floats:
-    """A step along `estimated_gradient`, for the surrogates in COMPILED; scores are multiplied by the sharpness."""
+    """Step along `estimated_gradient`, for the surrogates of KERNEL_CODES; scores are multiplied by the sharpness."""
     scores = scores_of(features, weights) * sharpness
     if surrogate == RANK_SVM:
-        return step_on_all(weights, features, _from_pairs(scores, seen), rate, radius)
+        return _step_on_all(weights, features, _from_pairs(scores, graded), rate, radius)
     if surrogate == SMOOTH_DCG:
-        return step_on_all(weights, features, _from_smoothed(scores, seen, smoothing), rate, radius)
-    after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
-    likely, unlikely = probabilities(seen, n_items, 1)
+        return _step_on_all(weights, features, _from_smoothed(scores, graded, smoothing), rate, radius)
+    after, n_items, n_graded = weights.copy(), len(scores), len(graded.items)
+    likely, unlikely = _probabilities(graded, n_items, 1)
     if surrogate == SQUARED_GRADES:
         for item in range(n_items):
             add_row(after, features, item, -rate * 2.0 * scores[item])
     for position in range(n_graded):
-        item = seen.items[position]
-        familiar = n_graded == n_items or holds(seen.familiar, item)
-        slope = _term(surrogate, scores[item], seen.grades[position]) / (likely if familiar else unlikely)
+        item = graded.items[position]
+        familiar = n_graded == n_items or _contains(graded.familiar, item)
+        slope = _term(surrogate, scores[item], graded.grades[position]) / (likely if familiar else unlikely)
         if slope != 0.0:
             add_row(after, features, item, -rate * slope)
     project(after, radius)
@@ -211,16 +219,16 @@ def compiled_step(
 
 
 class State(NamedTuple):
-    """The weights, the rounds learned, and what is shown and graded (−1: everything)."""
+    """The weights."""
 
-    weights: Floats
-    steps: int
-    depth: int
-    shown: int
+    weights: Floats  # One weight for each feature.
+    steps: int  # The number of rounds learned.
+    depth: int  # The number of positions that are graded, −1 for all.
+    shown: int  # The number of positions that are seen, −1 for all.
 
 
 class Receipt(NamedTuple):
-    """Of decision time: the items that would have been graded without exploration, and γ."""
+    """The items that would have been graded without exploration, and γ."""
 
     familiar: Ints
     exploration: float
@@ -230,28 +238,53 @@ class Receipt(NamedTuple):
 def _draw(
     features: Features, weights: Floats, draws: Floats, gamma: float, depth: int, shown: int
 ) -> tuple[Ints, Ints, float]:
-    """The ranking, the items that would be graded without exploration, and the log-probability of what is seen."""
+    """Return the ranking, the items that would be graded without exploration, and the ranking's log-probability."""
     best = ranking_of(scores_of(features, weights))
     ranking = ranking_of(draws[1:]) if draws[0] < gamma else best
     familiar = best[: seen_count(depth, len(best))].copy()
-    return ranking, familiar, prefix_log_prob(best, ranking, gamma, shown)
+    return ranking, familiar, _prefix_log_prob(best, ranking, gamma, shown)
 
 
 @register("topk_gradient")
 class TopKGradient(SparseLearner):
-    """Algorithm 5 of Chaudhuri (2016): w ← Π(w − η_t · Σ_i z_i · features[i]), z an estimate of ∇surrogate.
+    """Gradient descent on a surrogate, from an unbiased estimate of its gradient by the grades of the first k items.
 
-    With probability 1 − γ_t the ranking by features · w is shown, else a uniformly random one, and the grades of the
-    first k = depth items come back. Every set A of `surrogate.span` graded items adds its share h_A of the gradient,
-    divided by the probability that A is graded: z = Σ_A h_A / max(P(A), `floor`), with
-    P(A) = (1 − γ_t)·[A in the best k] + γ_t · k(k−1)… / (m(m−1)…). Schedules over the rounds t = 1, 2, … learned:
-    γ_t = min(½, `exploration` · t^−`exploration_decay`), η_t = `learning_rate` · t^−`learning_rate_decay`, and for
-    `smooth_dcg` its smoothing shrinks as t^−`smoothing_decay` (annealing). ‖w‖ ≤ `radius` when given.
+      w ← Π(w − η_t · Σ_i z_i · features[i]),  z = Σ_A h_A / max(P(A), `floor`).
 
-    `floor = 0` is exactly unbiased and needs much exploration and small steps (exploration = 1, learning_rate = 0.001);
-    with little exploration a single unlikely round would throw the weights away, which the floor prevents at the
-    price of a bias. The defaults are the thesis' schedule with a floor. Use it when only the top of a ranking is
-    graded. Reference: Chaudhuri and Tewari (2017), Online Learning to Rank with Top-k Feedback.
+    With probability 1 − γ_t the ranking by features · w is shown, else a uniformly random one, and the first k = depth
+    items are graded. Every set A of `surrogate.span` graded items adds its share h_A of the gradient, divided by the
+    probability that A is graded, P(A) = (1 − γ_t)·[A in the best k] + γ_t · k(k−1)… / (m(m−1)…). In round t = 1, 2, …
+
+      γ_t = min(½, `exploration` · t^−`exploration_decay`),  η_t = `learning_rate` · t^−`learning_rate_decay`.
+
+    `floor` = 0 is exactly unbiased and needs much exploration and small steps (exploration = 1, learning_rate = 0.001).
+    With little exploration a single unlikely round could move the weights far, which the floor prevents at the price of
+    a bias. The defaults are the thesis' schedules with a floor.
+
+    Recommended for grades of the first k items.
+
+    Args:
+      surrogate: The surrogate loss.
+      floor: The smallest probability that is divided by.
+      exploration: γ_1, the first exploration probability.
+      exploration_decay: The exponent with which γ_t falls.
+      learning_rate: η_1, the first step size.
+      learning_rate_decay: The exponent with which η_t falls.
+      smoothing_decay: The exponent with which the smoothing of `smooth_dcg` falls (annealing).
+      radius: The largest norm of the weights; no projection Π if None.
+      start: The first weights; zeros if empty.
+
+    References:
+      Chaudhuri and Tewari (2017), Online Learning to Rank with Top-k Feedback. Chaudhuri (2016), Learning to Rank:
+      Online Learning, Statistical Theory and Applications, Algorithm 5.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream = build("linear_gaussian(n_items=6, n_features=3)")
+      >>> users, measure = build("top_k(depth=2)"), build("nDCG@5")
+      >>> rounds = play(build("topk_gradient"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.91
     """
 
     surrogate: Surrogate = Squared()
@@ -285,34 +318,40 @@ class TopKGradient(SparseLearner):
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         self._check_depth(problem)
         depth = ALL if problem.depth is None else problem.depth
         return State(self.first_weights(problem), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         gamma, draws = self._gamma(state), rng.random(query.n_items + 1)
         ranking, familiar, log_propensity = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
         return Decision(ranking, log_propensity, Receipt(familiar, gamma))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        steps, code = state.steps + 1, compiled_code(self.surrogate)
+        """Return the state after the feedback on a decision."""
+        steps, code = state.steps + 1, _kernel_code(self.surrogate)
         items, grades = expect(feedback, Relevances)
         familiar, exploration = decision.receipt
         check_receipt(familiar.shape == items.shape and 0.0 <= exploration <= 1.0)
-        seen = GradedItems(items, grades, familiar, exploration, self.floor)
+        graded = GradedItems(items, grades, familiar, exploration, self.floor)
         sharpness = math.pow(steps, self.smoothing_decay)
         rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius
         if code >= 0:
-            weights = compiled_step(state.weights, query.features, seen, code, self._smoothing, sharpness, rate, radius)
+            weights = _kernel_step(
+                state.weights, query.features, graded, code, self._smoothing, sharpness, rate, radius
+            )
         else:
             scores = scores_of(query.features, state.weights) * sharpness
-            slope = estimated_gradient(self.surrogate, scores, seen)
-            weights = step_on_all(state.weights, query.features, slope, rate, radius)
+            slope = estimated_gradient(self.surrogate, scores, graded)
+            weights = _step_on_all(state.weights, query.features, slope, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)
+        """Return the log-probability with which `rank` shows this ranking."""
+        return _prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)
 
     @property
     def _smoothing(self) -> float:

@@ -10,7 +10,7 @@ from rankloop import InvalidInput, Problem, Query
 from rankloop.core.registry import build
 from rankloop.core.types import Rows, clicks
 from rankloop.learners.wrappers.hashed_columns import Hashed
-from rankloop.learners.wrappers.trusted_memory import PRIOR, TrustedMemory
+from rankloop.learners.wrappers.trusted_memory import PRIOR_SQUARES, TrustedMemory
 
 N_HASHED = 16  # columns 8 to 15 are memory
 PROBLEM = Problem(N_HASHED, n_hashed=N_HASHED)
@@ -40,14 +40,14 @@ def test_two_lessons_by_hand():
     query, state = query_of([8, 0]), learner.init(PROBLEM)
     assert learner.trust(state) == 1.0
     state = learned(learner, state, query, [0, 1], [0])
-    assert (state.told, state.squares) == (0.0, 0.0)  # memory was empty, so it had said nothing
+    assert (state.agreement, state.squares) == (0.0, 0.0)  # memory was empty, so it had said nothing
     step = 0.5 / math.sqrt(1 + 0.25)
     assert weights_of(state)[[8, 0]].tolist() == pytest.approx([step, -step])
     rate = 0.5 + 0.5 / 11  # of the first position by now
     state = learned(learner, state, query, [0, 1], [])
-    assert state.told == pytest.approx(-rate * step)
+    assert state.agreement == pytest.approx(-rate * step)
     assert state.squares == pytest.approx((rate * step) ** 2)
-    expected = (2 * math.sqrt(PRIOR) + state.told) / math.sqrt(PRIOR + state.squares) / 2
+    expected = (2 * math.sqrt(PRIOR_SQUARES) + state.agreement) / math.sqrt(PRIOR_SQUARES + state.squares) / 2
     assert learner.trust(state) == pytest.approx(expected)
     assert expected < 1
 
@@ -59,15 +59,15 @@ def test_two_lessons_by_hand():
 def test_trust_is_a_statistic_between_0_and_1(told, squares, trust):
     """T / 4 with T = (4 · 10 + Σ z) / √(100 + Σ z²)."""
     learner = TrustedMemory(inner=RESIDUALS)
-    state = learner.init(PROBLEM)._replace(told=float(told), squares=float(squares))
+    state = learner.init(PROBLEM)._replace(agreement=float(told), squares=float(squares))
     assert learner.trust(state) == pytest.approx(trust)
 
 
 def test_sums_forget():
     learner = TrustedMemory(inner=RESIDUALS, span=4)
-    state = learner.init(PROBLEM)._replace(told=-8.0, squares=16.0)
+    state = learner.init(PROBLEM)._replace(agreement=-8.0, squares=16.0)
     after = learned(learner, state, query_of([0, 1]), [0, 1], [0])
-    assert (after.told, after.squares) == (-6.0, 12.0)
+    assert (after.agreement, after.squares) == (-6.0, 12.0)
 
 
 def test_only_the_score_of_memory_is_multiplied():
@@ -75,7 +75,7 @@ def test_only_the_score_of_memory_is_multiplied():
     learner = TrustedMemory(inner=RESIDUALS)
     state = learner.init(PROBLEM)
     table = state.table.patched(np.array([8, 0]), np.array([[3.0, 0.0], [2.0, 0.0]]))
-    sure, doubtful = state._replace(table=table), state._replace(table=table, told=-20.0)
+    sure, doubtful = state._replace(table=table), state._replace(table=table, agreement=-20.0)
     query = query_of([8, 0])
     assert learner.trust(doubtful) == 0.5
     assert learner.predict(sure, query).tolist() == [0, 1]
@@ -88,9 +88,9 @@ def test_with_full_trust_it_is_hashed():
     state, same, rng = ours.init(PROBLEM), plain.init(PROBLEM), default_rng(0)
     for _ in range(30):
         query, clicked = query_of(rng.permutation(N_HASHED)[:4]), rng.permutation(4)[:1].tolist()
-        ranking = ours.predict(state._replace(told=1e6), query)
+        ranking = ours.predict(state._replace(agreement=1e6), query)
         np.testing.assert_array_equal(ranking, plain.predict(same, query))
-        state = learned(ours, state._replace(told=1e6), query, ranking, clicked)
+        state = learned(ours, state._replace(agreement=1e6), query, ranking, clicked)
         same = learned(plain, same, query, ranking, clicked)
     np.testing.assert_array_equal(weights_of(state), weights_of(same))
 

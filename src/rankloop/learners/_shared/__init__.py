@@ -1,1 +1,1 @@
-"""What several learners need."""
+"""Parts that several learners share."""

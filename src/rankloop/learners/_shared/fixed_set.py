@@ -1,4 +1,4 @@
-"""A fixed set of items: what its learners ask of the problem, the measures that they can learn, and their common part.
+"""A fixed set of items: checks of the problem, the measures that can be learned, and base classes.
 
 Such a measure is linear in the gains of the items: measure(ranking, relevance) = ± Σ_p worth(p) · gain(grade at p), so
 the best fixed ranking sorts by summed gains.
@@ -20,11 +20,14 @@ from rankloop.measures.auc_and_losses import SumLoss
 from rankloop.measures.dcg import DCG
 from rankloop.measures.precision import Precision
 
-GRADE, EXPONENTIAL, CAPPED = 0, 1, 2  # how a gain follows from a grade
+GAIN_IS_GRADE, GAIN_IS_EXPONENTIAL, GAIN_IS_CAPPED = 0, 1, 2  # how a gain follows from a grade
 
 
 class GainForm(NamedTuple):
-    """gain(grade), for kernels: above = max(grade − start, 0), then itself, 2^above − 1, or at most 1."""
+    """The gain of a grade, for kernels.
+
+    With above = max(grade − start, 0) it is above, 2^above − 1 or min(above, 1), by the form.
+    """
 
     form: int
     start: float
@@ -32,17 +35,32 @@ class GainForm(NamedTuple):
 
 @kernel
 def gain_of(grade: float, form: int, start: float) -> float:
+    """Return the gain of a grade.
+
+    Args:
+      grade: The grade.
+      form: GAIN_IS_GRADE, GAIN_IS_EXPONENTIAL or GAIN_IS_CAPPED.
+      start: The largest grade without a gain.
+    """
     above = grade - start
     if above <= 0.0:
         return 0.0
-    if form == GRADE or above == 1.0:
+    if form == GAIN_IS_GRADE or above == 1.0:
         return above
-    return exponential_gain(above) if form == EXPONENTIAL else min(above, 1.0)
+    return exponential_gain(above) if form == GAIN_IS_EXPONENTIAL else min(above, 1.0)
 
 
 @kernel
 def with_gains(totals: Floats, items: Ints, grades: Floats, form: int, start: float) -> Floats:
-    """The totals after these items were graded."""
+    """Return the summed gains after a round.
+
+    Args:
+      totals: The summed gain of each item.
+      items: The graded items.
+      grades: Their grades.
+      form: The form of the gain.
+      start: The largest grade without a gain.
+    """
     new = totals.copy()
     for i in range(len(items)):
         new[items[i]] += gain_of(grades[i], form, start)
@@ -51,23 +69,32 @@ def with_gains(totals: Floats, items: Ints, grades: Floats, form: int, start: fl
 
 @kernel
 def grades_with(gains: Floats, form: int, start: float) -> Floats:
-    """The grades whose gains these are: the mean of 2^r − 1 is not 2^mean − 1."""
-    above = np.log2(1.0 + gains) if form == EXPONENTIAL else gains
+    """Return the grades that have these gains: the mean of 2^r − 1 is not 2^mean − 1.
+
+    Args:
+      gains: The gains.
+      form: The form of the gain.
+      start: The largest grade without a gain.
+    """
+    above = np.log2(1.0 + gains) if form == GAIN_IS_EXPONENTIAL else gains
     return above + start
 
 
 def gain_for(measure: Measure) -> GainForm:
-    """How this measure turns a grade into a gain; `InvalidInput` where it is not linear in gains.
+    """Return the form in which a measure turns a grade into a gain.
 
-    Precision's [grade ≥ relevant_from] becomes min(grade − relevant_from + 1, 1), the same for whole grades, so that
-    the mean of several grades still has a grade with that gain.
+    [grade ≥ relevant_from] of a precision becomes min(grade − relevant_from + 1, 1), which is equal for integral
+    grades, so that the mean of several grades has a grade with that gain.
+
+    Raises:
+      InvalidInput: If the measure is not linear in gains.
     """
     if isinstance(measure, DCG):
-        return GainForm(EXPONENTIAL if measure.gain == "exponential" else GRADE, 0.0)
+        return GainForm(GAIN_IS_EXPONENTIAL if measure.gain == "exponential" else GAIN_IS_GRADE, 0.0)
     if isinstance(measure, SumLoss):
-        return GainForm(GRADE, 0.0)
+        return GainForm(GAIN_IS_GRADE, 0.0)
     if isinstance(measure, Precision) and measure.cutoff is not None:
-        return GainForm(CAPPED, math.ceil(measure.relevant_from) - 1.0)
+        return GainForm(GAIN_IS_CAPPED, math.ceil(measure.relevant_from) - 1.0)
     raise InvalidInput(
         f"{measure} is not a sum over positions of a weight times the item's own gain; DCG, SumLoss and P@n are, and "
         "PairwiseLoss has the same regret as SumLoss when grades are 0 and 1"
@@ -75,7 +102,12 @@ def gain_for(measure: Measure) -> GainForm:
 
 
 def worth_of_positions(measure: Measure, n_items: int) -> Floats:
-    """What one unit of gain is worth at each position, descending; losses count with a minus sign."""
+    """Return the worth of a unit of gain at each position, descending; losses are negative.
+
+    Args:
+      measure: A measure that is linear in gains.
+      n_items: The number of positions.
+    """
     gain_for(measure)
     if isinstance(measure, SumLoss):
         return -np.arange(1.0, n_items + 1.0)
@@ -86,7 +118,12 @@ def worth_of_positions(measure: Measure, n_items: int) -> Floats:
 
 
 def largest_gain(measure: Measure, problem: Problem) -> float:
-    """The gain of the best grade of this problem; 1 where every grade is 0, to divide by."""
+    """Return the gain of the best grade; 1 if every grade is 0, so that it can be divided by.
+
+    Args:
+      measure: A measure that is linear in gains.
+      problem: The problem, which has the largest grade.
+    """
     gain = gain_for(measure)
     largest = float(gain_of(float(problem.max_grade), gain.form, gain.start))
     if not math.isfinite(largest):
@@ -95,14 +132,14 @@ def largest_gain(measure: Measure, problem: Problem) -> float:
 
 
 def size_of_fixed_set(problem: Problem) -> int:
-    """The number of items; `InvalidInput` where it changes from query to query."""
+    """Return the number of items, or raise `InvalidInput` if it differs from query to query."""
     if problem.n_items is None:
         raise InvalidInput("this learner ranks a fixed set of items: the problem must say n_items")
     return problem.n_items
 
 
 def require_all_grades(problem: Problem) -> None:
-    """Refuse a problem in which only the first items are graded."""
+    """Raise `InvalidInput` if only the first items are graded."""
     if problem.depth is not None and problem.depth < size_of_fixed_set(problem):
         raise InvalidInput(
             f"this learner needs the grades of all {problem.n_items} items every round, the problem reveals the first "
@@ -111,7 +148,7 @@ def require_all_grades(problem: Problem) -> None:
 
 
 def graded_depth(problem: Problem) -> int:
-    """How many of the first items are graded; `InvalidInput` where none is."""
+    """Return the number of first items that are graded, or raise `InvalidInput` if there is none."""
     n_items = size_of_fixed_set(problem)
     depth = n_items if problem.depth is None else min(problem.depth, n_items)
     if depth < 1:
@@ -120,7 +157,7 @@ def graded_depth(problem: Problem) -> int:
 
 
 class AnytimeLearner:
-    """Its theory tunes one parameter by the `horizon`; without one the parameter follows √t, t being the round."""
+    """A learner with a parameter that the theory sets by the `horizon`; without one it follows √t in round t."""
 
     horizon: int | None
 
@@ -138,12 +175,12 @@ class AnytimeLearner:
         return self.horizon is None and getattr(self, self.tuned) is None
 
     def _root(self, state: Any) -> float:
-        """√t of the next round; 1 where the parameter stays as it is."""
+        """Return √t of the next round, or 1 if the parameter is constant."""
         return math.sqrt(state.rounds + 1) if self._anytime else 1.0
 
 
 class SummedGains(AnytimeLearner):
-    """Follows what the items gained so far under a linear `measure`; the state begins with `totals` and `rounds`."""
+    """A learner from the summed gains of a linear `measure`; its state begins with `totals` and `rounds`."""
 
     measure: Measure
 
@@ -156,9 +193,11 @@ class SummedGains(AnytimeLearner):
         return gain_for(self.measure)
 
     def learn(self, state: Any, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Any:
+        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         totals = with_gains(state.totals, items, grades, self._gain.form, self._gain.start)
         return state._replace(totals=require_finite(totals), rounds=state.rounds + 1)
 
     def predict(self, state: Any, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return ranking_of(state.totals)

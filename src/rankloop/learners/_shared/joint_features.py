@@ -1,6 +1,6 @@
-"""Corrections of a ranking in the joint features φ(x, y) = Σ_p discount(p) · φ(x, y[p]) of coactive learning.
+"""Corrections of a ranking in the joint features φ(x, y) = Σ_p discount(p) · x[y_p] of coactive learning.
 
-Each kernel answers with one weight per item, c, such that φ(x, better) − φ(x, shown) = Σ_i c[i] · features[i].
+Each kernel returns one weight per item, c, such that φ(x, better) − φ(x, shown) = Σ_i c[i] · features[i].
 """
 
 from typing import NamedTuple
@@ -10,21 +10,28 @@ import numpy as np
 from rankloop.core.kernels import discount, discounts, kernel, seen_count
 from rankloop.core.types import Floats, Ints
 
-DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking
+DISCOUNT_DROPS = -np.diff(
+    discounts(257)
+)  # from each position to the next; a logarithm per pair would dominate a short ranking
 
 
 class AveragedState(NamedTuple):
-    """A mean of all weights so far, by which the list is scored, and the newest ones, which are corrected."""
+    """The mean of all weights so far, and the newest weights."""
 
-    weights: Floats
-    newest: Floats
-    shown: int
-    rounds: int
+    weights: Floats  # The mean, by which the list is scored.
+    newest: Floats  # The weights that are corrected.
+    shown: int  # The number of positions that are seen, −1 for all.
+    rounds: int  # The number of rounds learned.
 
 
 @kernel
 def correction(shown: Ints, better: Ints) -> Floats:
-    """What each item gains in discount when `better` replaces `shown`."""
+    """Return the discount that each item gains when `better` replaces `shown`.
+
+    Args:
+      shown: The ranking that was shown.
+      better: The better ranking.
+    """
     row_weights = np.zeros(len(shown))
     for position in range(len(shown)):
         if shown[position] != better[position]:
@@ -35,17 +42,28 @@ def correction(shown: Ints, better: Ints) -> Floats:
 
 @kernel
 def examined_count(ranking: Ints, shown: int, clicked: Floats) -> int:
-    """How many positions were looked at: down to the last click, or all that were shown when there is none."""
-    seen = seen_count(shown, len(ranking))
-    for position in range(seen - 1, -1, -1):
+    """Return the number of examined positions: down to the last click, or all that were shown without a click.
+
+    Args:
+      ranking: The ranking.
+      shown: The number of positions that are seen, −1 for all.
+      clicked: The weight of the click on each item.
+    """
+    n_seen = seen_count(shown, len(ranking))
+    for position in range(n_seen - 1, -1, -1):
         if clicked[ranking[position]] > 0.0:
             return position + 1
-    return seen
+    return n_seen
 
 
 @kernel
 def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
-    """The clicked items first, then the others, each group in the order in which it was shown."""
+    """Return the clicked items first, then the others, each group in the order in which it was shown.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+    """
     better = np.empty_like(shown)
     position = 0
     for item in shown:
@@ -61,7 +79,12 @@ def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
 
 @kernel
 def swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
-    """The uppermost clicked item is exchanged with the first one."""
+    """Return the ranking with the uppermost clicked item and the first exchanged.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+    """
     better = shown.copy()
     for position in range(len(shown)):
         if clicked[shown[position]] > 0.0:
@@ -72,10 +95,16 @@ def swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
 
 @kernel
 def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
-    """Each pair of positions (j, j + 1), j = first, first + 2, …, turned round when its lower item was clicked more.
+    """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
 
-    With clicks of weight 1 that is: the lower was clicked and the upper was not. A pair counts by the difference of
-    its discounts, or 1 when `flat`, times the difference of its clicks.
+    A pair counts by the difference of its discounts times the difference of its clicks.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+      first: The upper position of the first pair.
+      end: The position before which the pairs end.
+      flat: If true, 1 replaces the difference of the discounts.
     """
     row_weights = np.zeros(len(shown))
     for j in range(first, end - 1, 2):
@@ -90,9 +119,14 @@ def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bo
 
 @kernel
 def pair_weight(j: int, flat: bool) -> float:
-    """What the joint features change by when the items at positions j and j + 1 are swapped."""
+    """Return the change of the joint features when the items at positions j and j + 1 are swapped.
+
+    Args:
+      j: The upper position.
+      flat: If true, 1 replaces the difference of the discounts.
+    """
     if flat:
         return 1.0
-    if j < len(DROPS):
-        return float(DROPS[j])
+    if j < len(DISCOUNT_DROPS):
+        return float(DISCOUNT_DROPS[j])
     return discount(j) - discount(j + 1)

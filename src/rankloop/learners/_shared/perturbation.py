@@ -13,13 +13,13 @@ from rankloop.learners._shared.joint_features import pair_weight
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
 # before which the pairs end (0: the end of the list). Another perturbation is another entry.
-PERTURBATIONS = {"pairs": np.array([[0.5, 0, 0], [0.5, 1, 0]]), "top_two": np.array([[1.0, 0, 2]])}
-DYNAMIC = -1.0  # in place of a swap probability: it follows the allowance
+PAIRINGS_BY_NAME = {"pairs": np.array([[0.5, 0, 0], [0.5, 1, 0]]), "top_two": np.array([[1.0, 0, 2]])}
+DYNAMIC_SWAP = -1.0  # in place of a swap probability: it follows the allowance
 
 
 @kernel
 def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> float:
-    """D_t: how much utility of its own the learner loses when every pair is swapped."""
+    """Return D_t, the utility that the learner expects to lose when every pair is swapped."""
     total = 0.0
     for j in range(first, end - 1, 2):
         total += pair_weight(j, flat) * (scores[best[j]] - scores[best[j + 1]])
@@ -28,7 +28,7 @@ def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> 
 
 @kernel
 def _swap_probability(swap: float, allowance: float, cost: float) -> float:
-    """`swap`, or when dynamic clip(allowance / cost, 0, 1); a cost of 0 is any allowance's worth."""
+    """Return `swap` or, if dynamic, clip(allowance / cost, 0, 1)."""
     if swap >= 0.0:
         return swap
     if allowance <= 0.0:
@@ -40,13 +40,14 @@ def _swap_probability(swap: float, allowance: float, cost: float) -> float:
 
 @kernel
 def _end_of(pairing: Floats, n_items: int) -> int:
+    """Return the position before which the pairs end."""
     end = int(pairing[2])
     return n_items if end == 0 or end > n_items else end
 
 
 @kernel
 def _times_log(count: int, probability: float) -> float:
-    """count · log(probability), where nothing counts as nothing even of the impossible."""
+    """Return count · log(probability), 0 for a count of 0."""
     if count == 0:
         return 0.0
     return count * np.log(probability) if probability > 0.0 else -np.inf
@@ -56,20 +57,20 @@ def _times_log(count: int, probability: float) -> float:
 def _log_prob(
     scores: Floats, best: Ints, ranking: Ints, shown: int, pairings: Floats, flat: bool, swap: float, allowance: float
 ) -> float:
-    """log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(the others), over the part that is seen."""
+    """Return log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(other pairs), over the seen part."""
     n_items = len(best)
-    seen = seen_count(shown, n_items)
+    n_seen = seen_count(shown, n_items)
     total = -np.inf
     for pairing in pairings:
         first, end = int(pairing[1]), _end_of(pairing, n_items)
         p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
         swapped, unswapped, fits, j = 0, 0, True, 0
-        while j < seen and fits:
+        while j < n_seen and fits:
             if j < first or j + 1 >= end:
                 fits = ranking[j] == best[j]
                 j += 1
                 continue
-            lower_is_seen = j + 1 < seen
+            lower_is_seen = j + 1 < n_seen
             if ranking[j] == best[j]:
                 fits = not lower_is_seen or ranking[j + 1] == best[j + 1]
                 unswapped += 1
@@ -93,7 +94,18 @@ def present(
     allowance: float,
     draws: Floats,
 ) -> tuple[Ints, float, Floats, int, int, float, float]:
-    """The perturbed ranking, its log-probability, and what goes into the receipt."""
+    """Return the perturbed ranking, its log-probability, the scores, and first, end, D_t and p_t of the pairs.
+
+    Args:
+      features: The features of the items.
+      weights: The weights.
+      shown: The number of positions that are seen, −1 for all.
+      pairings: A value of PAIRINGS_BY_NAME.
+      flat: If true, all pairs cost the same.
+      swap: The swap probability, or DYNAMIC_SWAP.
+      allowance: The cost that a dynamic swap may have.
+      draws: Uniform numbers: one for the pairing, then one for each pair.
+    """
     scores = scores_of(features, weights)
     best = ranking_of(scores)
     row, share = 0, pairings[0, 0]
@@ -122,12 +134,24 @@ def log_prob_of(
     swap: float,
     allowance: float,
 ) -> float:
+    """Return the log-probability with which `present` shows a ranking.
+
+    Args:
+      features: The features of the items.
+      weights: The weights.
+      ranking: The ranking.
+      shown: The number of positions that are seen, −1 for all.
+      pairings: A value of PAIRINGS_BY_NAME.
+      flat: If true, all pairs cost the same.
+      swap: The swap probability, or DYNAMIC_SWAP.
+      allowance: The cost that a dynamic swap may have.
+    """
     scores = scores_of(features, weights)
     return _log_prob(scores, ranking_of(scores), ranking, shown, pairings, flat, swap, allowance)
 
 
 class PairSwapper(SparseLearner):
-    """Shows the list by w · x with neighbours swapped at random.
+    """A learner that shows the list by w · x with neighbours swapped at random.
 
     Pairs begin at the first or the second position with probability ½, and each is swapped with probability `swap`: no
     item moves more than one position.
@@ -141,10 +165,11 @@ class PairSwapper(SparseLearner):
             raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        pairings = PERTURBATIONS["pairs"]
+        """Return the log-probability with which `rank` shows this ranking."""
+        pairings = PAIRINGS_BY_NAME["pairs"]
         return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, True, self.swap, 0.0)
 
     def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int]:
         """Return the ranking to show, its log-probability, the scores, and where the pairs begin."""
-        draws, pairings = rng.random(1 + n_items_of(query.features) // 2), PERTURBATIONS["pairs"]
+        draws, pairings = rng.random(1 + n_items_of(query.features) // 2), PAIRINGS_BY_NAME["pairs"]
         return present(query.features, state.weights, state.shown, pairings, True, self.swap, 0.0, draws)[:4]

@@ -1,4 +1,4 @@
-"""What pairs of items tell about weights: a precision and its inverse, whole matrices or their diagonals."""
+"""The information of pairs about weights: a precision matrix and its inverse, or their diagonals."""
 
 import numpy as np
 
@@ -6,13 +6,18 @@ from rankloop.core.kernels import kernel, reassociated
 from rankloop.core.types import Floats
 
 MIN_RIDGE, MAX_RIDGE = 1e-150, 1e150  # its inverse is a number too
-SHARP = 1e6  # a step that shrinks a variance by more than this has lost digits: the inverse is rebuilt at once
-FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
+MAX_GAIN = 1e6  # a step that shrinks a variance by more than this has lost digits: the inverse is rebuilt at once
+MIN_PIVOT_SHARE = 1e-12  # a pivot below this share of its diagonal is rounding error
 
 
 @reassociated
 def dot(left: Floats, right: Floats) -> float:
-    """left · right."""
+    """Return left · right.
+
+    Args:
+      left: A vector.
+      right: A vector of the same length.
+    """
     total = 0.0
     for j in range(len(left)):
         total += left[j] * right[j]
@@ -21,7 +26,12 @@ def dot(left: Floats, right: Floats) -> float:
 
 @kernel
 def spread_of(covariance: Floats, x: Floats) -> float:
-    """xᵀ Σ x, the variance of w · x; of a matrix the upper triangle is read."""
+    """Return xᵀ Σ x, the variance of w · x.
+
+    Args:
+      covariance: Σ, a symmetric matrix or its diagonal.
+      x: A vector.
+    """
     total = 0.0
     if covariance.ndim == 1:
         for i in range(len(x)):
@@ -35,7 +45,12 @@ def spread_of(covariance: Floats, x: Floats) -> float:
 
 @kernel
 def times(covariance: Floats, x: Floats) -> Floats:
-    """Σ x of a symmetric matrix."""
+    """Return Σ x.
+
+    Args:
+      covariance: Σ, a symmetric matrix.
+      x: A vector.
+    """
     product = np.zeros(len(x))
     for i in range(len(x)):
         if x[i] != 0.0:
@@ -46,19 +61,28 @@ def times(covariance: Floats, x: Floats) -> Floats:
 
 @kernel
 def surprise_of(weights: Floats, x: Floats) -> float:
-    """1 − σ(w · x): how little the weights expected the winner of a pair, x being winner − loser."""
+    """Return 1 − σ(w · x), the probability that the weights gave to the other order of a pair.
+
+    Args:
+      weights: The weights.
+      x: The features of the winner less those of the loser.
+    """
     surprise: float = 1.0 / (1.0 + np.exp(dot(weights, x)))
     return surprise
 
 
 @kernel
 def sherman_morrison(covariance: Floats, product: Floats, information: float, gain: float) -> bool:
-    """The inverse Σ after information · x xᵀ was added to the matrix, in place; tells whether it has lost digits.
+    """Update the inverse Σ in place for information · x xᵀ more, and return true if it lost digits.
 
-    `product` is Σ x, and `gain` information · xᵀ Σ x.
+    Args:
+      covariance: Σ.
+      product: Σ x.
+      information: The factor of x xᵀ.
+      gain: information · xᵀ Σ x.
     """
     scaled = product * np.sqrt(information / (1.0 + gain))
-    lost = gain > SHARP
+    lost = gain > MAX_GAIN
     for i in range(len(scaled)):
         for j in range(len(scaled)):
             covariance[i, j] -= scaled[i] * scaled[j]
@@ -70,7 +94,15 @@ def sherman_morrison(covariance: Floats, product: Floats, information: float, ga
 def inform(precision: Floats, covariance: Floats, x: Floats, weight: float, surprise: float) -> tuple[Floats, bool]:
     """Add the information of one pair to the precision and its inverse, in place.
 
-    Gives the step of the weights, weight · surprise · Σ x with the new Σ, and whether the inverse has lost digits.
+    Args:
+      precision: Λ, a matrix or its diagonal.
+      covariance: Λ⁻¹.
+      x: The features of the winner less those of the loser.
+      weight: The weight of the pair.
+      surprise: 1 − σ(w · x).
+
+    Returns:
+      The step of the weights, weight · surprise · Σ x with the new Σ, and true if the inverse has lost digits.
     """
     information = weight * surprise * (1.0 - surprise)
     if precision.ndim == 1:
@@ -91,13 +123,13 @@ def inform(precision: Floats, covariance: Floats, x: Floats, weight: float, surp
 
 @kernel
 def inverse_of(matrix: Floats) -> Floats:
-    """The inverse of a positive definite matrix by Cholesky, in loops along its rows; of a diagonal, entry by entry."""
+    """Return the inverse of a positive definite matrix by Cholesky, in loops along its rows, or that of a diagonal."""
     n = len(matrix)
     if matrix.ndim == 1:
         return 1.0 / matrix
     upper = matrix.copy()  # becomes U with Uᵀ U = matrix
     for k in range(n):
-        upper[k, k] = np.sqrt(max(upper[k, k], FLAT * matrix[k, k]))
+        upper[k, k] = np.sqrt(max(upper[k, k], MIN_PIVOT_SHARE * matrix[k, k]))
         for j in range(k + 1, n):
             upper[k, j] /= upper[k, k]
         for i in range(k + 1, n):
@@ -124,7 +156,13 @@ def inverse_of(matrix: Floats) -> Floats:
 
 @kernel
 def forget(precision: Floats, ridge: float, kept: float) -> None:
-    """kept · Λ + (1 − kept) · ridge · I, in place."""
+    """Replace Λ by kept · Λ + (1 − kept) · ridge · I, in place.
+
+    Args:
+      precision: Λ, a matrix or its diagonal.
+      ridge: The precision of a weight without evidence.
+      kept: The share of the evidence that is kept.
+    """
     if precision.ndim == 1:
         for i in range(len(precision)):
             precision[i] = kept * precision[i] + (1.0 - kept) * ridge
@@ -137,7 +175,14 @@ def forget(precision: Floats, ridge: float, kept: float) -> None:
 
 @kernel
 def pulled_back(weights: Floats, origin: Floats, covariance: Floats, ridge: float) -> Floats:
-    """w − ridge · Σ (w − origin): where weights go when evidence gives way to so much ridge; Σ is the new inverse."""
+    """Return w − ridge · Σ (w − origin): the weights after so much evidence was replaced by the ridge.
+
+    Args:
+      weights: w.
+      origin: The weights without evidence.
+      covariance: Σ, the new inverse.
+      ridge: The ridge that was added.
+    """
     away = weights - origin
     if covariance.ndim == 1:
         return weights - ridge * covariance * away

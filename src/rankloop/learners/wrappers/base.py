@@ -1,4 +1,4 @@
-"""What wrappers share: they do as the learner in `inner` does, but for one thing."""
+"""Base classes of wrappers, which change one thing about the learner in `inner`."""
 
 from abc import abstractmethod
 from typing import Any
@@ -10,53 +10,65 @@ from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, R
 
 
 class Wrapper:
-    """Passes everything on to `inner`, whose state is also its own."""
+    """A learner that passes every call on to `inner`, whose state is also its own."""
 
     inner: AnyLearner
 
     @property
     def accepts(self) -> tuple[type, ...]:
+        """The kinds of feedback that `inner` accepts."""
         return self.inner.accepts
 
     @property
     def reports(self) -> tuple[str, ...]:
+        """The numbers of the state that experiments record."""
         return self.inner.reports
 
     def init(self, problem: Problem) -> Any:
+        """Return the first state for a problem."""
         return self.inner.init(problem)
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self.inner.rank(state, query, rng)
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        """Return the state after the feedback on a decision."""
         return self.inner.learn(state, query, decision, feedback)
 
     def predict(self, state: Any, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return self.inner.predict(state, query)
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return self.inner.log_prob(state, query, ranking)
 
 
 class FeatureMap(Wrapper):
-    """Shows `inner` other features of the items; the state holds that of `inner` beside what the map needs."""
+    """A wrapper that shows `inner` other features of the items; its state holds that of `inner` in a field."""
 
     @property
     def reports(self) -> tuple[str, ...]:
+        """The numbers of the inner state that experiments record."""
         return tuple(f"inner.{path}" for path in self.inner.reports)
 
     @abstractmethod
     def mapped(self, state: Any, query: Query) -> Query:
-        """The query with the features that `inner` sees."""
+        """Return the query with the features that `inner` sees."""
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self.inner.rank(state.inner, self.mapped(state, query), rng)
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        """Return the state after the feedback on a decision."""
         return state._replace(inner=self.inner.learn(state.inner, self.mapped(state, query), decision, feedback))
 
     def predict(self, state: Any, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return self.inner.predict(state.inner, self.mapped(state, query))
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return self.inner.log_prob(state.inner, self.mapped(state, query), ranking)

@@ -15,13 +15,23 @@ from rankloop.learners.wrappers.base import Wrapper
 
 @register("explore_at_most")
 class ExploreAtMost(Wrapper):
-    """`inner`, but no item stands more than `places` from its position in the predicted ranking, up or down.
+    """Limit the exploration of `inner`: no item is shown more than `places` positions from where `predict` has it.
 
-    With `keep_first` the predicted first item stays first. At each position an item that may not fall further is taken;
-    else `inner` draws among those that may rise this far. `log_prob` stays exact, and `inner` learns from the limited
-    probabilities. `inner` has to draw its ranking position by position, as `pdgd` does.
+    At each position an item that may not fall further is taken; otherwise `inner` draws among those that may rise this
+    far, P(item) ∝ its probability without the limit. `log_prob` stays exact, and `inner` learns from the limited
+    probabilities.
 
-    Use it where a page may be tried out but must never look foolish.
+    Args:
+      inner: A learner that draws its ranking position by position, such as `pdgd`.
+      places: The number of positions by which an item may move, up or down.
+      keep_first: If true, the predicted first item stays first.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("explore_at_most(inner='pdgd', places=1)"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.549
     """
 
     inner: AnyLearner
@@ -41,18 +51,23 @@ class ExploreAtMost(Wrapper):
             raise InvalidInput(f"{name} does not draw its ranking place by place, so it cannot be limited; pdgd can")
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self._sequential.rank(state, query, rng, self._limit)  # type: ignore[no-any-return]
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return float(self._sequential.log_prob(state, query, ranking, self._limit))
 
     def with_weights(self, state: Any, weights: Floats) -> Any:
+        """Return the inner state with other weights."""
         return self._sequential.with_weights(state, weights)
 
     def with_table_entries(self, state: Any, entries: Floats) -> Any:
+        """Return the inner state with the weights and the evidence of these columns."""
         return self._sequential.with_table_entries(state, entries)
 
     def table_entries_of(self, state: Any) -> Floats | None:
+        """Return weights and evidence, if `inner` sets its step sizes itself."""
         return self._sequential.table_entries_of(state)  # type: ignore[no-any-return]
 
     @property

@@ -1,4 +1,4 @@
-"""Millions of columns, of which a query has a few hundred: a learner on the columns in sight, with AdaGrad's steps."""
+"""A linear learner on millions of hashed columns, of which a query has a few hundred, with AdaGrad's step sizes."""
 
 import dataclasses
 from functools import cached_property
@@ -19,21 +19,21 @@ from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
 from rankloop.learners.wrappers.base import Wrapper
 from rankloop.learners.wrappers.base_score import BaseScore
 
-LESSONS = NAME_SEPARATOR + "lessons"  # no field has such a name
-ONE_LESSON = np.array([0.0, 1.0])
+UPDATE_COUNTER = NAME_SEPARATOR + "updates"  # No field has such a name.
+ONE_UPDATE = np.array([0.0, 1.0])
 NO_COLUMNS = np.empty(0, np.int64)
 
 
 class State(NamedTuple):
-    """Weight and Σ gradient² of every column, what else the wrapped learner knows, and how many columns are hashed."""
+    """The weight table, and the state of the inner learner."""
 
-    table: WeightTable
-    inner: Any
-    n_hashed: int
+    table: WeightTable  # Weight and Σ gradient² of every column.
+    inner: Any  # The state of the inner learner without its weights.
+    n_hashed: int  # The number of hashed columns.
 
 
 class StepSizes(NamedTuple):
-    """Rate and prior of AdaGrad's steps, and those of the columns of memory."""
+    """Rate and prior of AdaGrad's steps, and those of the memory columns."""
 
     rate: float
     prior: float
@@ -43,20 +43,20 @@ class StepSizes(NamedTuple):
 
 @kernel
 def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
-    """The hashed columns in sight, then those of the block."""
-    found, n_columns = np.empty(len(columns) + n_dense, np.int64), len(columns)
+    """Return the query's hashed columns, then those of the dense block."""
+    all_columns, n_columns = np.empty(len(columns) + n_dense, np.int64), len(columns)
     for j in range(n_columns):
-        found[j] = columns[j]
+        all_columns[j] = columns[j]
     for j in range(n_dense):
-        found[n_columns + j] = n_hashed + j
-    return found
+        all_columns[n_columns + j] = n_hashed + j
+    return all_columns
 
 
 @kernel
 def _stepped(
     columns: Ints, entries: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
 ) -> tuple[Ints, Floats]:
-    """The columns that changed and their new numbers: w + rate · g / √(prior + Σ g²), g being the inner step."""
+    """Return the columns that changed and their new entries: w + rate · g / √(prior + Σ g²), g being the inner step."""
     count, memory_from = 0, n_hashed // 2
     for i in range(len(columns)):
         count += after[i] != entries[i, 0]
@@ -82,20 +82,38 @@ def _stepped(
 
 @register("hashed")
 class Hashed(Wrapper):
-    """The linear `inner` learner on a table of hashed columns, which may be millions: only those in sight are touched.
+    """Train a linear learner on a table of hashed columns, of which only those of the query are read and changed.
 
-    For each query the weights of its columns are gathered and handed to `inner`. When it learns, its step g is written
-    as w ← w + `rate` · g / √(`prior` + Σ g²), the sum being over all steps of this column (AdaGrad): what is seen often
-    moves in small steps, what is rare in large ones. A `learning_rate` of `inner` is taken as 1. Columns of ids and of
-    crosses with ids are memory, the upper half of the table; they have `memory_rate` and `memory_prior` when given.
-    `by_query` lets the n-th lesson from a query of the same name move the other weights by 1 / n only, so that these
-    learn from many different queries rather than from a frequent one; lessons that change nothing do not count.
-    `start` is for the numbers of the dense block.
-    An `inner` that keeps evidence of its own per column, such as `diagonal_thompson`, sets its step itself.
+    For each query the weights of its columns are read and passed to `inner`. When `inner` takes a step g, the table
+    gets
 
-    `Ranker` and the service wrap a learner like this where features are given as a schema.
-    References: Duchi, Hazan and Singer (2011), Adaptive Subgradient Methods for Online Learning and Stochastic
-    Optimization; Weinberger et al. (2009), Feature Hashing for Large Scale Multitask Learning.
+      w ← w + `rate` · g / √(`prior` + Σ g²),
+
+    where the sum is over all steps of this column (AdaGrad): frequent columns move in small steps, rare ones in large.
+    A `learning_rate` of `inner` is replaced by 1. Columns of ids and of crosses with ids are memory, the upper half of
+    the table. An `inner` that keeps evidence per column, such as `diagonal_thompson`, sets its step sizes itself.
+    `Ranker` and the service wrap a learner in this way when features are given as a schema.
+
+    Args:
+      inner: A linear learner that accepts sparse rows.
+      rate: The step size of AdaGrad.
+      prior: The first value of the summed squares.
+      memory_rate: The `rate` of the memory columns; `rate` if None.
+      memory_prior: The `prior` of the memory columns; `prior` if None.
+      by_query: If true, the n-th update from a query of the same name moves the weights outside of memory by 1 / n
+        only, so that these learn from many different queries; updates that change nothing do not count.
+      start: The first weights of the dense block; zeros if empty.
+
+    References:
+      Duchi, Hazan and Singer (2011), Adaptive Subgradient Methods for Online Learning and Stochastic Optimization.
+      Weinberger et al. (2009), Feature Hashing for Large Scale Multitask Learning.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("position_based"), build("nDCG@10")
+      >>> rounds = play(build("hashed(inner='click_regression')"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.55
     """
 
     inner: AnyLearner
@@ -121,9 +139,11 @@ class Hashed(Wrapper):
 
     @property
     def reports(self) -> tuple[str, ...]:
+        """The numbers of the inner state that experiments record."""
         return tuple(f"inner.{path}" for path in self.inner.reports)
 
     def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
         table = WeightTable(problem.n_features)
         if self.start:
@@ -134,25 +154,29 @@ class Hashed(Wrapper):
         return State(table, self._inner.init(small), problem.n_hashed)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self._inner.rank(self._in_sight(state, query)[0], query, rng)  # type: ignore[no-any-return]
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
         return self._inner.predict(self._in_sight(state, query)[0], query)  # type: ignore[no-any-return]
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
         return float(self._inner.log_prob(self._in_sight(state, query)[0], query, ranking))
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
+        """Return the state after the feedback on a decision."""
         small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
-        own = self._inner.table_entries_of(after)
-        if own is not None:
-            differs = (own[:, 0] != entries[:, 0]) | (own[:, 1] != entries[:, 1])
-            changed, values = columns[differs], own[differs]
+        inner_entries = self._inner.table_entries_of(after)
+        if inner_entries is not None:
+            differs = (inner_entries[:, 0] != entries[:, 0]) | (inner_entries[:, 1] != entries[:, 1])
+            changed, values = columns[differs], inner_entries[differs]
         else:
             changed, values = self._written(state, query, columns, entries, getattr(after, "newest", after.weights))
-        nothing = self._inner.with_table_entries(after, np.empty((0, 2)))
-        return State(state.table.patched(changed, require_finite(values)), nothing, state.n_hashed)
+        empty_inner = self._inner.with_table_entries(after, np.empty((0, 2)))
+        return State(state.table.patched(changed, require_finite(values)), empty_inner, state.n_hashed)
 
     @cached_property
     def _step_sizes(self) -> StepSizes:
@@ -160,12 +184,12 @@ class Hashed(Wrapper):
 
     @cached_property
     def _inner(self) -> Any:
-        """The inner learner with steps of size 1 and nothing to start from: both are decided here."""
+        """The inner learner with step size 1 and without start weights: both are decided here."""
         inner = with_in_layers(self.inner, "start", ())
         return with_in_layers(inner, "learning_rate", 1.0) if from_layers(inner, "learning_rate") is not None else inner
 
     def _in_sight(self, state: State, query: Query) -> tuple[Any, Ints, Floats]:
-        """What the inner learner knows of this query's columns, which they are, and their entries."""
+        """Return the inner state for this query's columns, the columns, and their table entries."""
         features = query.features
         if type(features) is Rows:
             columns = _all_columns(features.columns, state.n_hashed, features.dense.shape[1])
@@ -175,7 +199,7 @@ class Hashed(Wrapper):
         return self._inner.with_table_entries(state.inner, entries), columns, entries
 
     def _written(self, state: State, query: Query, columns: Ints, entries: Floats, step: Floats) -> tuple[Ints, Floats]:
-        """The columns that change and their new numbers; where lessons are counted by query, that of the count too."""
+        """Return the columns that change and their new entries, the counter of updates by query included."""
         counter = self._counter(state, query)
         if not len(counter):
             return _stepped(columns, entries, step, state.n_hashed, self._step_sizes, 1.0)
@@ -184,18 +208,18 @@ class Hashed(Wrapper):
         changed, values = _stepped(columns, entries, step, state.n_hashed, self._step_sizes, share)
         if not len(changed) or counter[0] in changed:
             return changed, values
-        return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_LESSON])
+        return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_UPDATE])
 
     def _counter(self, state: State, query: Query) -> Ints:
-        """The column of memory in which the lessons from this query are counted; none where they are not."""
+        """Return the memory column that counts the updates from this query; none if they are not counted."""
         if not self.by_query or not query.id or state.n_hashed < 2:
             return NO_COLUMNS
         half = state.n_hashed // 2
-        return np.array([half + hash_of(LESSONS, query.id) % half])
+        return np.array([half + hash_of(UPDATE_COUNTER, query.id) % half])
 
 
 def check_takes_rows(learner: AnyLearner) -> None:
-    """Refuse a learner that needs every column of every item."""
+    """Raise `InvalidInput` for a learner that needs every column of every item."""
     if from_layers(learner, "diagonal") is False:
         raise InvalidInput(
             f"{entry_of(learner).kind} keeps a matrix over all features, but hashed columns are too many for one: "
@@ -213,7 +237,7 @@ def check_takes_rows(learner: AnyLearner) -> None:
 
 
 def with_hashed(learner: AnyLearner) -> AnyLearner:
-    """The learner as it is if it has hashed columns already, else wrapped."""
+    """Return the learner itself if it has hashed columns already, else wrapped in `hashed`."""
     if any(isinstance(layer, Hashed) for layer in layers_of(learner)):
         return learner
     if isinstance(learner, BaseScore):

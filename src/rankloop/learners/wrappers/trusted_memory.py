@@ -1,4 +1,4 @@
-"""Hashed columns of which the memory counts only as far as it has told clicks in advance."""
+"""Hashed columns whose memory counts only as far as it has predicted clicks."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,35 +14,36 @@ from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.core.weight_table import WeightTable
 from rankloop.learners.wrappers.hashed_columns import Hashed
 
-PRIOR = 100.0  # Σ z² that the first trust counts for
+PRIOR_SQUARES = 100.0  # Σ z² that the first trust counts for
 
 
 class State(NamedTuple):
-    """As that of `hashed`; and what memory has told in advance: Σ z and Σ z²."""
+    """The state of `hashed`, and how well memory has predicted clicks."""
 
-    table: WeightTable
-    inner: Any
-    n_hashed: int
-    told: float
-    squares: float
+    table: WeightTable  # Weight and Σ gradient² of every column.
+    inner: Any  # The state of the inner learner without its weights.
+    n_hashed: int  # The number of hashed columns.
+    agreement: float  # Σ z, see `TrustedMemory`.
+    squares: float  # Σ z².
 
     def reachable(self, initial: "State") -> bool:
+        """Return true if the sum of squares is not negative."""
         return self.squares >= 0.0
 
 
 @kernel
 def _scaled(columns: Ints, entries: Floats, memory_from: int, n_hashed: int, trust: float) -> Floats:
-    """The entries with the weights of memory multiplied by trust."""
-    found = entries.copy()
+    """Return the entries with the weights of memory multiplied by trust."""
+    scaled = entries.copy()
     for i in range(len(columns)):
         if memory_from <= columns[i] < n_hashed:
-            found[i, 0] *= trust
-    return found
+            scaled[i, 0] *= trust
+    return scaled
 
 
 @kernel
-def _foresight(columns: Ints, entries: Floats, steps: Floats, memory_from: int, n_hashed: int) -> float:
-    """step · weights over the columns of memory: above 0 where memory had said what the clicks say now."""
+def _agreement(columns: Ints, entries: Floats, steps: Floats, memory_from: int, n_hashed: int) -> float:
+    """Return step · weights over the memory columns: above 0 if memory had predicted the clicks."""
     total = 0.0
     for i in range(len(columns)):
         if memory_from <= columns[i] < n_hashed:
@@ -51,23 +52,48 @@ def _foresight(columns: Ints, entries: Floats, steps: Floats, memory_from: int, 
 
 
 def memory_trust(learner: AnyLearner, state: Any) -> float:
-    """What the score of memory is multiplied by, of any learner: 1 where it is not doubted."""
-    doubts = next((layer for layer in layers_of(learner) if isinstance(layer, TrustedMemory)), None)
-    known = next((layer for layer in layers_of(state) if isinstance(layer, State)), None)
-    return 1.0 if doubts is None or known is None else doubts.trust(known)
+    """Return the factor of memory's score, for any learner; 1 without a `TrustedMemory`.
+
+    Args:
+      learner: A learner, or wrappers around one.
+      state: Its state.
+    """
+    wrapper = next((layer for layer in layers_of(learner) if isinstance(layer, TrustedMemory)), None)
+    own_state = next((layer for layer in layers_of(state) if isinstance(layer, State)), None)
+    return 1.0 if wrapper is None or own_state is None else wrapper.trust(own_state)
 
 
 @register("trusted_memory")
 class TrustedMemory(Hashed):
-    """`hashed`, with the score of its memory multiplied by the trust that it has earned.
+    """The learner `hashed` with the score of its memory multiplied by the trust that it has earned.
 
-    Before a lesson changes anything it is an examination: z = g · m, with g the step of `inner` and m the weights of
-    memory in sight, is above 0 when memory had ranked as the clicks do now. Where clicks mean nothing, z is as often
-    below 0 as above it. So T = (`sure` · √100 + Σ z) / √(100 + Σ z²) is a t-statistic, and trust is T / `sure`, kept
-    between 0 and 1: it begins at 1, stays there as long as memory is confirmed, and fades where people click at random;
-    then the order goes back to that of the other weights. What is remembered stays, and counts again once it is right.
-    Sums forget what is older than about `span` lessons. The other parameters are those of `hashed`; an `inner` that
-    keeps evidence of its own per column is refused.
+    Before an update changes anything, it tests memory: z = g · m, with g the step of `inner` and m the memory weights
+    of the query, is above 0 when memory had ranked as the clicks do now. If clicks are random, z is as often below 0 as
+    above. So
+
+      T = (`sure` · √100 + Σ z) / √(100 + Σ z²),  trust = clip(T / `sure`, 0, 1),
+
+    is a t-statistic. Trust begins at 1, stays there while memory is confirmed, and falls when users click at random;
+    then the order is that of the other weights. The memory weights are kept, and count again when they predict again.
+    An `inner` that keeps evidence per column is refused.
+
+    Args:
+      inner: A linear learner that accepts sparse rows.
+      rate: The step size of AdaGrad.
+      prior: The first value of the summed squares.
+      memory_rate: The `rate` of the memory columns; `rate` if None.
+      memory_prior: The `prior` of the memory columns; `prior` if None.
+      by_query: As in `hashed`.
+      start: The first weights of the dense block; zeros if empty.
+      sure: The t-statistic of full trust.
+      span: The number of updates that the sums reach back.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("trusted_memory(inner='click_residuals')"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.497
     """
 
     sure: float = 4.0
@@ -87,27 +113,32 @@ class TrustedMemory(Hashed):
             raise InvalidInput(f"{kind} sets its steps by evidence of its own, which trust would distort: use hashed")
 
     def init(self, problem: Problem) -> Any:
+        """Return the first state for a problem."""
         first = super().init(problem)
         return State(first.table, first.inner, first.n_hashed, 0.0, 0.0)
 
     def trust(self, state: State) -> float:
-        """What the score of memory is multiplied by."""
-        statistic = (self.sure * np.sqrt(PRIOR) + state.told) / np.sqrt(PRIOR + state.squares)
+        """Return the factor of memory's score."""
+        statistic = (self.sure * np.sqrt(PRIOR_SQUARES) + state.agreement) / np.sqrt(PRIOR_SQUARES + state.squares)
         return float(min(1.0, max(0.0, statistic / self.sure)))
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        """Return the state after the feedback on a decision."""
         small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
         half, n_hashed, kept = state.n_hashed // 2, state.n_hashed, 1.0 - 1.0 / self.span
         steps = getattr(after, "newest", after.weights) - small.weights
-        foresight = _foresight(columns, entries, steps, half, n_hashed)
-        told, squares = finite(kept * state.told + foresight), finite(kept * state.squares + foresight**2)
+        agreement_now = _agreement(columns, entries, steps, half, n_hashed)
+        agreement, squares = (
+            finite(kept * state.agreement + agreement_now),
+            finite(kept * state.squares + agreement_now**2),
+        )
         changed, values = self._written(state, query, columns, entries, entries[:, 0] + steps)
-        nothing = self._inner.with_table_entries(after, np.empty((0, 2)))
-        return State(state.table.patched(changed, require_finite(values)), nothing, n_hashed, told, squares)
+        empty_inner = self._inner.with_table_entries(after, np.empty((0, 2)))
+        return State(state.table.patched(changed, require_finite(values)), empty_inner, n_hashed, agreement, squares)
 
     def _in_sight(self, state: Any, query: Query) -> tuple[Any, Ints, Floats]:
-        """As `hashed` has it, with memory counting by its trust for `inner`; the entries are those of the table."""
+        """Return the inner state with memory scaled by its trust, the columns, and their unscaled table entries."""
         _, columns, entries = super()._in_sight(state, query)
         trusted = _scaled(columns, entries, state.n_hashed // 2, state.n_hashed, self.trust(state))
         return self._inner.with_table_entries(state.inner, trusted), columns, entries

@@ -21,7 +21,7 @@ from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slop
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import DAY
 from rankloop.features.schema import Schema
-from rankloop.learners.click_regression import POSITIONS
+from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.list_log import ListLog, ShownList, numbers_of
 from rankloop.logs.numeric_features import NumericFeatures
@@ -269,7 +269,7 @@ class BatchTask:
         """
         recipe = build(learner or ("click_regression" if self.by_item else "fair_pairs"), "learner")
         if self.has_fixed_offsets and self.examined is not None and from_layers(recipe, "examination") is not None:
-            recipe = with_in_layers(recipe, "examination", tuple(self.examined[:POSITIONS].tolist()))
+            recipe = with_in_layers(recipe, "examination", tuple(self.examined[:N_OFFSETS].tolist()))
         data, weights = self.data, fit.weights
         _, grad = self.risk.of_lists(scores_of(data.features, weights) + data.base, data.relevance, data.offsets)
         squares = squared_slopes(data.features, grad, data.offsets)
@@ -299,7 +299,7 @@ class BatchTask:
         """For click regression: a column for the offset of each position, or the offsets that are known."""
         if not self.by_item:
             return data
-        position = np.minimum(self.position, POSITIONS - 1)
+        position = np.minimum(self.position, N_OFFSETS - 1)
         data = data._replace(base=self.first_offsets[position])
         if self.has_fixed_offsets:
             return data
@@ -308,9 +308,9 @@ class BatchTask:
     def _first_offsets(self) -> Floats:
         """Of the positions that occur: as known, or the log odds of a click there, which are learned from there on."""
         if self.has_fixed_offsets and self.examined is not None:
-            return np.log(self.examined[: min(self.n_positions, POSITIONS)])
-        position = np.minimum(self.position, POSITIONS - 1)
-        shown = np.bincount(position, minlength=min(self.n_positions, POSITIONS)) + 1.0
+            return np.log(self.examined[: min(self.n_positions, N_OFFSETS)])
+        position = np.minimum(self.position, N_OFFSETS - 1)
+        shown = np.bincount(position, minlength=min(self.n_positions, N_OFFSETS)) + 1.0
         clicks = np.bincount(position, self.clicked > 0.0, minlength=len(shown)) + 0.5
         odds: Floats = np.log(clicks / (shown - clicks))
         return odds
@@ -321,7 +321,7 @@ class BatchTask:
         if not self.has_fixed_offsets:
             at = np.flatnonzero(self.data.features.columns < 0)
             offsets, evidence = offsets + OFFSET_VALUE * weights[at], squares[at] / OFFSET_VALUE**2
-        n_missing = POSITIONS - len(offsets)
+        n_missing = N_OFFSETS - len(offsets)
         return np.append(offsets, np.full(n_missing, offsets[-1])), np.append(evidence, np.zeros(n_missing))
 
 

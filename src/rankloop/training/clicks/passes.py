@@ -16,7 +16,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Problem, Relevances
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.learners.click_regression import POSITIONS
+from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.list_log import ShownList, numbers_of
 from rankloop.training.clicks.result import ClickTraining
@@ -115,7 +115,7 @@ class _PassesTask:
         else:
             self.examined = checked_examined(bias, self.n_positions)
             if self.learns_bias:
-                recipe = with_in_layers(recipe, "examination", tuple(self.examined[:POSITIONS].tolist()))
+                recipe = with_in_layers(recipe, "examination", tuple(self.examined[:N_OFFSETS].tolist()))
         self.learner = with_hashed(recipe)
         self.receipt = _receipt_of(self.learner)
 
