@@ -17,7 +17,7 @@ from rankloop.core.weight_table import WeightTable
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.learners.wrappers.standardisation import NOISE
+from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
 from rankloop.logs.list_log import ShownList
 
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
@@ -158,8 +158,8 @@ def _terms(session: Session, name: str) -> tuple[Term, ...]:
     for layer in layers_of(session.state):
         if hasattr(layer, "squares") and layer.n_rows:
             means, deviations = layer.mean, np.sqrt(layer.squares / layer.n_rows)
-            scaled = np.where(deviations > NOISE * np.abs(means), scaled, 0.0)
-            deviations = np.where(deviations > NOISE * np.abs(means), deviations, 1.0)
+            scaled = np.where(deviations > MIN_RELATIVE_DEVIATION * np.abs(means), scaled, 0.0)
+            deviations = np.where(deviations > MIN_RELATIVE_DEVIATION * np.abs(means), deviations, 1.0)
     return tuple(map(Term, names, scaled.tolist(), means.tolist(), deviations.tolist()))
 
 
