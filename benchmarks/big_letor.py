@@ -20,10 +20,10 @@ import numpy as np
 from rankloop.data.parts.catalogue import HASH_END, StoredDataset, copy_of
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
+from rankloop.training.folds import catalogue_of, list_parts, listing_of
 from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import SolverSettings, fit
-from rankloop.training.stored_folds import catalogue_of, listed, listing_of
 
 N_FEATURES, ITEMS = 136, 120  # as in MSLR
 PART_BYTES = 100_000_000
@@ -104,7 +104,7 @@ def cold_seconds(data: StoredDataset, action: Callable[[], object], plain_first:
 def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5) -> float:
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
-        catalogue = catalogue_of(listed(address, where).sources, PartOptions(letor_rows), where)
+        catalogue = catalogue_of(list_parts(address, where).sources, PartOptions(letor_rows), where)
         data = catalogue.within([(0, HASH_END)])
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:

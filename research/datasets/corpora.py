@@ -11,7 +11,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compression import BROKEN, opened, read_all
+from rankloop.data.compression import READ_ERRORS, opened, read_all
 from research.datasets.download import need
 
 DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
@@ -209,7 +209,7 @@ def rcv1_lines(file: Path) -> Iterator[tuple[int, str]]:
             for line, raw in enumerate(content, start=1):
                 if text := raw.decode("utf-8", "replace").strip():
                     yield line, text
-        except BROKEN as error:
+        except READ_ERRORS as error:
             raise wrong_line(file, line, f"the file is cut short or damaged behind it: {error}") from None
 
 

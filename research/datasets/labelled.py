@@ -10,7 +10,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.data.compression import BROKEN, read_all
+from rankloop.data.compression import READ_ERRORS, read_all
 from rankloop.data.folder import data_path
 
 FILES = {
@@ -67,6 +67,6 @@ def _isolet(path: Path) -> LabelledSet:
     try:
         with np.load(content, allow_pickle=False) as arrays:
             features, labels = arrays["X_times_10000"] / 10_000.0, arrays["y"]
-    except (*BROKEN, zipfile.BadZipFile, KeyError, AttributeError, TypeError) as error:
+    except (*READ_ERRORS, zipfile.BadZipFile, KeyError, AttributeError, TypeError) as error:
         raise InvalidInput(f"isolet.npz is cut short or damaged: {error}") from None
     return _labelled(finite_floats(features, 2, "isolet"), [str(label) for label in labels.tolist()])

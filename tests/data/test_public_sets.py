@@ -17,8 +17,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import read_letor, stream_letor
 from rankloop.data.public_sets import published_folds, unpacked
 from rankloop.engine import Here
-from rankloop.training.folds import read_folds
-from rankloop.training.stored_folds import stored_address, stored_folds
+from rankloop.training.folds import _stored_address, read_folds, stored_folds
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -123,9 +122,9 @@ def test_sets_that_stay_on_disk_have_the_same_folds(tmp_path: Path) -> None:
         for mine, other in zip(stored, read):
             assert [part.n_queries for part in mine[1:]] == [part.n_queries for part in other[1:]]
             assert mine.train.n_features == other.train.n_features
-    assert stored_address(str(tmp_path / "ltrc" / "set2"), on_cluster=False, stream=False) is None
+    assert _stored_address(str(tmp_path / "ltrc" / "set2"), on_cluster=False, stream=False) is None
     archive = zipped(tmp_path / "mslr", tmp_path / "mslr.zip")
-    assert stored_address(str(archive), on_cluster=False, stream=True) == str(unpacked(archive))
+    assert _stored_address(str(archive), on_cluster=False, stream=True) == str(unpacked(archive))
 
 
 def test_passes_meet_every_query_once_each(tmp_path: Path) -> None:
@@ -180,7 +179,7 @@ def test_what_is_wrong_names_file_and_line(tmp_path: Path) -> None:
     for text, message in (
         (whole[:-300], r"train.txt, line 48: .* cut short"),
         (whole.replace(" 136:", " 13600:", 1), "train.txt, line 1: the index of '13600:.*' is above 10000"),
-        ("x" + whole, "train.txt, line 1: 'x.*' is no grade"),
+        ("x" + whole, "train.txt, line 1: 'x.*' is not a grade"),
         (whole.replace("qid:0 ", "", 1), "train.txt, line 1: the query must be named|line 2: the query must be named"),
         ("", "train.txt is empty"),
     ):

@@ -9,14 +9,14 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, LocalProcesses, Threads
-from rankloop.engine.pieces import SIZE, WINDOW, over_pieces
+from rankloop.engine.pieces import PIECE_ENTRIES, PIECES_IN_MEMORY, over_pieces
 from tests.engine.tasks import summed
 
 
 @pytest.mark.parametrize("engine", [Here(), Threads(workers=2)], ids=str)
 def test_every_entry_is_in_one_piece(engine) -> None:
     watched: list[int] = []
-    found = list(over_pieces(engine, range(11), summed, size=4, watch=watched.append))
+    found = list(over_pieces(engine, range(11), summed, size=4, progress=watched.append))
     assert found == [(0, 6), (4, 22), (8, 27)]
     assert watched[-1] == 11
     assert list(over_pieces(engine, [], summed)) == []
@@ -36,10 +36,10 @@ def test_a_long_log_is_read_a_window_at_a_time() -> None:
 
     def entries() -> Iterator[int]:
         nonlocal read
-        while read < 3 * WINDOW * SIZE:
+        while read < 3 * PIECES_IN_MEMORY * PIECE_ENTRIES:
             read += 1
             yield 0
 
     pieces = over_pieces(Threads(workers=1), entries(), summed)
     next(pieces)
-    assert read == WINDOW * SIZE
+    assert read == PIECES_IN_MEMORY * PIECE_ENTRIES

@@ -15,9 +15,9 @@ from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import save
 from rankloop.engine import Cluster, SummingEngine, kept
 from rankloop.training.bundle import Step
+from rankloop.training.folds import stored_folds
 from rankloop.training.rank_bundle import session_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
-from rankloop.training.stored_folds import stored_folds
 from rankloop.training.validation import cross_validate
 
 FOLDS, DEFAULT_PATH = 3, (1e-2, 1e-3)

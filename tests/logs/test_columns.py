@@ -68,7 +68,7 @@ def test_where_no_item_stands_at_two_positions_the_bias_must_be_given(tmp_path, 
     path = written(tmp_path / "clicks.csv", without)
     code, _, err = command([path, "--out", tmp_path / "out"], capsys)
     assert code == 2
-    assert "no item stands at two places" in err
+    assert "no item stands at two positions" in err
     assert "give --position-bias" in err
     given = ["--position-bias", "1,0.5,0.33,0.25,0.2", "--regularisation", "0.01"]
     assert not command([path, "--out", tmp_path / "out", *given], capsys)[0]

@@ -1,4 +1,4 @@
-"""Parsed data sets kept on disk, found again by the checksum of the file they came from."""
+"""A cache of parsed data sets on disk, by the checksum of their files."""
 
 import hashlib
 import os
@@ -14,30 +14,37 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.files import cache_folder
 from rankloop.data.dataset import Dataset
 
-VERSION = 2  # of the parser and of what is written: another number, another copy
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, InvalidInput)
+CACHE_VERSION = 2  # of the parser and the file; another number makes another copy
+CACHE_ERRORS = (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, InvalidInput)
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cached(sources: list[Path], options: object, parse: Callable[[], Dataset]) -> Dataset:
-    """What `parse` makes of the sources, from the copy of an earlier time when one stands under their checksums.
+    """Return the parsed sources, from a copy that an earlier call stored under their checksums.
 
-    A copy that is damaged or of another version is not used and written anew; a folder that cannot be written to
-    costs nothing but the time of parsing.
+    A copy that is damaged or of another version is replaced. If the folder cannot be written, the sources are parsed.
+
+    Args:
+      sources: The files.
+      options: The options of the parser, which are part of the key.
+      parse: Parses the files.
+
+    Returns:
+      The data set.
     """
     state = _state(sources)
-    key = hashlib.sha256(repr([VERSION, options, *map(checksum, sources)]).encode()).hexdigest()
+    key = hashlib.sha256(repr([CACHE_VERSION, options, *map(checksum, sources)]).encode()).hexdigest()
     copy = cache_folder() / f"{key}.npz"
     try:
         return _load(copy)
-    except UNREADABLE:
+    except CACHE_ERRORS:
         dataset = parse()
-    if _state(sources) == state:  # a file that changed meanwhile does not belong to its checksum
+    if _state(sources) == state:  # a file that changed meanwhile does not match its checksum
         _store(dataset, copy)
     return dataset
 

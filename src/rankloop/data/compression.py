@@ -1,4 +1,4 @@
-"""Text files, compressed or not, as blocks of whole lines."""
+"""Text files, compressed or not, as blocks of complete lines."""
 
 import bz2
 import gzip
@@ -19,12 +19,12 @@ Bytes = NDArray[np.uint8]
 BLOCK_BYTES = 8 << 20
 MAX_LINE_BYTES = 256 << 20
 PACKED_BYTES = 64 << 10
-MARK = b"\xef\xbb\xbf"  # some editors begin a file with this
-BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, ValueError)
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+READ_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, ValueError)
 
 
 class Block(NamedTuple):
-    """Whole lines: the bytes from start to stop. The buffer is used again for the next block."""
+    """Complete lines: the bytes from start to stop. The buffer is reused for the next block."""
 
     raw: bytearray
     buffer: Bytes
@@ -34,7 +34,7 @@ class Block(NamedTuple):
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The plain bytes of a file; its first bytes tell whether it is gzip, bzip2, xz or zstandard."""
+    """Open a file and decompress it if its first bytes are those of gzip, bzip2, xz or zstandard."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -48,21 +48,32 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_all(path: Path) -> bytes:
-    """The whole file, unpacked."""
+    """Return the content of a file, decompressed."""
     with opened(path) as file:
         try:
             return file.read()
-        except BROKEN as error:
+        except READ_ERRORS as error:
             raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
 
 
 def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The file from front to back, however large, in blocks that end with a line."""
+    """Yield a file in blocks that end with a line.
+
+    Args:
+      path: The file, compressed or not.
+      block_bytes: The size of a block; it grows for a longer line.
+
+    Yields:
+      The blocks.
+
+    Raises:
+      InvalidInput: If the file is damaged, or a line is longer than 256 MB.
+    """
     with opened(path) as file:
         raw, held, start = bytearray(block_bytes), 0, 0
         while n_read := _read(file, memoryview(raw)[held:], path):
-            if held == 0 and start == 0 and raw.startswith(MARK):
-                start = len(MARK)
+            if held == 0 and start == 0 and raw.startswith(BYTE_ORDER_MARK):
+                start = len(BYTE_ORDER_MARK)
             end = raw.rfind(b"\n", held, held + n_read) + 1
             held += n_read
             if end:
@@ -76,15 +87,17 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
 
 
 class _Members(io.RawIOBase):
-    """Packed streams one after another; unlike the standard library's files it refuses garbage behind the last."""
+    """Compressed streams one after another; unlike those of the standard library it refuses garbage at the end."""
 
     def __init__(self, file: IO[bytes], unpacker: Callable[[], Any]) -> None:
         self._file, self._new, self._now = file, unpacker, unpacker()
 
     def readable(self) -> bool:
+        """Return true."""
         return True
 
-    def readinto(self, room: Any) -> int:
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with decompressed bytes, and return how many there are."""
         unpacked = b""
         while not unpacked:
             packed = self._packed()
@@ -92,12 +105,12 @@ class _Members(io.RawIOBase):
                 return 0
             if self._now.eof:
                 self._now = self._new()
-            unpacked = self._now.decompress(packed, len(room))
-        room[: len(unpacked)] = unpacked
+            unpacked = self._now.decompress(packed, len(buffer))
+        buffer[: len(unpacked)] = unpacked
         return len(unpacked)
 
     def _packed(self) -> bytes:
-        """What to unpack next; nothing at the end of the file, or while the unpacker has not given all it has."""
+        """Return the next compressed bytes; none at the end of the file, or while the decompressor has output left."""
         if not self._now.eof:
             packed = self._file.read(PACKED_BYTES) if self._now.needs_input else b""
             if self._now.needs_input and not packed:
@@ -115,10 +128,10 @@ def _doubled(raw: bytearray, path: Path) -> bytearray:
     return raw + bytearray(len(raw))
 
 
-def _read(file: IO[bytes], room: memoryview, path: Path) -> int:
+def _read(file: IO[bytes], buffer: memoryview, path: Path) -> int:
     try:
-        return int(file.readinto(room))  # type: ignore[attr-defined]
-    except BROKEN as error:
+        return int(file.readinto(buffer))  # type: ignore[attr-defined]
+    except READ_ERRORS as error:
         raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
 
 

@@ -14,7 +14,7 @@ NO_CONTEXT: Floats = np.empty(0)
 
 
 class Dataset(NamedTuple):
-    """Query q owns the rows from offsets[q] to offsets[q + 1] of features and relevance."""
+    """A data set of queries: query q has the rows from offsets[q] to offsets[q + 1] of features and relevance."""
 
     features: Floats  # (n_items, n_features)
     relevance: Floats  # (n_items,)
@@ -25,7 +25,20 @@ class Dataset(NamedTuple):
     def of(
         cls, features: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str] | None = None
     ) -> "Dataset":
-        """Check and copy what comes from outside; queries are named "0", "1", … unless given."""
+        """Check and copy arrays.
+
+        Args:
+          features: (n_items, n_features).
+          relevance: (n_items,).
+          offsets: (n_queries + 1,), from 0 to n_items.
+          query_ids: The names of the queries; "0", "1" and so on unless given.
+
+        Returns:
+          The data set.
+
+        Raises:
+          InvalidInput: If the arrays do not fit together or hold NaN.
+        """
         bounds = item_indices(offsets, "offsets")
         if len(bounds) == 0:
             raise InvalidInput("offsets must hold one row number more than there are queries, got none")
@@ -35,7 +48,19 @@ class Dataset(NamedTuple):
 
     @classmethod
     def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | ArrayLike) -> "Dataset":
-        """From one query id per row: rows of one query are gathered, queries stand by first appearance."""
+        """Build a data set from one query id per row; queries stand by first appearance.
+
+        Args:
+          features: (n_items, n_features).
+          relevance: (n_items,).
+          qid: The query of each row; rows of a query need not be adjacent.
+
+        Returns:
+          The data set.
+
+        Raises:
+          InvalidInput: If the arrays differ in length or hold NaN.
+        """
         if isinstance(qid, str) or not isinstance(qid, Iterable) or getattr(qid, "ndim", 1) != 1:
             raise InvalidInput(f"qid must be a list with one query id per row, got {qid!r:.80}")
         numbers: dict[str, int] = {}
@@ -50,26 +75,28 @@ class Dataset(NamedTuple):
 
     @property
     def n_queries(self) -> int:
+        """The number of queries."""
         return len(self.offsets) - 1
 
     @property
     def n_features(self) -> int:
+        """The number of features."""
         return int(self.features.shape[1])
 
     @property
     def sizes(self) -> Ints:
-        """How many items each query has."""
+        """The number of items of each query."""
         return np.diff(self.offsets)
 
     def query(self, index: int) -> tuple[Query, Floats]:
-        """One query and the grades of its items, in the order of the file; copies."""
+        """Return copies of one query and the grades of its items."""
         if not 0 <= index < self.n_queries:
             raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
         rows = slice(self.offsets[index], self.offsets[index + 1])
         return Query(self.query_ids[index], self.features[rows].copy(), NO_CONTEXT), self.relevance[rows].copy()
 
     def subset(self, indices: Iterable[int]) -> "Dataset":
-        """These queries only, in the order given."""
+        """Return some queries, in the order of the indices."""
         chosen = [int(index) for index in indices]
         for index in chosen:
             if not 0 <= index < self.n_queries:
@@ -80,7 +107,7 @@ class Dataset(NamedTuple):
         return Dataset(self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in chosen))
 
     def checked(self) -> "Dataset":
-        """Itself, when its parts fit together."""
+        """Return itself; raise `InvalidInput` if its arrays do not fit together."""
         n_rows = len(self.features)
         if len(self.relevance) != n_rows:
             raise InvalidInput(f"{n_rows} rows of features and {len(self.relevance)} grades must be equally many")
@@ -92,7 +119,7 @@ class Dataset(NamedTuple):
 
 
 def concatenate(datasets: Sequence[Dataset]) -> Dataset:
-    """All queries of several data sets, one after the other; narrower ones lack the last features, which read as 0."""
+    """Return all queries of several data sets, one after the other; the last features of narrower ones are 0."""
     if not len(rows_in(datasets, "datasets")) or not all(isinstance(part, Dataset) for part in datasets):
         raise InvalidInput("concatenate takes a list of one or more data sets")
     n_rows = sum(len(part.features) for part in datasets)
@@ -107,9 +134,9 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
 
 
 def normalise_queries(dataset: Dataset) -> Dataset:
-    """Every feature scaled to [0, 1] inside each query: (x − min) / (max − min); constant features become 0.
+    """Scale every feature to [0, 1] inside each query: (x − min) / (max − min); constant features become 0.
 
-    What the LETOR sets call query-level normalisation. Use it when raw features differ in scale from query to query.
+    The LETOR sets call it query-level normalisation. Use it when raw features differ in scale from query to query.
     """
     return dataset._replace(features=_min_max(dataset.features, dataset.offsets))
 

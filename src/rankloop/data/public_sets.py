@@ -1,4 +1,4 @@
-"""Public sets of queries as they are published: which file is which, in a folder, under an address or in an archive.
+"""Published sets of queries: the roles of their files, in a folder, under an address or in an archive.
 
 MSLR-WEB10K and 30K: `Fold1/{train,vali,test}.txt` … Yahoo (C14): `set1.{train,valid,test}.txt`, `set2…`. Istella:
 `train.txt`, `vali.txt` (not in all of them) and `test.txt`, in a folder of their own. LETOR: parts that `folds.json`
@@ -24,19 +24,31 @@ from rankloop.core.registry.specs import nearest
 from rankloop.data.folder import given_path
 from rankloop.data.parts.source import PartSource, entries_in, is_folder, read_text
 
-ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
-MEMBER = re.compile(r"(set\d+\.)?(train|vali|valid|test)\.txt(\.(gz|bz2|xz|zst))?")
-FOLD, SET, SET_PATH = re.compile(r"Fold(\d+)"), re.compile(r"(set\d+)\.train\.txt"), re.compile(r"(.+)/(set\d+)")
+PART_ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
+PART_NAME = re.compile(r"(set\d+\.)?(train|vali|valid|test)\.txt(\.(gz|bz2|xz|zst))?")
+FOLD_NAME, SET_FILE, SET_PATH = (
+    re.compile(r"Fold(\d+)"),
+    re.compile(r"(set\d+)\.train\.txt"),
+    re.compile(r"(.+)/(set\d+)"),
+)
 FOLDS_FILE = "folds.json"
-END_BYTES = 1 << 18
-VALIDATION = ("vali", "valid")
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, OSError, RuntimeError, NotImplementedError)
+TAIL_BYTES = 1 << 18
+VALIDATION_NAMES = ("vali", "valid")
+ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    OSError,
+    RuntimeError,
+    NotImplementedError,
+)
 Files = Mapping[str, PartSource]
 
 
 class FoldFiles(NamedTuple):
-    """The files to learn from, to choose on (none where the set has none) and to judge on."""
+    """The files for training, validation (none where the set has none) and test."""
 
     name: str
     train: tuple[PartSource, ...]
@@ -45,22 +57,22 @@ class FoldFiles(NamedTuple):
 
     @property
     def files(self) -> tuple[PartSource, ...]:
-        """All of them."""
+        """All files."""
         return self.train + self.validation + self.test
 
     @property
     def paths(self) -> list[Path]:
-        """All of them, on this machine."""
+        """The paths of all files, on this machine."""
         return [Path(source.address) for source in self.files]
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or a tar, by its name."""
-    return path.name.lower().endswith(ARCHIVES)
+    """Return true if a file is a zip or a tar, by its name."""
+    return path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def public_path(name: str) -> Path:
-    """`given_path`, which also knows one set of several in a folder (`ltrc/set2`)."""
+    """Return `given_path`, also of one set of several in a folder (`ltrc/set2`)."""
     try:
         return given_path(name)
     except NotFound:
@@ -90,7 +102,7 @@ def published_folds(path: Path) -> list[FoldFiles]:
     close = next((nearest(name, ("Fold1", "train.txt", "set1.train.txt")) for name in names), "")
     raise NotFound(
         f"{path} is neither a LETOR file nor a folder with {FOLDS_FILE}, Fold1 …, set1.train.txt, or train.txt and "
-        f"test.txt (or packed .txt.gz …); it has {', '.join(names[:5]) or 'nothing'}{close}"
+        f"test.txt (or compressed .txt.gz …); it has {', '.join(names[:5]) or 'nothing'}{close}"
     )
 
 
@@ -101,24 +113,24 @@ def folds_in(address: str) -> list[FoldFiles]:
       address: A folder or a URL of one; `…/set2` is one set of several in a folder.
 
     Returns:
-      The folds; none where the files say nothing of folds.
+      The folds; none where the names of the files do not tell them.
     """
     address = address.rstrip("/")
-    one_set = SET_PATH.fullmatch(address)
+    set_path = SET_PATH.fullmatch(address)
     try:
         files, folders = entries_in(address)
     except NotFound:
-        if one_set is None:
+        if set_path is None:
             raise
-        return [_fold(one_set[1], entries_in(one_set[1])[0], one_set[2], f"{one_set[2]}.")]
+        return [_fold(set_path[1], entries_in(set_path[1])[0], set_path[2], f"{set_path[2]}.")]
     if not is_folder(address):
         return []
     if FOLDS_FILE in files:
         return _folds_of_list(address, files)
-    numbered = sorted((int(match[1]), name) for name in folders if (match := FOLD.fullmatch(name)))
+    numbered = sorted((int(match[1]), name) for name in folders if (match := FOLD_NAME.fullmatch(name)))
     if numbered:
         return [_fold(f"{address}/{name}", entries_in(f"{address}/{name}")[0], name) for _, name in numbered]
-    sets = sorted({match[1] for name in files if (match := SET.match(name))})
+    sets = sorted({match[1] for name in files if (match := SET_FILE.match(name))})
     if sets:
         return [_fold(address, files, sets[0], f"{sets[0]}.")]
     if _part(files, "train") and _part(files, "test"):
@@ -127,7 +139,7 @@ def folds_in(address: str) -> list[FoldFiles]:
 
 
 def _fold(address: str, files: Files, name: str, prefix: str = "") -> FoldFiles:
-    validation = next((part for role in VALIDATION if (part := _part(files, prefix + role))), None)
+    validation = next((part for role in VALIDATION_NAMES if (part := _part(files, prefix + role))), None)
     train, test = (_required(address, files, [prefix + role]) for role in ("train", "test"))
     return FoldFiles(name, train, () if validation is None else (validation,), test)
 
@@ -151,16 +163,16 @@ def _required(address: str, files: Files, names: Sequence[str]) -> tuple[PartSou
     for name, part in zip(names, parts):
         if part is None:
             held = ", ".join(sorted(files)[:5])
-            raise NotFound(f"there is no {name}.txt (or packed .txt.gz …) in {address}; it has {held or 'nothing'}")
+            raise NotFound(f"there is no {name}.txt (or compressed .txt.gz …) in {address}; it has {held or 'nothing'}")
     return tuple(part for part in parts if part is not None)
 
 
 def _part(files: Files, name: str) -> PartSource | None:
-    return next((files[name + ending] for ending in ENDINGS if name + ending in files), None)
+    return next((files[name + ending] for ending in PART_ENDINGS if name + ending in files), None)
 
 
 def unpacked(archive: Path) -> Path:
-    """The files of an archive that are parts of a set, in the cache folder; unpacked once, all of them or none."""
+    """Return a folder with the files of an archive that are parts of a set; unpacked once, all of them or none."""
     state = archive.stat()
     target = cache_folder() / "published" / f"{archive.name}-{state.st_size}-{state.st_mtime_ns}"
     if target.is_dir():
@@ -173,14 +185,14 @@ def unpacked(archive: Path) -> Path:
             parts = PurePosixPath(name).parts[-2:]
             to = unfinished.joinpath(*parts)
             if to.exists():
-                raise InvalidInput(f"{archive.name} holds {'/'.join(parts)} twice: unpack the one that is meant")
+                raise InvalidInput(f"{archive.name} holds {'/'.join(parts)} twice: unpack the right one")
             to.parent.mkdir(exist_ok=True)
             with content, to.open("wb") as file:
                 shutil.copyfileobj(content, file, 1 << 20)
         if not any(unfinished.iterdir()):
             raise NotFound(f"{archive.name} holds no train.txt, test.txt or set1.train.txt")
         os.replace(unfinished, target)
-    except BROKEN as error:
+    except ARCHIVE_ERRORS as error:
         where = f"{archive.name}, after {name}" if name else archive.name
         raise InvalidInput(f"{where}: the archive is broken or cut short ({error}); fetch it again") from None
     finally:
@@ -189,27 +201,27 @@ def unpacked(archive: Path) -> Path:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Name and content of every part; nothing else of the archive is looked at."""
+    """Yield name and content of every part; the other files of the archive are skipped."""
     if archive.name.lower().endswith(".zip"):
         with zipfile.ZipFile(archive) as opened:
             for name in opened.namelist():
-                if MEMBER.fullmatch(PurePosixPath(name).name) and ".." not in PurePosixPath(name).parts:
+                if PART_NAME.fullmatch(PurePosixPath(name).name) and ".." not in PurePosixPath(name).parts:
                     yield name, opened.open(name)
         return
     with closing(tarfile.open(archive, "r|*")) as stream:
         for member in stream:
             parts = PurePosixPath(member.name).parts
-            content = stream.extractfile(member) if member.isfile() and MEMBER.fullmatch(parts[-1]) else None
+            content = stream.extractfile(member) if member.isfile() and PART_NAME.fullmatch(parts[-1]) else None
             if content is not None and ".." not in parts:
                 yield member.name, content
 
 
-def refuse_cut(file: Path) -> None:
-    """Refuse a plain file whose last line has no end, and fewer features than those before, which all have as many."""
+def refuse_truncated(file: Path) -> None:
+    """Raise if the last line of a plain file has no end and fewer features than the others, which have equally many."""
     if file.suffix != ".txt":
-        return  # what is packed is checked by its own sums
+        return  # a compressed file has checksums
     with file.open("rb") as content:
-        content.seek(max(0, file.stat().st_size - END_BYTES))
+        content.seek(max(0, file.stat().st_size - TAIL_BYTES))
         lines = content.read().split(b"\n")
         sizes = [len(line.split()) for line in lines[1:]]
         if len(sizes) < 3 or not sizes[-1] or len(set(sizes[:-1])) > 1 or sizes[-1] >= sizes[0]:

@@ -1,4 +1,4 @@
-"""Queries whose items have a few of very many columns: the columns that occur, and what is in them."""
+"""Data sets whose items have values in a few of very many columns."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from rankloop.core.types import Floats, Ints, Rows
 
 
 class SparseDataset(NamedTuple):
-    """Query q owns the rows from offsets[q] to offsets[q + 1]; weights are those of the columns that occur."""
+    """A data set: query q has the rows from offsets[q] to offsets[q + 1]; weights are of the columns that occur."""
 
     features: Rows  # of all items; `columns` says which hashed columns these are, `dense` comes after them
     relevance: Floats  # (n_items,)
@@ -21,14 +21,16 @@ class SparseDataset(NamedTuple):
 
     @property
     def n_queries(self) -> int:
+        """The number of queries."""
         return len(self.offsets) - 1
 
     @property
     def n_features(self) -> int:
+        """The number of hashed columns that occur and of dense ones."""
         return len(self.features.columns) + int(self.features.dense.shape[1])
 
     def subset(self, indices: Iterable[int]) -> "SparseDataset":
-        """These queries only, in the order given; the columns stay the same."""
+        """Return some queries, in the order of the indices, with all columns."""
         chosen = np.fromiter(indices, np.int64)
         rows = _spans(self.offsets, chosen)
         names = tuple(self.query_ids[q] for q in chosen)
@@ -37,7 +39,7 @@ class SparseDataset(NamedTuple):
 
 
 class Collection:
-    """Queries that come one by one, as a data set: columns are numbered as they are met."""
+    """A collector of queries; columns are numbered as they occur."""
 
     def __init__(self, n_hashed: int) -> None:
         self._numbers = np.full(n_hashed, -1, np.int64)
@@ -51,7 +53,7 @@ class Collection:
         self._names: list[str] = []
 
     def add(self, name: str, features: Rows) -> None:
-        """One query more."""
+        """Add a query."""
         numbers = self._numbers[features.columns]
         fresh = np.flatnonzero(numbers < 0)
         if len(fresh):
@@ -67,7 +69,7 @@ class Collection:
         self._names.append(name)
 
     def dataset(self, relevance: Floats, base: Floats | None = None) -> SparseDataset:
-        """All of them, with a grade for each item; what was gathered is let go."""
+        """Return all queries, with a grade for each item, and forget them."""
         if not self._sizes:
             raise InvalidInput("there is no query to make a data set of")
         starts = np.concatenate([[0], np.cumsum(_emptied(self._counts))])
@@ -81,7 +83,17 @@ class Collection:
 
 
 def with_column(dataset: SparseDataset, marks: Sequence[int], numbers: Ints, value: float) -> SparseDataset:
-    """The same with one more entry in each item: `value` in the new column `numbers[i]`, which is called marks[…]."""
+    """Return a data set with one more entry in each item.
+
+    Args:
+      dataset: The data set.
+      marks: The names of the new columns, as numbers that no hashed column has.
+      numbers: For each item, its new column, as an index of `marks`.
+      value: The value there.
+
+    Returns:
+      The data set with the new columns.
+    """
     features, n_items = dataset.features, dataset.features.n_items
     n_columns = len(features.columns)
     at = features.starts[1:]
@@ -94,44 +106,61 @@ def with_column(dataset: SparseDataset, marks: Sequence[int], numbers: Ints, val
 
 @kernel
 def squared_slopes(features: Rows, grad: Floats, offsets: Ints) -> Floats:
-    """Σ over queries of the square of the query's own slope, by column."""
+    """Return Σ over queries of the square of the query's slope, by column.
+
+    Args:
+      features: The rows of all items.
+      grad: The slope in the score of each item.
+      offsets: Query q has the rows from offsets[q] to offsets[q + 1].
+
+    Returns:
+      One number per column.
+    """
     n_columns, n_dense = len(features.columns), features.dense.shape[1]
-    squares, own = np.zeros(n_columns + n_dense), np.zeros(n_columns + n_dense)
+    squares, slope = np.zeros(n_columns + n_dense), np.zeros(n_columns + n_dense)
     for q in range(len(offsets) - 1):
         for i in range(offsets[q], offsets[q + 1]):
             for e in range(features.starts[i], features.starts[i + 1]):
-                own[features.positions[e]] += grad[i] * features.values[e]
+                slope[features.positions[e]] += grad[i] * features.values[e]
             for j in range(n_dense):
-                own[n_columns + j] += grad[i] * features.dense[i, j]
+                slope[n_columns + j] += grad[i] * features.dense[i, j]
         for i in range(offsets[q], offsets[q + 1]):
             for e in range(features.starts[i], features.starts[i + 1]):
                 at = features.positions[e]
-                squares[at] += own[at] * own[at]
-                own[at] = 0.0
+                squares[at] += slope[at] * slope[at]
+                slope[at] = 0.0
         for j in range(n_dense):
-            squares[n_columns + j] += own[n_columns + j] * own[n_columns + j]
-            own[n_columns + j] = 0.0
+            squares[n_columns + j] += slope[n_columns + j] * slope[n_columns + j]
+            slope[n_columns + j] = 0.0
     return squares
 
 
 def _emptied(parts: list[Any]) -> Any:
-    """The parts as one; the list is emptied."""
-    whole = np.concatenate(parts)
+    """Concatenate a list of arrays, and empty it to free memory."""
+    array = np.concatenate(parts)
     parts.clear()
-    return whole
+    return array
 
 
 def _spans(borders: Ints, chosen: Ints) -> Ints:
-    """All numbers from borders[c] to borders[c + 1], for each chosen c."""
+    """Return all numbers from borders[c] to borders[c + 1], for each chosen c."""
     spans = [np.arange(borders[c], borders[c + 1]) for c in chosen]
     return np.concatenate([np.empty(0, np.int64), *spans])
 
 
 def take_rows(features: Rows, rows: Ints) -> Rows:
-    """Return some of the items, in this order; the columns stay the same."""
+    """Return some items with all columns.
+
+    Args:
+      features: The rows of all items.
+      rows: The row numbers, in the order of the result.
+
+    Returns:
+      The rows; consecutive ones are not copied.
+    """
     if not len(features.values):
         return features._replace(starts=np.zeros(len(rows) + 1, np.int64), dense=features.dense[rows])
-    if len(rows) and (np.diff(rows) == 1).all():  # they stand together: no copy
+    if len(rows) and (np.diff(rows) == 1).all():
         first, end = int(rows[0]), int(rows[-1]) + 1
         entries = slice(int(features.starts[first]), int(features.starts[end]))
         starts = features.starts[first : end + 1] - features.starts[first]

@@ -1,8 +1,7 @@
-"""Where many runs and sums are computed: in this process, in several of this machine, or on a cluster.
+"""Engines that compute many runs and sums: in this process, in several of this machine, or on a cluster.
 
-Processes and threads are our own, not those of joblib 1.6 and its loky: workers that keep their partitions add up 3 MB
-in 0.4 ms instead of 10, and one that dies is replaced and its task named, where loky gives up the whole pool.
-The price: joblib would start a second map 0.7 s sooner, since it uses its processes again; ours begin each map afresh.
+The process pool is not that of joblib 1.6 and its loky. Workers that keep their partitions add up 3 MB in 0.4 ms, not
+10 ms; a worker that dies is replaced and its task named, where loky and concurrent.futures give up the pool.
 """
 
 from rankloop.engine.base import Engine, HeadDied, OutOfMemory, SummingEngine, WorkerDied, kept, usable_cores

@@ -1,4 +1,4 @@
-"""What every engine promises, and what all of them share."""
+"""The contract of every engine, and the code that they share."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,27 +19,30 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_
 
 
 class Engine(Protocol):
-    """Computes the same function of many tasks, somewhere.
+    """An engine that computes one function of many tasks."""
 
-    `function` is importable and its tasks and results travel between processes. The answer is in the order of the
-    tasks whichever finished first; `done(index, result)` is called in this process as each finishes, so that results
-    can be kept before the last one is there. An error of the function stops the rest and is raised here.
-    """
+    def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order; an error of the function stops the others and is raised.
 
-    def map(
-        self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None
-    ) -> list[Result]: ...
+        Args:
+          tasks: The arguments, which can be pickled.
+          function: An importable function, whose results can be pickled.
+          done: Called in this process with index and result of each task as it finishes.
+
+        Returns:
+          The results.
+        """
 
 
 class SummingEngine(Engine, Protocol):
-    """An engine that also adds: the same sum on every engine, to the last bit, because the order is that of the list.
+    """An engine that also adds: sums are bit-equal on every engine, because they are added in the order of the list.
 
-    Workers keep their partitions between calls; what travels is the argument and the answers. A worker that died is
-    replaced and given its partitions again.
+    Workers keep their partitions between calls; only the argument and the answers are sent. A worker that died is
+    replaced and gets its partitions again.
     """
 
     def sum_over(self, partitions: Sequence[Any], function: Function) -> AbstractContextManager[Total]:
-        """While open: argument ↦ Σ over the partitions of function(partition, argument), in their order."""
+        """Return a context with argument ↦ Σ over the partitions of function(partition, argument)."""
 
 
 class WorkerDied(RankloopError):
@@ -47,7 +50,7 @@ class WorkerDied(RankloopError):
 
 
 class HeadDied(RankloopError):
-    """The head of a cluster is gone, and with it the knowledge of who computes what."""
+    """The head of a cluster does not answer, so that its work is lost."""
 
 
 class OutOfMemory(RankloopError):
@@ -56,9 +59,11 @@ class OutOfMemory(RankloopError):
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelEngine:
-    """An engine of several workers; None stands for one per core that may be used.
+    """An engine of several workers.
 
-    `idle` are workers that have finished and wait for the next sum (see `kept`); None: none are kept.
+    Attributes:
+      workers: Their number; None is one per usable core.
+      idle: Workers that wait for the next sum (see `kept`); None: workers end with their sum.
     """
 
     workers: int | None = None
@@ -71,9 +76,9 @@ class ParallelEngine:
 
 @contextmanager
 def kept(engine: E) -> Iterator[E]:
-    """The engine, whose workers are used again for one sum after the other while this is open.
+    """Yield the engine with workers that are reused for one sum after the other while the block lasts.
 
-    A process or an actor takes a second or two to start; a training with folds asks for a dozen sums.
+    A process or an actor takes a second or two to start, and training with folds needs a dozen sums.
     """
     if not isinstance(engine, ParallelEngine):
         yield engine
@@ -87,20 +92,28 @@ def kept(engine: E) -> Iterator[E]:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use, which in a container can be fewer than there are."""
+    """Return the number of cores that this process may use, which a container may limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def shares_of(partitions: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Consecutive partitions for each of so many workers, who may be fewer in the end."""
+    """Cut partitions into consecutive shares.
+
+    Args:
+      partitions: In their order.
+      workers: The largest number of shares.
+
+    Returns:
+      A share per worker; fewer where the partitions do not suffice.
+    """
     size = -(-len(partitions) // workers)
     return [list(partitions[first : first + size]) for first in range(0, len(partitions), size)]
 
 
 def sum_in_order(answers: Sequence[Floats]) -> Floats:
-    """The answers one after the other."""
+    """Return the sum of the answers, added one after the other."""
     total = answers[0].copy()
     for answer in answers[1:]:
         total += answer

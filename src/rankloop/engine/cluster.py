@@ -28,26 +28,30 @@ from rankloop.engine.base import (
 from rankloop.engine.members import check_versions, ready, watch_over, worker_nodes
 from rankloop.engine.storage import answers_of, is_stored
 
-ATTEMPTS = 4  # a node that goes down takes several workers with it
+MAX_ATTEMPTS = 4  # for one task: a node that goes down takes several workers with it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster(ParallelEngine):
     """The engine for more than one machine; needs `pip install "rankloop[cluster]"` on each of them.
 
-    `address` is that of a cluster that runs already (`auto`, `host:6379`); without it and without RAY_ADDRESS, one is
-    started here, for this process only. `workers` is how many keep partitions, by default one per core of the cluster.
     A worker or a node that dies is replaced and its part computed again, with the same result. Machines with another
     version of the package are refused, and a head that dies ends the sum with an error.
+
+    Attributes:
+      workers: The number of workers that keep partitions; None is one per core of the cluster.
+      address: A running cluster (`auto`, `host:6379`); without it and without RAY_ADDRESS, one is started for this
+        process.
     """
 
     address: str | None = None
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
         ray = self._connected()
-        while self.idle:  # they would hold the cores that the tasks need
+        while self.idle:  # idle actors would hold the cores that the tasks need
             self.idle.pop().terminate()
-        remote = ray.remote(function).options(max_retries=ATTEMPTS - 1)
+        remote = ray.remote(function).options(max_retries=MAX_ATTEMPTS - 1)
         waiting = {remote.remote(task): index for index, task in enumerate(tasks)}
         results: dict[int, Result] = {}
         while waiting:
@@ -65,16 +69,17 @@ class Cluster(ParallelEngine):
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         ray = self._connected()
         workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
         summation = _Summation(ray, shares_of(partitions, workers), function, self.idle)
         try:
             yield summation.total
         finally:
-            summation.let_go(self.idle)
+            summation.release(self.idle)
 
     def _connected(self) -> Any:
-        """Ray, connected to the cluster; one that the process already uses is kept."""
+        """Return Ray, connected to the cluster; a connection that the process has already is kept."""
         try:
             import ray
         except ImportError:
@@ -93,7 +98,7 @@ class Cluster(ParallelEngine):
         for name, value in ONE_THREAD.items():
             os.environ.setdefault(name, value)
         ray.init(
-            address="local",  # never one that somebody else has started on this machine
+            address="local",  # not a cluster that somebody else started on this machine
             num_cpus=self.workers or usable_cores(),
             include_dashboard=False,
             log_to_driver=False,
@@ -103,20 +108,22 @@ class Cluster(ParallelEngine):
 
 
 class PartitionActor:
-    """Lives on a worker and keeps a share of the partitions, or where they lie.
+    """An actor that keeps a share of the partitions.
 
-    Arrays of Ray's are read-only, for which every kernel would be compiled once more: it works on copies.
+    It works on copies, because arrays of Ray are read-only and every kernel would be compiled once more for them.
     """
 
     def keep(self, partitions: list[Any], function: Function) -> None:
+        """Keep the partitions and the function of a sum."""
         self.partitions, self.function = copy.deepcopy(partitions), function
 
     def answers(self, argument: Any) -> list[Floats]:
+        """Return the answers of all partitions."""
         return answers_of(self.partitions, self.function, copy.deepcopy(argument))
 
 
 class _Actor:
-    """A partition actor, and the node that it was put on; None: wherever a core is free."""
+    """A partition actor, and the node that it was put on; None: any node with a free core."""
 
     def __init__(self, ray: Any, cores: float, node: str | None = None) -> None:
         self.ray, self.node = ray, node
@@ -134,14 +141,14 @@ class _Actor:
 
 
 class _Summation:
-    """The actors of one sum; the shares are held here too, for those that die."""
+    """The actors of one sum, and their shares, which a replacement needs."""
 
     def __init__(self, ray: Any, shares: list[list[Any]], function: Function, idle: list[_Actor] | None) -> None:
         self.ray, self.shares, self.function = ray, shares, function
         cores = min(1.0, ray.cluster_resources().get("CPU", 1.0) / len(shares))
-        self.cores = math.floor(1e4 * cores) / 1e4  # in the steps that Ray counts
+        self.cores = math.floor(1e4 * cores) / 1e4  # Ray counts in steps of 1e-4
         self.actors = [idle.pop() if idle else _Actor(ray, self.cores) for _ in shares]
-        self.is_settled = True  # nobody owes an answer
+        self.is_settled = True  # no answer is outstanding
         for actor, share in zip(self.actors, shares):
             actor.handle.keep.remote(share, function)
 
@@ -153,7 +160,7 @@ class _Summation:
         self.is_settled = True
         return sum_in_order(answers)
 
-    def let_go(self, idle: list[_Actor] | None) -> None:
+    def release(self, idle: list[_Actor] | None) -> None:
         if idle is not None and self.is_settled:
             idle += self.actors
             return
@@ -161,13 +168,13 @@ class _Summation:
             actor.terminate()
 
     def _answer(self, number: int, pending: Any, sent: Any) -> list[Floats]:
-        for attempt in range(ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             try:
                 return cast(list[Floats], self.ray.get(ready(self.ray, [pending])[0]))
             except HeadDied:
                 raise
             except Exception as error:
-                if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == ATTEMPTS - 1:
+                if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == MAX_ATTEMPTS - 1:
                     raise _cause_of(error, self._name_of(number)) from None
                 self._replace(number, attempt)
                 pending = self.actors[number].ask(sent)
@@ -178,7 +185,7 @@ class _Summation:
         return f"share {number} of the partitions" + (f" ({', '.join(names)})" if names else "")
 
     def _replace(self, number: int, attempt: int) -> None:
-        """Another actor for the share, on a machine that is up, whether or not it has a core to spare."""
+        """Start another actor for the share, on a machine that is up, even if all its cores are busy."""
         nodes = [node["NodeID"] for node in worker_nodes(self.ray)]
         taken = [actor.node for actor in self.actors]
         nodes.sort(key=taken.count)
@@ -192,12 +199,12 @@ def _join(ray: Any, address: str) -> None:
         ray.init(address=address, log_to_driver=False)
     except ConnectionError as error:
         raise InvalidInput(f"no Ray cluster answers at {address!r}: {error}") from None
-    except RuntimeError as error:  # another version of Ray or Python above all
+    except RuntimeError as error:  # for example another version of Ray or Python
         raise InvalidInput(f"the cluster at {address!r} cannot be joined: {error}") from None
 
 
 def _cause_of(error: Exception, computing: str) -> Exception:
-    """The function's own error, or that its workers died."""
+    """Return the error of the function, or one that says that its workers died."""
     from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
     if isinstance(error, RayTaskError):
@@ -205,5 +212,5 @@ def _cause_of(error: Exception, computing: str) -> Exception:
     if isinstance(error, OutOfMemoryError):
         return OutOfMemory(f"a machine ran out of memory with {computing}: {error}")
     if isinstance(error, RayError):
-        return WorkerDied(f"the workers of {computing} died {ATTEMPTS} times: {error}")
+        return WorkerDied(f"the workers of {computing} died {MAX_ATTEMPTS} times: {error}")
     return error

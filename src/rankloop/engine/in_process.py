@@ -15,6 +15,7 @@ class Here:
     """The engine for debugging, small jobs and notebooks: one task after another."""
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
         results = []
         for index, task in enumerate(tasks):
             results.append(function(task))
@@ -24,17 +25,20 @@ class Here:
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         yield lambda argument: sum_in_order(answers_of(partitions, function, argument))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Threads(ParallelEngine):
-    """The engine for compiled kernels, which run beside each other: no process to start, nothing to send.
+    """The engine for compiled kernels, which run in parallel without the global lock; Python code gains nothing.
 
-    `workers` threads, by default one per core that may be used. Ordinary Python code is no faster here.
+    Attributes:
+      workers: The number of threads; None is one per usable core.
     """
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
         pool = ThreadPoolExecutor(self.workers or usable_cores())
         try:
             futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
@@ -48,6 +52,7 @@ class Threads(ParallelEngine):
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         workers = min(self.workers or usable_cores(), len(partitions))
         if workers == 1:
             with Here().sum_over(partitions, function) as total:

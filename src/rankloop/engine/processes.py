@@ -1,4 +1,4 @@
-"""Tasks and sums in several processes of this machine: the pool, our end of the pipe to a worker, and its own."""
+"""Tasks and sums in several processes of this machine: the pool, and both ends of the pipe to a worker."""
 
 import os
 import signal
@@ -27,8 +27,8 @@ from rankloop.engine.base import (
 )
 from rankloop.engine.storage import answers_of
 
-ATTEMPTS = 2  # a task whose worker died once gets a second chance: the first may have been somebody else's fault
-ADVICE = "perhaps memory ran out: try fewer workers, or the engine `here` to see why"
+MAX_ATTEMPTS = 2  # for one task: the first death may have another cause
+DEATH_ADVICE = "perhaps memory ran out: try fewer workers, or the engine `here` to see why"
 
 
 class WorkerAnswer(NamedTuple):
@@ -39,24 +39,25 @@ class WorkerAnswer(NamedTuple):
 
 
 class EngineProcess:
-    """A process that is sent (function, argument) and answers, also with the partitions that it was sent as a list."""
+    """A process that gets (function, argument) and answers, also over the partitions that it got as a list."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs,), daemon=True)
-        with _environment(ONE_THREAD), _deaf_to_ctrl_c():
+        with _environment(ONE_THREAD), _ignoring_ctrl_c():
             self.process.start()
         theirs.close()
 
     def send(self, message: Any) -> None:
+        """Send a message; a worker that died is noticed when its answer is awaited."""
         try:
             self.pipe.send(message)
         except BrokenPipeError:
-            return  # it has died: noticed, and dealt with, when its answer is awaited
+            return
 
     def receive(self) -> WorkerAnswer | None:
-        """What the worker answers, or None when it ended without a word."""
+        """Return the answer of the worker, or None if it died."""
         try:
             return cast(WorkerAnswer, self.pipe.recv())
         except (EOFError, ConnectionResetError):
@@ -64,16 +65,16 @@ class EngineProcess:
             return None
 
     def terminate(self) -> None:
+        """End the process."""
         self.process.terminate()
         self.process.join()
         self.pipe.close()
 
 
 def work(pipe: Connection) -> None:
-    """In the worker: a function and its argument in, an answer out, until it is terminated or its parent is gone.
+    """Answer functions and their arguments, in the worker, until it is terminated or its parent ends.
 
-    A list that comes in is one of partitions: from then on, functions are of each of them and the argument; None ends
-    that.
+    After a list of partitions, functions are applied to each of them and the argument, until None is received.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_follow_parent, daemon=True).start()
@@ -102,12 +103,12 @@ def _answer(pipe: Connection, function: Any, argument: Any, partitions: list[Any
         pipe.send(answer)
     except BrokenPipeError:
         raise
-    except Exception as error:  # an answer or an error that cannot travel
+    except Exception as error:  # an answer or an error that cannot be pickled
         pipe.send(WorkerAnswer(None, TypeError(f"{type(answer.error or answer.result).__name__}: {error}")))
 
 
 def _follow_parent() -> None:
-    """A parent that was killed cannot terminate anybody: leave with it, in the middle of a task if need be."""
+    """End this process with its parent, also in the middle of a task."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -116,13 +117,13 @@ def _follow_parent() -> None:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for the processes that are started meanwhile, and for nobody else."""
-    before = {name: os.environ.get(name) for name in values}
+    """Set environment variables for the processes that are started in the block."""
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
@@ -130,27 +131,31 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A process started meanwhile ignores Ctrl-C from its first moment, also while it is still importing."""
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """Make processes that are started in the block ignore Ctrl-C, also while they import."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change this, and only it is interrupted
+        yield  # only the main thread may change signals, and only it is interrupted
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalProcesses(ParallelEngine):
-    """The engine for a machine with several cores; `workers` processes, by default one per core that may be used.
+    """The engine for a machine with several cores.
 
-    Every task runs in a process of its own kind (spawned, so nothing leaks in from here), with arithmetic on one
-    thread, so that the numbers do not depend on how many there are.
+    Workers are spawned, so that they share no state with this process, and compute on one thread, so that numbers do
+    not depend on their number.
+
+    Attributes:
+      workers: The number of processes; None is one per usable core.
     """
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
         results: dict[int, Result] = {}
         pool = _Pool([(function, task) for task in tasks], self.idle)
         try:
@@ -159,20 +164,21 @@ class LocalProcesses(ParallelEngine):
                 if done is not None:
                     done(index, result)
         finally:
-            _let_go(pool.workers, None if pool.busy or pool.waiting else self.idle)
+            _release(pool.workers, None if pool.busy or pool.waiting else self.idle)
         return [results[index] for index in range(len(tasks))]
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         summation = _Summation(shares_of(partitions, self.workers or usable_cores()), function, self.idle)
         try:
             yield summation.total
         finally:
-            _let_go(summation.workers, self.idle if summation.is_settled else None)
+            _release(summation.workers, self.idle if summation.is_settled else None)
 
 
 class _Pool:
-    """The workers of one `map`, and which job each is at."""
+    """The workers of one `map`, and the job of each."""
 
     def __init__(self, jobs: list[tuple[Callable[[Any], Any], Any]], idle: list[EngineProcess] | None) -> None:
         self.jobs, self.idle = jobs, idle
@@ -182,7 +188,7 @@ class _Pool:
         self.busy: dict[Connection, tuple[EngineProcess, int]] = {}
 
     def results(self, size: int) -> Iterator[tuple[int, Any]]:
-        """Index and result of every job, as they are finished by `size` workers."""
+        """Yield index and result of every job as `size` workers finish them."""
         for _ in range(size):
             self._spawn()
         while self.busy:
@@ -210,21 +216,21 @@ class _Pool:
 
     def _replace(self, dead: EngineProcess, index: int) -> None:
         self.deaths[index] += 1
-        if self.deaths[index] >= ATTEMPTS:
+        if self.deaths[index] >= MAX_ATTEMPTS:
             code = dead.process.exitcode
             raise WorkerDied(
-                f"the process that computed task {index} died {ATTEMPTS} times (exit code {code}); {ADVICE}"
+                f"the process that computed task {index} died {MAX_ATTEMPTS} times (exit code {code}); {DEATH_ADVICE}"
             )
         self.waiting.appendleft(index)
         self._spawn()
 
 
 class _Summation:
-    """The workers of one sum, each with its share of the partitions; they are held here too, for those that die."""
+    """The workers of one sum, and their shares of the partitions, which a replacement needs."""
 
     def __init__(self, shares: list[list[Any]], function: Function, idle: list[EngineProcess] | None) -> None:
         self.shares, self.function = shares, function
-        self.workers, self.is_settled = [_worker(idle) for _ in shares], True  # settled: nobody owes an answer
+        self.workers, self.is_settled = [_worker(idle) for _ in shares], True  # settled: no answer is outstanding
         for worker, share in zip(self.workers, shares):
             worker.send(share)
 
@@ -240,7 +246,7 @@ class _Summation:
         return sum_in_order([part for answer in answers for part in answer.result])
 
     def _answer(self, number: int, argument: Any) -> WorkerAnswer:
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             answer = self.workers[number].receive()
             if answer is not None:
                 return answer
@@ -248,15 +254,15 @@ class _Summation:
             self.workers[number] = EngineProcess()
             self.workers[number].send(self.shares[number])
             self.workers[number].send((self.function, argument))
-        raise WorkerDied(f"the process with partitions of share {number} died {ATTEMPTS} times; {ADVICE}")
+        raise WorkerDied(f"the process with partitions of share {number} died {MAX_ATTEMPTS} times; {DEATH_ADVICE}")
 
 
 def _worker(idle: list[EngineProcess] | None) -> EngineProcess:
     return idle.pop() if idle else EngineProcess()
 
 
-def _let_go(workers: list[EngineProcess], idle: list[EngineProcess] | None) -> None:
-    """Workers that owe no answer wait for the next sum, if there may be one."""
+def _release(workers: list[EngineProcess], idle: list[EngineProcess] | None) -> None:
+    """Keep workers for the next sum, or end them."""
     if idle is not None:
         idle += [worker for worker in workers if worker.process.is_alive()]
         return

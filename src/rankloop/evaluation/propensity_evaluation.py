@@ -17,7 +17,7 @@ from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Floats
 from rankloop.engine import Engine, Here
-from rankloop.engine.pieces import SIZE, Piece, over_pieces
+from rankloop.engine.pieces import PIECE_ENTRIES, Piece, over_pieces
 from rankloop.evaluation.off_policy.estimators import (
     MODELLED,
     SPANS,
@@ -66,8 +66,8 @@ class Judge:
             shared: object = self
         else:
             shared = dumps(self.session), "" if self.schema is None else json.dumps(self.schema.to_plain())
-        pieces = over_pieces(engine, log, judged_piece, shared, watch=watch)
-        while together := list(islice(pieces, PIECE // SIZE)):
+        pieces = over_pieces(engine, log, judged_piece, shared, progress=watch)
+        while together := list(islice(pieces, PIECE // PIECE_ENTRIES)):
             reward, propensity, target = (np.concatenate(columns) for columns in zip(*together))
             yield ChoiceRows(reward, propensity, target)
 

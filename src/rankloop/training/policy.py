@@ -27,7 +27,7 @@ class PolicyTraining(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know beside the table: nothing."""
+        """Warnings about the result: none."""
         return ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -63,7 +63,7 @@ def train_policy(
     without: Sequence[str] = (),
     features: Sequence[str] = (),
     seed: int = 0,
-    watch: Callable[[int], None] = lambda rows: None,
+    progress: Callable[[int], None] = lambda rows: None,
 ) -> PolicyTraining:
     """Train a policy on a random part of a log of single choices, and estimate it on the other rows.
 
@@ -76,7 +76,7 @@ def train_policy(
       without: Columns that do not.
       features: Columns that are context even if they look like ids, times or outcomes.
       seed: Draws the rows that train.
-      watch: Called with the number of rows that the estimate has read.
+      progress: Called with the number of rows that the estimate has read.
 
     Returns:
       The policy and its estimate.
@@ -91,11 +91,11 @@ def train_policy(
     if not (rows.rewards > 0).any():
         raise InvalidInput(
             f"{log.name}: none of the {len(rows.ads):,} rows to learn from was rewarded; the log is too small to "
-            "train a policy, let alone to tell how good it is"
+            "train a policy"
         )
     trained = fit_policy(rows, encoding, epsilon=epsilon, ranker=ranker, seed=seed)
     if share >= 1.0:
         return PolicyTraining(trained, None, log.name)
     policies = {TRAINED_POLICY: trained.policy}
-    report = evaluate_policies(log, encoding, policies, seed=seed, share=share, watch=watch)
+    report = evaluate_policies(log, encoding, policies, seed=seed, share=share, watch=progress)
     return PolicyTraining(trained, report, log.name)

@@ -13,7 +13,15 @@ Curves = tuple[Sequence[float], Sequence[Sequence[float]]]  # x, and the y of ea
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of text under a header; the first column is aligned to the left, the others to the right."""
+    """Format rows of text under a header; the first column is aligned to the left, the others to the right.
+
+    Args:
+      header: The titles of the columns.
+      rows: The cells of each row.
+
+    Returns:
+      The lines of the table.
+    """
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     lines = []
     for row in (header, ["─" * width for width in widths], *rows):
@@ -26,11 +34,11 @@ def draw_curves(path: str | os.PathLike[str], curves: Curves, chosen: float, *, 
     """Draw curves, their mean and the chosen point, into a PNG, SVG or PDF file.
 
     Args:
-      path: The file; its ending tells the format.
-      curves: The values of what was chosen, and a curve over them for each fold.
+      path: The file; its ending is the format.
+      curves: The values of the choice, and a curve over them for each fold.
       chosen: The value that was chosen.
-      xlabel: What was chosen.
-      ylabel: By what it was chosen.
+      xlabel: The name of the choice.
+      ylabel: The measure that chose it.
     """
     import io
 

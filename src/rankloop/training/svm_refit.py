@@ -1,4 +1,4 @@
-"""A batch ranking SVM behind an online list: fitted again from time to time to all feedback collected so far."""
+"""A ranking SVM that is refitted from time to time to all feedback so far."""
 
 import math
 from contextlib import suppress

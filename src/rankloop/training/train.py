@@ -7,17 +7,15 @@ from typing import Any
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset, normalise_queries
-from rankloop.data.public_sets import public_path
-from rankloop.engine import Cluster, SummingEngine, kept
+from rankloop.engine import kept
 from rankloop.logs.choice_log import ChoiceLog
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.reader import read_log
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import train_clicks
-from rankloop.training.folds import Fold, cut_folds, read_folds
+from rankloop.training.folds import cut_folds, find_folds
 from rankloop.training.policy import PolicyTraining, train_policy
 from rankloop.training.solution_path import DEFAULT_PATH, DEFAULT_SOLVER, BatchSolver, SolverSettings
-from rankloop.training.stored_folds import stored_address, stored_folds
 from rankloop.training.validation import DatasetTraining, cross_validate
 
 LOG_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather", ".db")
@@ -40,7 +38,7 @@ def train(
     """Train a ranker on a data set with grades, or on a log.
 
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
-    judged on its test queries. The model is trained on all queries with the one that is best on average.
+    measured on its test queries. The model is trained on all queries with the one that is best on average.
 
     A log of lists is handed to `train_clicks` and a log of single choices to `train_policy`, which have further
     options.
@@ -51,8 +49,8 @@ def train(
       loss: A loss of `RankBundle` or the measure that it bounds; `ordinal` unless given.
       tight: Take the tighter, non-convex bound on a measure.
       regularisation: The values that are tried.
-      measure: What chooses the regularisation on data sets.
-      folds: How many folds.
+      measure: The measure that chooses the regularisation on data sets.
+      folds: The number of folds.
       normalise: Scale every feature of a data set from 0 to 1 inside each query.
       seed: Cuts one file into folds, or draws the held-out lists.
       settings: The tolerance of the solver, and the engine that computes its sums.
@@ -82,33 +80,3 @@ def train(
         parts = find_folds(os.fspath(data), folds, engine, normalise=normalise, seed=seed)
         solver = solver._replace(settings=settings._replace(engine=engine))
         return cross_validate(parts, solver, measure=measure, is_normalised=normalise, progress=progress)
-
-
-def find_folds(
-    data: str,
-    n_folds: int,
-    engine: SummingEngine,
-    *,
-    normalise: bool = False,
-    stream: bool = False,
-    seed: int = 0,
-    progress: Progress = lambda finished, of: None,
-) -> list[Fold]:
-    """Find the folds of a data set: in memory, or on the disks where that is needed or asked for.
-
-    Args:
-      data: A file, a folder, an archive or an address.
-      n_folds: How many folds.
-      engine: Its workers read parts.
-      normalise: Scale every feature from 0 to 1 inside each query.
-      stream: Read the data from a cache on disk at every pass, even if they fit into memory.
-      seed: Cuts one file into folds.
-      progress: Called with the number of parts that were read, and of all.
-
-    Returns:
-      The folds.
-    """
-    address = stored_address(data, isinstance(engine, Cluster), stream)
-    if address is not None:
-        return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
-    return read_folds(public_path(data), n_folds, seed, normalise)

@@ -57,12 +57,12 @@ class DatasetTraining(NamedTuple):
 
     @property
     def reported(self) -> list[str]:
-        """The measures that are known of every fold."""
+        """The measures of every fold."""
         return list(self.folds[0].test)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of the result, a sentence each."""
+        """Warnings about the result, a sentence each."""
         notes, solution, solver = [], self.model.solution, self.solver
         if not solution.converged:
             notes.append(
@@ -120,12 +120,12 @@ def cross_validate(
     is_normalised: bool = False,
     progress: Progress = lambda finished, of: None,
 ) -> DatasetTraining:
-    """Train along the path on every fold, choose on its validation part, and judge on its test part.
+    """Train along the path on every fold, choose on its validation part, and measure on its test part.
 
     Args:
-      folds: The queries, in memory or on disks.
-      solver: What is minimised, for which regularisations, and how.
-      measure: What chooses the regularisation.
+      folds: The queries, in memory or on disk.
+      solver: The loss, the regularisations and the settings.
+      measure: The measure that chooses the regularisation.
       report: Measures on the test queries.
       is_normalised: Whether features were scaled inside each query, which the saved model remembers.
       progress: Called with the number of fits that are done, and of all.
@@ -151,18 +151,35 @@ def cross_validate(
     return DatasetTraining(tuple(path), measure, results, best, model, solver, is_normalised)
 
 
-def mean_measures(asked: Sequence[WeightsAndMeasure], dataset: Queries, engine: SummingEngine) -> list[float]:
-    """The means of several, each with weights of its own; where the data stay on disks, computed by who reads them."""
+def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: SummingEngine) -> list[float]:
+    """Return the means of several measures; of data on disk, by the workers that read them.
+
+    Args:
+      pairs: Weights and the measure of their ranking.
+      dataset: In memory or on disk.
+      engine: Reads data on disk.
+
+    Returns:
+      A mean for each pair.
+    """
     if isinstance(dataset, Dataset):
-        return [mean_of(_values(weights, dataset, measure)) for weights, measure in asked]
-    with engine.sum_over(parts_of(dataset, Ordinal()), judged) as total:
-        sums, counts = total(list(asked))
+        return [mean_of(_values(weights, dataset, measure)) for weights, measure in pairs]
+    with engine.sum_over(parts_of(dataset, Ordinal()), measure_part) as total:
+        sums, counts = total(list(pairs))
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
 
 
-def judged(part: Part, asked: Sequence[WeightsAndMeasure]) -> Floats:
-    """Of each measure the sum over the queries of the part, and over how many; skipped ones (nan) are left out."""
-    values = [_values(weights, part.dataset, measure) for weights, measure in asked]
+def measure_part(part: Part, pairs: Sequence[WeightsAndMeasure]) -> Floats:
+    """Return the sum of each measure over the queries of a part, and their number; queries with NaN are left out.
+
+    Args:
+      part: The queries.
+      pairs: Weights and the measure of their ranking.
+
+    Returns:
+      (2, n_pairs).
+    """
+    values = [_values(weights, part.dataset, measure) for weights, measure in pairs]
     return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
 
 
@@ -172,7 +189,7 @@ def _values(weights: Floats, dataset: InMemory, measure: str) -> Floats:
 
 
 def _best(curve: Floats, measure: str) -> int:
-    """The index of the best value: the largest, or of a loss the least."""
+    """Return the index of the best value: the largest, or the least of a loss."""
     return int(np.argmax(curve) if parse_measure(measure).higher_is_better else np.argmin(curve))
 
 

@@ -110,7 +110,7 @@ def test_an_outcome_in_the_schema_is_noted(shop: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--learner", "fair_pairs"], "fair_pairs learns from what it tried out itself"),
+        (["--learner", "fair_pairs"], "fair_pairs learns from its own exploration"),
         (["--loss", "list_net"], "--loss is for --solver batch"),
         (["--without", "prise"], "the schema has no such field; did you mean 'price'?"),
         (["--column", "time=when"], "no column 'when'"),

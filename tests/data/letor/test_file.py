@@ -179,20 +179,20 @@ def test_qid_wins_over_a_file_of_sizes(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"x qid:1 1:1", "'x' is no grade"),
-        (b"qid:1 1:1", "'qid:1' is no grade"),
-        (b"1:1", "'1:1' is no grade"),
-        (b"nan qid:1 1:1", "'nan' is no grade"),
-        (b"1e qid:1 1:1", "'1e' is no grade"),
+        (b"x qid:1 1:1", "'x' is not a grade"),
+        (b"qid:1 1:1", "'qid:1' is not a grade"),
+        (b"1:1", "'1:1' is not a grade"),
+        (b"nan qid:1 1:1", "'nan' is not a grade"),
+        (b"1e qid:1 1:1", "'1e' is not a grade"),
         (b"1e999 qid:1 1:1", "'1e999' is too large"),
         (b"1 qid: 1:1", "'qid:' lacks the query's name"),
         (b"1 1:1", "the query must be named behind the grade"),
-        (b"1 1:1 qid:1", "'qid:1' is no feature"),
-        (b"1 qid:1 1", "'1' is no feature"),
-        (b"1 qid:1 1 :2", "'1' is no feature"),
-        (b"1 qid:1 -1:2", "'-1:2' is no feature"),
-        (b"1 qid:1 1.5:2", "'1.5:2' is no feature"),
-        (b"1 qid:1 a:2", "'a:2' is no feature"),
+        (b"1 1:1 qid:1", "'qid:1' is not a feature"),
+        (b"1 qid:1 1", "'1' is not a feature"),
+        (b"1 qid:1 1 :2", "'1' is not a feature"),
+        (b"1 qid:1 -1:2", "'-1:2' is not a feature"),
+        (b"1 qid:1 1.5:2", "'1.5:2' is not a feature"),
+        (b"1 qid:1 a:2", "'a:2' is not a feature"),
         (b"1 qid:1 1:", "'1:' does not have a finite number"),
         (b"1 qid:1 1: 2", "'1:' does not have a finite number"),
         (b"1 qid:1 1:NaN", "'1:NaN' does not have a finite number"),
@@ -219,7 +219,7 @@ def test_broken_lines_are_refused_by_number(tmp_path, line, message):
 def test_line_numbers_hold_across_blocks(tmp_path):
     path = written(tmp_path, b"1 qid:1 1:0.5\n" * 1000 + b"oops\n")
     for block_bytes in (1, 7, 100, 10_000):
-        with pytest.raises(InvalidInput, match="line 1001: 'oops' is no grade"):
+        with pytest.raises(InvalidInput, match="line 1001: 'oops' is not a grade"):
             list(stream_letor(path, block_bytes=block_bytes))
 
 

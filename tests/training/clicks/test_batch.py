@@ -129,7 +129,7 @@ def test_click_regression_knows_its_positions() -> None:
     assert not found.examined_is_known
     assert found.examined[0] == 1.0
     assert found.session.state.inner.offsets[0] > found.session.state.inner.offsets[3]
-    with pytest.raises(InvalidInput, match="no item stands at two places"):
+    with pytest.raises(InvalidInput, match="no item stands at two positions"):
         train_batch_with_schema(logged(50, fixed=True), SCHEMA, path=[0.1])
 
 

@@ -87,13 +87,13 @@ def test_where_nothing_moved_the_learner_says_how_positions_matter() -> None:
     assert not trained.examined_is_known
     assert trained.examined[0] == 1.0
     assert (np.diff(trained.examined) < 0).any()
-    with pytest.raises(InvalidInput, match="no item stands at two places"):
+    with pytest.raises(InvalidInput, match="no item stands at two positions"):
         train_with_schema(logged(300, fixed=True), SCHEMA, "online_gradient", passes=1)
 
 
 @pytest.mark.parametrize("learner", ["fair_pairs", "pdgd", "3pr"])
 def test_what_learns_from_its_own_trials_is_refused(learner: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{learner} learns from what it tried out itself"):
+    with pytest.raises(InvalidInput, match=f"{learner} learns from its own exploration"):
         train_with_schema(logged(10), SCHEMA, learner)
 
 

@@ -43,7 +43,7 @@ def test_features_are_found_by_name_and_missing_ones_are_missing(booster, text):
     rows = ROWS[:6].copy()
     rows[2, 1] = np.nan
     given = np.column_stack([np.ones(6), rows[:, 2], rows[:, 1], rows[:, 0]])
-    assert named.wanted == tuple(NAMES)
+    assert named.feature_names == tuple(NAMES)
     assert np.array_equal(named.scores(given, "q"), booster.predict(rows))
     values = [dict(zip(NAMES, row)) | {"brand": "x"} for row in rows.tolist()]
     del values[2]["rating"]
@@ -67,7 +67,7 @@ def test_what_train_writes_keeps_names_and_folds(tmp_path):
     trees = fit_trees(data, n_folds=2, settings=settings, names=NAMES)
     trees.save(tmp_path / "trees.json")
     named = NamedBooster((tmp_path / "trees.json").read_bytes(), [*NAMES[::-1], "more"])
-    assert (named.hash, named.wanted) == (trees.hash, tuple(NAMES))
+    assert (named.hash, named.feature_names) == (trees.hash, tuple(NAMES))
     rows = np.column_stack([ROWS[:10, ::-1], np.zeros(10)])
     for query in ("q0", "new"):
         assert np.array_equal(named.scores(rows, query), trees.scores(ROWS[:10], query))
@@ -80,18 +80,18 @@ def test_a_booster_without_names_takes_features_as_they_stand():
     check_booster(content)
     assert np.array_equal(NamedBooster(content, "abc").scores(ROWS[:4], ""), one.predict(ROWS[:4]))
     with pytest.raises(InvalidInput, match="3 features without names, and the ranker has 2: a, b"):
-        _ = NamedBooster(content, "ab").wanted
+        _ = NamedBooster(content, "ab").feature_names
 
 
 def test_a_feature_that_the_ranker_lacks_is_named(text):
     with pytest.raises(InvalidInput, match="needs the feature 'rating', which the ranker does not have"):
-        _ = NamedBooster(text.encode(), ["price now", "age"]).wanted
+        _ = NamedBooster(text.encode(), ["price now", "age"]).feature_names
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("num_leaves=5", "num_leaves=2000000000", "no count|numbers are needed"),
+        ("num_leaves=5", "num_leaves=2000000000", "not a count|numbers are needed"),
         ("left_child=", "left_child=7 ", "numbers are needed"),
         ("max_feature_idx=2", "max_feature_idx=1", "names 3 of 2 features"),
         ("num_class=1", "num_class=3", "3 numbers per item"),

@@ -64,7 +64,7 @@ def train(
         save_trees(boosters, measures, out, as_json)
         return
     from rankloop.engine import kept
-    from rankloop.training.train import find_folds
+    from rankloop.training.folds import find_folds
     from rankloop.training.validation import cross_validate
 
     solver = batch_solver(loss, regularisation, engine_of(engine, workers, threads=True), tight)

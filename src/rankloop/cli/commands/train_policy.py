@@ -48,7 +48,7 @@ def train_policy(
             without=without or (),
             features=feature or (),
             seed=seed,
-            watch=lambda rows: progress(rows, rows),
+            progress=lambda rows: progress(rows, rows),
         )
     print_trained(result, out, as_json, plot="estimates.png")
     if not (epsilon or as_json):

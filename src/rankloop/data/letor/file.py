@@ -17,14 +17,16 @@ from rankloop.data.letor import lines as parser
 
 FIRST_WIDTH = 64
 SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
-HARD_ROOM = 1 << 12
+MAX_HARD_NUMBERS = 1 << 12  # numbers of a piece that float() has to read
 MAX_QUOTE_LENGTH = 40
-GROWTH = 1.25  # of a table
-MISSING = re.compile(rb"1\.79769313486232e\+?308|1\.7976931348623157E308")  # the largest double, as Istella writes it
+TABLE_GROWTH = 1.25
+MISSING_VALUE = re.compile(
+    rb"1\.79769313486232e\+?308|1\.7976931348623157E308"
+)  # the largest double, as Istella writes it
 
 
 class Layout(NamedTuple):
-    """What is known of a file beforehand."""
+    """The layout of a file, as far as the caller knows it."""
 
     n_features: int | None = None
     zero_based: bool | None = None
@@ -42,7 +44,7 @@ class Layout(NamedTuple):
 
 
 class LetorRows(NamedTuple):
-    """A piece of a file: column = feature index as printed there. Valid until the next piece is asked for."""
+    """A piece of a file; columns are the feature indices of the file. Valid until the next piece is read."""
 
     features: Floats
     grades: Floats
@@ -55,19 +57,33 @@ class LetorRows(NamedTuple):
 
 
 def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterator[LetorRows]:
-    """The rows of a file, piece by piece; a broken line is refused by its number."""
+    """Yield the rows of a file, piece by piece.
+
+    Args:
+      path: The file, compressed or not.
+      layout: The layout as far as it is known.
+      block_bytes: The bytes of text that are read at a time.
+
+    Yields:
+      The pieces.
+
+    Raises:
+      InvalidInput: If a line is wrong; the error names it.
+    """
     scratch, n_lines = _scratch(min(FIRST_WIDTH, layout.end_index)), 0
     for block in line_blocks(path, block_bytes):
         position = block.start
         while position < block.stop:
-            rows, found = _parse(block, position, scratch, layout, n_lines, path)
-            if found.problem == parser.TOO_LARGE and found.highest < layout.end_index:
-                width = max(2 * scratch.features.shape[1], found.highest + 1)
+            rows, parsed = _parse(block, position, scratch, layout, n_lines, path)
+            if parsed.problem == parser.TOO_LARGE and parsed.highest < layout.end_index:
+                width = max(2 * scratch.features.shape[1], parsed.highest + 1)
                 scratch = _scratch(min(layout.end_index, width))
-            elif found.problem != parser.FINE:
-                raise InvalidInput(_complaint(block, found, layout, f"{path.name}, line {n_lines + found.n_lines + 1}"))
-            position, n_lines = found.position, n_lines + found.n_lines
-            if found.n_rows:
+            elif parsed.problem != parser.FINE:
+                raise InvalidInput(
+                    _complaint(block, parsed, layout, f"{path.name}, line {n_lines + parsed.n_lines + 1}")
+                )
+            position, n_lines = parsed.position, n_lines + parsed.n_lines
+            if parsed.n_rows:
                 yield rows
 
 
@@ -77,7 +93,7 @@ def _scratch(width: int) -> parser.LineScratch:
         features=np.empty((n_rows, width)),
         grades=np.empty(n_rows),
         queries=np.empty((n_rows, 4), np.int64),
-        hard=np.empty((HARD_ROOM + width + 1, 4), np.int64),
+        hard=np.empty((MAX_HARD_NUMBERS + width + 1, 4), np.int64),
         last_row=np.empty(width, np.int64),
     )
 
@@ -86,15 +102,15 @@ def _parse(
     block: Block, position: int, scratch: parser.LineScratch, layout: Layout, n_lines: int, path: Path
 ) -> tuple[LetorRows, parser.ParsedLines]:
     scratch.last_row.fill(-1)
-    found = parser.parse_lines(block.buffer, position, block.stop, layout.first_index, scratch)
-    n_rows = found.n_rows
+    parsed = parser.parse_lines(block.buffer, position, block.stop, layout.first_index, scratch)
+    n_rows = parsed.n_rows
     features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
     lines = queries[:, parser.LINE] + (n_lines + 1)
-    for row, column, start, end in scratch.hard[: found.n_hard].tolist():
+    for row, column, start, end in scratch.hard[: parsed.n_hard].tolist():
         text = block.raw[start:end]
-        value = 0.0 if column >= 0 and MISSING.fullmatch(text) else float(text)
+        value = 0.0 if column >= 0 and MISSING_VALUE.fullmatch(text) else float(text)
         if not np.isfinite(value):
-            line = n_lines + found.n_lines + 1 if row == n_rows else lines[row]
+            line = n_lines + parsed.n_lines + 1 if row == n_rows else lines[row]
             raise InvalidInput(f"{path.name}, line {line}: {_quote(block, start)} is too large for a number")
         if row < n_rows:
             (grades if column < 0 else features[:, column])[row] = value
@@ -107,26 +123,26 @@ def _parse(
         lines=lines,
         run_starts=starts,
         run_names=[block.raw[start:end].decode("utf-8", "backslashreplace") for start, end in spans],
-        lowest=found.lowest,
-        highest=found.highest,
+        lowest=parsed.lowest,
+        highest=parsed.highest,
     )
-    return rows, found
+    return rows, parsed
 
 
 def _quote(block: Block, start: int) -> str:
-    """The token that begins here, as far as it fits a message."""
+    """Return the token that begins at a position, cut to the length of a message."""
     text = block.raw[start : min(block.stop, start + 4 * MAX_QUOTE_LENGTH)].decode("utf-8", "replace")
     token = (text.split() or [""])[0]
     return repr(token if len(token) <= MAX_QUOTE_LENGTH else token[:MAX_QUOTE_LENGTH] + "…")
 
 
-def _complaint(block: Block, found: parser.ParsedLines, layout: Layout, position: str) -> str:
-    token = _quote(block, found.token)
+def _complaint(block: Block, parsed: parser.ParsedLines, layout: Layout, position: str) -> str:
+    token = _quote(block, parsed.token)
     limit = layout.end_index - 1
     reasons = {
-        parser.BAD_GRADE: f"{token} is no grade; a line begins with a finite number, as in '2 qid:7 1:0.5 2:3'",
+        parser.BAD_GRADE: f"{token} is not a grade; a line begins with a finite number, as in '2 qid:7 1:0.5 2:3'",
         parser.BAD_QUERY: f"{token} lacks the query's name, as in 'qid:7'",
-        parser.BAD_PAIR: f"{token} is no feature; 'index:value' was expected, as in '3:0.5' "
+        parser.BAD_PAIR: f"{token} is not a feature; 'index:value' was expected, as in '3:0.5' "
         "(index a whole number from 0)",
         parser.BAD_VALUE: f"{token} does not have a finite number behind the colon, as in '3:0.5'",
         parser.TWICE: f"the index of {token} occurs twice in this line",
@@ -134,11 +150,11 @@ def _complaint(block: Block, found: parser.ParsedLines, layout: Layout, position
         parser.TOO_LARGE: f"the index of {token} is above {limit}; "
         + ("n_features says so" if layout.n_features else "raise max_features if the file really has so many"),
     }
-    return f"{position}: {reasons[found.problem]}"
+    return f"{position}: {reasons[parsed.problem]}"
 
 
 class LetorTable:
-    """Grows in place, so that a large file is in memory once."""
+    """A table that grows in place, so that a large file is in memory once."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self._path, self._layout = path, layout
@@ -148,11 +164,11 @@ class LetorTable:
         self._n_rows, self._highest = 0, -1
 
     def append(self, rows: LetorRows, owner: Ints) -> None:
-        """Copy a piece: its memory is used again."""
+        """Copy a piece, whose memory is reused."""
         self._fit_columns(rows)
         first, self._n_rows = self._n_rows, self._n_rows + len(rows.grades)
         if self._n_rows > len(self._grades):
-            self._resize(int(GROWTH * self._n_rows))
+            self._resize(int(TABLE_GROWTH * self._n_rows))
         self._grades[first : self._n_rows] = rows.grades
         used = columns_of(rows, self._zero_based, self._features.shape[1])
         self._features[first : self._n_rows, : used.shape[1]] = used
@@ -160,7 +176,7 @@ class LetorTable:
         self._owners.append(owner)
 
     def dataset(self, names: tuple[str, ...]) -> Dataset:
-        """All rows, those of one query together, queries by number."""
+        """Return all rows, those of one query together, queries by number."""
         self._resize(self._n_rows)
         owner = np.concatenate(self._owners) if self._owners else np.empty(0, np.int64)
         offsets = offsets_of(np.bincount(owner, minlength=len(names)))
@@ -177,14 +193,14 @@ class LetorTable:
         self._grades.resize(n_rows, refcheck=False)
 
     def _fit_columns(self, rows: LetorRows) -> None:
-        """A 0 among the indices means that they count from 0; a larger index than before means more features."""
+        """Shift the columns if an index 0 occurs, and widen the table for a larger index than so far."""
         shift = 1 if rows.lowest == 0 and not self._zero_based else 0
         self._zero_based = self._zero_based or shift == 1
         self._highest = max(self._highest, rows.highest)  # of all pieces: a shift moves the columns of earlier ones too
-        known, needed = self._layout.n_features, self._highest + (1 if self._zero_based else 0)
-        if known is not None and needed > known:
-            raise InvalidInput(f"{self._path.name} has {needed} features, counted from 0; n_features says {known}")
-        width = known or max(needed, self._features.shape[1] + shift)
+        n_features, needed = self._layout.n_features, self._highest + (1 if self._zero_based else 0)
+        if n_features is not None and needed > n_features:
+            raise InvalidInput(f"{self._path.name} has {needed} features, counted from 0; n_features says {n_features}")
+        width = n_features or max(needed, self._features.shape[1] + shift)
         if shift or width > self._features.shape[1]:
             wider = np.zeros((len(self._features), width))
             used = self._features[: self._n_rows, : width - shift]
@@ -193,7 +209,16 @@ class LetorTable:
 
 
 def columns_of(rows: LetorRows, zero_based: bool, n_features: int) -> Floats:
-    """The columns of a piece that are features; missing ones at the end are missing here too."""
+    """Return the columns of a piece that are features; columns after its last one are missing.
+
+    Args:
+      rows: The piece.
+      zero_based: True if indices count from 0.
+      n_features: The largest number of columns.
+
+    Returns:
+      A view of the piece.
+    """
     return rows.features[:, 0 if zero_based else 1 :][:, :n_features]
 
 
@@ -203,21 +228,21 @@ PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
 def side_file(path: Path) -> Path | None:
-    """The file beside `path` that holds the number of items of each query, as LightGBM and XGBoost write it."""
+    """Return the file beside `path` with the number of items of each query, as LightGBM and XGBoost write it."""
     stems = [path, path.with_suffix("")] if path.suffix in PACKED_SUFFIXES else [path]
     candidates = [stem.with_name(stem.name + suffix) for stem in stems for suffix in SIDE_SUFFIXES]
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def sizes_of(sizes: Sizes) -> Ints:
-    """The number of items of each query, from a list or from a file of whole numbers."""
+    """Return the number of items of each query, from a list or from a file of whole numbers."""
     name, values = "sizes", sizes
     if isinstance(sizes, str | os.PathLike):
         name, values = os.fspath(sizes), _numbers_in(Path(sizes))
     counts = item_indices(values, name)  # type: ignore[arg-type]
     wrong = np.flatnonzero(counts < 1)
     if len(wrong):
-        raise InvalidInput(f"{name}: query {wrong[0]} has {counts[wrong[0]]} items, at least 1 is right")
+        raise InvalidInput(f"{name}: query {wrong[0]} has {counts[wrong[0]]} items; there must be at least 1")
     return counts
 
 
@@ -230,12 +255,14 @@ def _numbers_in(path: Path) -> list[int]:
         raise InvalidInput(f"{str(path)!r} cannot be read as whole numbers: {error}") from None
     for position, word in enumerate(words):
         if not (word.isdigit() and len(word) < 19):
-            raise InvalidInput(f"{path.name}: {word[:40]!r}, number {position + 1} in the file, is no number of items")
+            raise InvalidInput(
+                f"{path.name}: {word[:40]!r}, number {position + 1} in the file, is not a number of items"
+            )
     return [int(word) for word in words]
 
 
 class Namer:
-    """Numbers the queries by first appearance, while the rows of a file come by."""
+    """Numbers for the queries of a file, by first appearance."""
 
     def __init__(self, path: Path, counts: Ints | None) -> None:
         self._path = path
@@ -246,18 +273,18 @@ class Namer:
         self._ends = None if counts is None else np.cumsum(counts)
 
     def names(self, first: int = 0, end: int | None = None) -> tuple[str, ...]:
-        """Names of the queries so far, or of some of them; those of a file of sizes are "0", "1", …"""
+        """Return the names of the queries so far, or of some; those of a file of sizes are "0", "1" and so on."""
         if self._ends is None:
             return tuple(self._names[first:end])
         return tuple(map(str, range(first, len(self._ends) if end is None else end)))
 
     @property
     def are_named(self) -> bool:
-        """Whether the file names its queries, rather than saying how many items each has."""
+        """True if the file names its queries, false if their sizes are known instead."""
         return self._ends is None
 
     def number(self, rows: LetorRows, adjacent: bool = False) -> Ints:
-        """The query of each row; with `adjacent` a query that comes back is refused."""
+        """Return the query of each row; with `adjacent`, raise `InvalidInput` if a query comes back after others."""
         if self._kind is None:
             self._settle(int(rows.kinds[0]))
         first, self._n_rows = self._n_rows, self._n_rows + len(rows.grades)
@@ -272,7 +299,7 @@ class Namer:
         return np.repeat(np.array(runs, dtype=np.int64), lengths)
 
     def finish(self) -> None:
-        """After the last row: the sizes must have been those of this file."""
+        """Raise `InvalidInput` after the last row if the sizes are not those of the file."""
         self._check_total(self._ends is not None and self._n_rows < self._total)
 
     @property
@@ -281,8 +308,8 @@ class Namer:
 
     def _check_total(self, is_wrong: bool) -> None:
         if is_wrong:
-            found = f"{self._n_rows} items" + " or more" * (self._n_rows > self._total)
-            raise InvalidInput(f"{self._path.name} has {found}, the sizes of its queries sum to {self._total}")
+            counted = f"{self._n_rows} items" + " or more" * (self._n_rows > self._total)
+            raise InvalidInput(f"{self._path.name} has {counted}, the sizes of its queries sum to {self._total}")
 
     def _number_of(self, name: str) -> int:
         if name not in self._numbers:
@@ -291,7 +318,7 @@ class Namer:
         return self._numbers[name]
 
     def _settle(self, kind: int) -> None:
-        """The first row decides where the queries are named; a side file counts when no qid does."""
+        """Take the kind of name from the first row; a file of sizes counts if it has no qid."""
         self._kind = kind
         beside = side_file(self._path)
         if self._ends is None and kind != parser.IN_QID and beside is not None:
@@ -330,13 +357,27 @@ def read_letor(
     max_features: int = 10_000,
     cache: bool = True,
 ) -> Dataset:
-    """A whole file: `grade qid:name index:value … # comment` per item; gzip, bzip2, xz and zstandard are seen through.
+    """Read a file with `grade qid:name index:value … # comment` per item.
 
-    Items keep their order; items of one query that are apart are brought together, queries stand by first appearance.
-    Features that a line does not name are 0. Indices count from 1, or from 0 when a 0 occurs (`zero_based` decides).
-    Lines without qid: the query is the number in the comment (Yandex), or follows from `sizes`, the number of items
-    of each query, given as a list or a file (a `.query` or `.group` file beside `path` is found by itself). A parsed
-    copy is kept in the cache folder under the checksum of the file, unless `cache` is False.
+    The file may be compressed by gzip, bzip2, xz or zstandard. Items keep their order; those of one query are brought
+    together, and queries stand by first appearance. Features that a line does not name are 0. Without `qid:` the query
+    is the number in the comment (Yandex), or follows from `sizes`.
+
+    Args:
+      path: The file.
+      sizes: The number of items of each query, a list or a file; unless given, that of a `.query` or
+        `.group` file beside `path`.
+      n_features: The number of features; the largest index unless given.
+      zero_based: True if indices count from 0; unless given, true if an index 0 occurs.
+      max_features: A larger index is an error.
+      cache: Keep a parsed copy in the cache folder, under the checksum of the file.
+
+    Returns:
+      The data set.
+
+    Raises:
+      InvalidInput: If a line is wrong; the error names it.
+      NotFound: If there is no such file.
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
     counts = None if sizes is None else sizes_of(sizes)
@@ -356,17 +397,31 @@ def stream_letor(
     max_features: int = 10_000,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Dataset]:
-    """The same file as data sets of whole queries, about `block_bytes` of text at a time, for files beyond memory.
+    """Read a file as data sets of complete queries, for files that are larger than memory.
 
-    The lines of a query must be adjacent here. Without n_features and zero_based the file is read twice, first to
-    find them.
+    The lines of a query must be adjacent. Without n_features and zero_based the file is read twice, first to find them.
+
+    Args:
+      path: The file.
+      sizes: The number of items of each query, as of `read_letor`.
+      n_features: The number of features.
+      zero_based: True if indices count from 0.
+      max_features: A larger index is an error.
+      block_bytes: The bytes of text of one data set, about.
+
+    Returns:
+      An iterator over the data sets.
+
+    Raises:
+      InvalidInput: If a line is wrong, or a query comes back after others.
+      NotFound: If there is no such file.
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
     whole_number(block_bytes, "block_bytes", 1)
     counts = None if sizes is None else sizes_of(sizes)
     if layout.n_features is None or layout.zero_based is None:
         layout = _measured(file, layout, block_bytes)
-    return _whole_queries(file, layout, Namer(file, counts), block_bytes)
+    return _complete_queries(file, layout, Namer(file, counts), block_bytes)
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
@@ -392,7 +447,7 @@ def _read(path: Path, layout: Layout, counts: Ints | None) -> Dataset:
 
 
 def _measured(path: Path, layout: Layout, block_bytes: int) -> Layout:
-    """The layout with what was unknown found out by reading the file once."""
+    """Read the file once to complete its layout."""
     lowest, highest = 1, -1
     for rows in pieces(path, layout, block_bytes):
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
@@ -401,8 +456,8 @@ def _measured(path: Path, layout: Layout, block_bytes: int) -> Layout:
     return Layout(n_features, zero_based, layout.max_features)
 
 
-def _whole_queries(path: Path, layout: Layout, namer: Namer, block_bytes: int) -> Iterator[Dataset]:
-    """Rows are held back until the last query among them is surely complete."""
+def _complete_queries(path: Path, layout: Layout, namer: Namer, block_bytes: int) -> Iterator[Dataset]:
+    """Yield queries once the next one has begun, so that they are complete."""
     held: list[tuple[Floats, Floats, Ints]] = []
     for rows in pieces(path, layout, block_bytes):
         columns = np.zeros((len(rows.grades), layout.n_features or 0))

@@ -1,7 +1,6 @@
-"""Lines of `grade qid:id index:value …` in a byte buffer, turned into arrays at a few hundred megabytes a second.
+"""The parser of lines of `grade qid:id index:value …` in a byte buffer: a few hundred megabytes a second.
 
-The query of a line is named behind `qid:`, or as the number in its comment. Numbers are read exactly as Python's
-float() reads them.
+The query of a line is named after `qid:`, or by the number in its comment. Numbers are read exactly as by float().
 """
 
 from typing import NamedTuple
@@ -13,27 +12,27 @@ from rankloop.core.types import Floats, Ints
 from rankloop.data.compression import Bytes
 
 NEWLINE, TAB, RETURN, SPACE, COMMENT, COLON = 10, 9, 13, 32, 35, 58
-ROOM_FOR_INDEX = 2**40  # larger ones are all the same: too large
+MAX_INDEX = 2**40  # larger ones are cut to it, and then refused
 PLUS, MINUS, POINT, ZERO, NINE, BIG_E, SMALL_E = 43, 45, 46, 48, 57, 69, 101
 EXACT_POWERS = np.array([float(10**power) for power in range(23)])  # doubles without error: one operation rounds once
 EXACT_MANTISSA = 2**53
 MAX_DIGITS = 18  # more might not fit 64 bits
-HUGE = 10**6  # any exponent of more digits
+MAX_EXPONENT = 10**6  # larger ones are cut to it
 NO_INDEX = 2**41
 LETTER_Q, LETTER_I, LETTER_D = 113, 105, 100
 
-# What may be wrong with a line.
+# Problems of a line.
 FINE, BAD_GRADE, BAD_QUERY, BAD_PAIR, BAD_VALUE, TWICE, TOO_SMALL, TOO_LARGE = range(8)
-# What is noted of a number that needs exact reading.
+# Columns of a number that needs exact reading.
 ROW, COLUMN, NUMBER_START, NUMBER_END = range(4)
-# Where a line names its query.
+# Places where a line names its query.
 NOWHERE, IN_QID, IN_COMMENT = range(3)
-# What is noted of the name.
+# Columns of a query's name.
 KIND, NAME_START, NAME_END, LINE = range(4)
 
 
 class LineScratch(NamedTuple):
-    """Memory that every piece of a file is parsed into."""
+    """The memory into which every piece of a file is parsed."""
 
     features: Floats  # (rows, width); the column is the feature's index
     grades: Floats
@@ -61,40 +60,48 @@ def _is_space(byte: int) -> bool:
 
 
 @kernel
-def ends_token(buffer: Bytes, i: int, stop: int) -> bool:
+def _ends_token(buffer: Bytes, i: int, stop: int) -> bool:
     return i >= stop or _is_space(buffer[i]) or buffer[i] == NEWLINE or buffer[i] == COMMENT
 
 
 @kernel
-def skip_spaces(buffer: Bytes, i: int, stop: int) -> int:
+def _skip_spaces(buffer: Bytes, i: int, stop: int) -> int:
     while i < stop and _is_space(buffer[i]):
         i += 1
     return i
 
 
 @kernel
-def line_end(buffer: Bytes, i: int, stop: int) -> int:
+def _line_end(buffer: Bytes, i: int, stop: int) -> int:
     while i < stop and buffer[i] != NEWLINE:
         i += 1
     return i
 
 
 @kernel
-def parse_index(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
-    """(index, position of its colon); −1 when there is none."""
+def _parse_index(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
+    """Return the index and the position of its colon, −1 if there is none."""
     first, index = i, 0
     while i < stop and ZERO <= buffer[i] <= NINE:
-        index = min(index * 10 + (np.int64(buffer[i]) - ZERO), ROOM_FOR_INDEX)  # type: ignore[assignment]
+        index = min(index * 10 + (np.int64(buffer[i]) - ZERO), MAX_INDEX)  # type: ignore[assignment]
         i += 1
     return index, i if i > first and i < stop and buffer[i] == COLON else -1
 
 
 @kernel
 def parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bool]:
-    """(value, end, is a number, needs a slower exact reading) of the decimal number that begins at i.
+    """Read the decimal number that begins at i.
 
-    A mantissa below 2^53 times or divided by a power of ten up to 10^22 is one rounding away from the truth, so it is
-    the nearest double. What does not fit is left to float().
+    A mantissa below 2^53 times or divided by a power of ten up to 10^22 is rounded once, so the result is the nearest
+    double. Other numbers are left to float().
+
+    Args:
+      buffer: The bytes.
+      i: The position of the first byte.
+      stop: The end of the buffer.
+
+    Returns:
+      The value, the end, whether it is a number, and whether float() has to read it.
     """
     negative, i = _sign(buffer, i, stop)
     mantissa, n_digits, exponent, i = _mantissa(buffer, i, stop)
@@ -113,7 +120,7 @@ def parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bo
 
 @kernel
 def _sign(buffer: Bytes, i: int, stop: int) -> tuple[bool, int]:
-    """(is there a minus, position behind the sign)."""
+    """Return whether there is a minus, and the position after the sign."""
     if i < stop and (buffer[i] == MINUS or buffer[i] == PLUS):
         return buffer[i] == MINUS, i + 1
     return False, i
@@ -121,7 +128,7 @@ def _sign(buffer: Bytes, i: int, stop: int) -> tuple[bool, int]:
 
 @kernel
 def _mantissa(buffer: Bytes, i: int, stop: int) -> tuple[int, int, int, int]:
-    """(mantissa, number of digits, exponent, end): one loop over digits and point, the fastest of those tried."""
+    """Return mantissa, number of digits, exponent and end."""
     mantissa, n_digits, point = 0, 0, -1
     while i < stop:
         digit = np.int64(buffer[i]) - ZERO
@@ -139,46 +146,54 @@ def _mantissa(buffer: Bytes, i: int, stop: int) -> tuple[int, int, int, int]:
 
 @kernel
 def _exponent(buffer: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
-    """(power, end, is one) of the digits behind an e."""
+    """Return the power after an e, its end, and whether there is one."""
     negative, first = _sign(buffer, i, stop)
     power, i = 0, first
     while i < stop and ZERO <= buffer[i] <= NINE:
-        power = min(power * 10 + (np.int64(buffer[i]) - ZERO), HUGE)  # type: ignore[assignment]
+        power = min(power * 10 + (np.int64(buffer[i]) - ZERO), MAX_EXPONENT)  # type: ignore[assignment]
         i += 1
     return -power if negative else power, i, i > first
 
 
 @kernel
 def parse_lines(buffer: Bytes, position: int, stop: int, least: int, scratch: LineScratch) -> ParsedLines:
-    """Read whole lines into rows until the buffer, the rows or the room for hard numbers runs out.
+    """Read lines into rows until the buffer ends, or the rows or the list of hard numbers are full.
 
-    Indices below `least` are refused. `scratch.last_row` must be filled with −1.
+    Args:
+      buffer: The bytes, complete lines.
+      position: The first byte.
+      stop: The end of the buffer.
+      least: The lowest index that is allowed.
+      scratch: The memory for the rows; its `last_row` must be filled with −1.
+
+    Returns:
+      The numbers of rows and lines, and the first problem.
     """
     features, grades, queries, hard, _ = scratch
     n_rows, n_lines, n_hard, lowest, highest = 0, 0, 0, NO_INDEX, -1
     room = min(len(grades), len(features), len(queries))
     while position < stop and n_rows < room and n_hard + features.shape[1] + 1 <= len(hard):
-        i = skip_spaces(buffer, position, stop)
+        i = _skip_spaces(buffer, position, stop)
         if not (i >= stop or buffer[i] == NEWLINE or buffer[i] == COMMENT):
             token = i
             grades[n_rows], i, is_number, is_hard = parse_number(buffer, i, stop)
-            if not is_number or not ends_token(buffer, i, stop):
+            if not is_number or not _ends_token(buffer, i, stop):
                 return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, BAD_GRADE, token)
             if is_hard:
                 n_hard = _note_hard(hard, n_hard, n_rows, -1, token, i)
-            i = token = skip_spaces(buffer, i, stop)
-            i, is_fine = note_query(buffer, i, stop, n_rows, queries)
+            i = token = _skip_spaces(buffer, i, stop)
+            i, is_fine = _note_query(buffer, i, stop, n_rows, queries)
             if not is_fine:
                 return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, BAD_QUERY, token)
             i, n_hard, low, high, problem = _parse_pairs(buffer, i, stop, least, scratch, n_rows, n_hard)
             lowest, highest = min(lowest, low), max(highest, high)
             if problem != FINE:
                 return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, problem, i)
-            i = note_comment(buffer, i, stop, n_rows, queries)
+            i = _note_comment(buffer, i, stop, n_rows, queries)
             queries[n_rows, LINE] = n_lines
             n_rows += 1
         n_lines += 1
-        position = line_end(buffer, i, stop) + 1
+        position = _line_end(buffer, i, stop) + 1
     return ParsedLines(min(position, stop), n_rows, n_lines, n_hard, lowest, highest, FINE, 0)
 
 
@@ -186,18 +201,18 @@ def parse_lines(buffer: Bytes, position: int, stop: int, least: int, scratch: Li
 def _parse_pairs(
     buffer: Bytes, i: int, stop: int, least: int, scratch: LineScratch, row: int, n_hard: int
 ) -> tuple[int, int, int, int, int]:
-    """(position, n_hard, lowest index, highest index, problem) after the `index:value` pairs at i."""
+    """Read `index:value` pairs; return position, n_hard, lowest index, highest index and problem."""
     lowest, highest, features = NO_INDEX, -1, scratch.features
     features[row] = 0.0
     while True:
-        i = skip_spaces(buffer, i, stop)
-        if ends_token(buffer, i, stop):
+        i = _skip_spaces(buffer, i, stop)
+        if _ends_token(buffer, i, stop):
             return i, n_hard, lowest, highest, FINE
-        index, colon = parse_index(buffer, i, stop)
+        index, colon = _parse_index(buffer, i, stop)
         if colon < 0:
             return i, n_hard, lowest, highest, BAD_PAIR
         value, end, is_number, is_hard = parse_number(buffer, colon + 1, stop)
-        if not is_number or not ends_token(buffer, end, stop):
+        if not is_number or not _ends_token(buffer, end, stop):
             return i, n_hard, lowest, highest, BAD_VALUE
         if index < least:
             return i, n_hard, lowest, highest, TOO_SMALL
@@ -233,44 +248,52 @@ def _names_query(buffer: Bytes, i: int, stop: int) -> bool:
 
 @kernel
 def _lone_number(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
-    """Start and end of the comment at i, when it is one whole number and nothing else; else start = end."""
-    start = skip_spaces(buffer, i + 1, stop)
+    """Return start and end of a comment that is one whole number; start = end for any other."""
+    start = _skip_spaces(buffer, i + 1, stop)
     end = start
     while end < stop and ZERO <= buffer[end] <= NINE:
         end += 1
-    rest = skip_spaces(buffer, end, stop)
-    if rest < stop and buffer[rest] != NEWLINE:
+    after = _skip_spaces(buffer, end, stop)
+    if after < stop and buffer[after] != NEWLINE:
         return start, start
     return start, end
 
 
 @kernel
-def note_query(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> tuple[int, bool]:
-    """(position, is fine) after the optional `qid:name` at i: a `qid:` without a name is not."""
+def _note_query(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> tuple[int, bool]:
+    """Note an optional `qid:name`; return the position after it, and false for a `qid:` without a name."""
     queries[row, KIND], queries[row, NAME_START], queries[row, NAME_END] = NOWHERE, 0, 0
     if not _names_query(buffer, i, stop):
         return i, True
     start = i + 4
     i = start
-    while not ends_token(buffer, i, stop):
+    while not _ends_token(buffer, i, stop):
         i += 1
     queries[row, KIND], queries[row, NAME_START], queries[row, NAME_END] = IN_QID, start, i
     return i, i > start
 
 
 @kernel
-def note_comment(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> int:
-    """The end of the line; a comment that is just a number names the query of a line without qid."""
+def _note_comment(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> int:
+    """Return the end of the line; a comment that is a number names the query of a line without qid."""
     if i < stop and buffer[i] == COMMENT and queries[row, KIND] == NOWHERE:
         start, end = _lone_number(buffer, i, stop)
         if start < end:
             queries[row, KIND], queries[row, NAME_START], queries[row, NAME_END] = IN_COMMENT, start, end
-    return line_end(buffer, i, stop)
+    return _line_end(buffer, i, stop)
 
 
 @kernel
 def name_runs(buffer: Bytes, queries: Ints) -> Ints:
-    """The rows whose query's name differs from that of the row before."""
+    """Return the rows at which another query's name begins.
+
+    Args:
+      buffer: The bytes.
+      queries: (n_rows, 4), the noted names.
+
+    Returns:
+      The row numbers.
+    """
     n_rows, n_runs = len(queries), 0
     starts = np.empty(n_rows, np.int64)
     for row in range(n_rows):

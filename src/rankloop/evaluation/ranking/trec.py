@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compression import BROKEN, opened
+from rankloop.data.compression import READ_ERRORS, opened
 from rankloop.evaluation.ranking.score import Measures, Scores, score_rankings
 from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.sorted_lists import rankings_of
@@ -113,7 +113,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.decode("utf-8")
         except UnicodeDecodeError:
             raise InvalidInput(f"{path.name}, line {number}: not UTF-8 text") from None
-        except BROKEN as error:
+        except READ_ERRORS as error:
             raise InvalidInput(f"{path.name}, after line {number}: cut short or damaged: {error}") from None
 
 

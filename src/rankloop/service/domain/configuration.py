@@ -453,7 +453,7 @@ def _check_booster(config: RankerConfig) -> None:
     """Refuse a booster whose features this ranker does not have, or not as numbers."""
     booster: Any = config.booster
     try:
-        names = booster.wanted
+        names = booster.feature_names
     except InvalidInput as error:
         raise Rejected("base.booster", str(error)) from None
     fields = {} if config.schema is None else config.schema.features

@@ -16,7 +16,7 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
 from rankloop.data.letor.file import SIDE_SUFFIXES, Layout, pieces, read_letor, stream_letor
-from rankloop.data.public_sets import is_archive, public_path, published_folds, refuse_cut
+from rankloop.data.public_sets import is_archive, public_path, published_folds, refuse_truncated
 from rankloop.simulate.streams.pool import shuffled, shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
@@ -167,7 +167,7 @@ def files_of(name: str, part: str = "all") -> list[Path]:
 def _size_of(files: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> LetorSize:
     lowest, highest, max_grade = 1, 0, 1
     for file in files:
-        refuse_cut(file)
+        refuse_truncated(file)
         for rows in pieces(file, Layout()):
             lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
             max_grade = max(max_grade, int(np.ceil(rows.grades.max())))

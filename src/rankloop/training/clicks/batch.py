@@ -1,4 +1,4 @@
-"""A ranker from all lists of a log at once, by the bundle method: on plain numbers, or on the columns of a schema."""
+"""Training on all lists of a log at once by the bundle method, on plain numbers or on the columns of a schema."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
@@ -44,7 +44,7 @@ from rankloop.training.risks.structured_loss import NDCGLoss
 from rankloop.training.solution_path import BatchSolver, Fit, fit_path
 
 PAIR_LOSSES = ("ordinal", "preferences")  # of clicks in pairs: the weighted ranking SVM
-OFFSET_VALUE = 10.0  # in the column of a position: the regularisation should not hold its offset much
+OFFSET_VALUE = 10.0  # in the column of a position: so large that the regularisation hardly shrinks its offset
 Progress = Callable[[int, int], None]
 
 
@@ -54,15 +54,25 @@ class EncodedLists(NamedTuple):
     features: Rows
     offsets: Ints
     position: Ints
-    clicked: Floats  # what a click weighs by itself, or the grade
+    clicked: Floats  # the weight of the click without position bias, or the grade
     pair: Ints  # the number of the (query, item) pair
     query_ids: Sequence[str]  # by list
     is_graded: bool
-    merge_keys: Callable[[], tuple[Sequence[Hashable], Sequence[Hashable]]]  # by list and by row: what is the same
+    merge_keys: Callable[
+        [], tuple[Sequence[Hashable], Sequence[Hashable]]
+    ]  # of lists and of rows; equal keys are merged
 
 
 def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
-    """Return the lists of a log with plain numbers as features."""
+    """Return the lists of a log with plain numbers as features.
+
+    Args:
+      log: The lists.
+      features: The numbers of each row.
+
+    Returns:
+      One row per shown item.
+    """
     numbers, names = log.query_numbers()
     pair, n_rows = log.pair_numbers(), log.n_rows
     is_graded = log.export is not None and "relevances" in log.export.feedback
@@ -82,7 +92,16 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
 
 
 def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = None) -> EncodedLists:
-    """Return shown lists as the columns of a schema, the first `shown` items of each."""
+    """Return shown lists as the columns of a schema.
+
+    Args:
+      lists: The lists.
+      schema: By which values become columns.
+      shown: The number of first items of each list that count; None: all.
+
+    Returns:
+      One row per shown item.
+    """
     lists = [_cut(page, shown) for page in lists]
     encoder, collection = Encoder(schema), Collection(schema.n_hashed)
     for page in lists:
@@ -116,7 +135,7 @@ def _cut(page: ShownList, shown: int | None) -> ShownList:
 
 
 def _merge_keys(lists: Sequence[ShownList], schema: Schema) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
-    """All lists of one query and context are the same; lists without a query are not; nor is an item that changed."""
+    """Return the keys by which lists of one query and context, and items with the same values, are merged."""
     stamped = any(kind.stamped for kind in (*schema.features.values(), *schema.context.values()))
     list_keys: list[Hashable] = [
         (page.query_id, _text(page.context), page.at // DAY * stamped) if page.query_id else number
@@ -134,6 +153,13 @@ def merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
 
     A measure that is normalised inside a list needs this. A list with one click has the same nDCG loss whatever that
     click weighs, so over single impressions the weights would cancel. An item whose features change is another item.
+
+    Args:
+      rows: The lists.
+      weights: The weight of the click of each row.
+
+    Returns:
+      The merged lists.
     """
     list_keys, item_keys = rows.merge_keys()
     groups: dict[Hashable, dict[Hashable, list[int]]] = {}
@@ -165,12 +191,19 @@ def train_batch(
     seed: int = 0,
     progress: Progress = lambda done, of: None,
 ) -> ClickTraining:
-    """Choose the regularisation on held-out lists, and train on all of them; further arguments as of `train_clicks`.
+    """Choose the regularisation on held-out lists, and train on all of them.
 
     Args:
       rows: The lists.
-      solver: What is minimised, and how.
+      solver: The loss, the regularisations and the settings.
       new_session: Makes a ranker of the last fit.
+      position_bias: The probability of each position to be examined; estimated unless given.
+      clip: No click weighs more than this.
+      seed: Draws the held-out lists.
+      progress: Called with the number of fits that are done, and of all.
+
+    Returns:
+      The ranker, and the gains by which its regularisation was chosen.
 
     Raises:
       InvalidInput: If there is no click, or if the position bias is needed and cannot be estimated.
@@ -215,7 +248,7 @@ def train_batch(
 
 
 class BatchTask:
-    """What is minimised over the lists of a log, and what its weights mean."""
+    """The objective over the lists of a log, and the meaning of its weights."""
 
     def __init__(self, rows: EncodedLists, loss: str, position_bias: ArrayLike | None, clip: float) -> None:
         self.risk = _risk(loss, rows.is_graded)
@@ -239,13 +272,13 @@ class BatchTask:
         self.weights_cancel = needs_repeats and self.data.n_queries == self.n_lists
 
     def per(self, data: SparseDataset) -> int | None:
-        """Return what the sum is divided by; None: the number of lists."""
+        """Return the divisor of the sum; None: the number of lists."""
         if isinstance(self.risk, ClickedPairs):
             return max(1, ClickedPairs.n_pairs(data.relevance, data.offsets))
         return len(data.relevance) if self.by_item else None
 
     def worth(self, weights: Floats) -> Floats:
-        """Return what the clicks weigh where lists are judged; these weights know how much positions matter."""
+        """Return the weights of the clicks for evaluation; the offsets of positions are those of the weights."""
         return self._weighted(self.clicked, self.position, self.examined_by(weights)) if self.by_item else self.clicked
 
     def of_items(self, weights: Floats) -> Floats:
@@ -255,7 +288,7 @@ class BatchTask:
         return of_items
 
     def examined_by(self, weights: Floats) -> Floats:
-        """Return the probability of each position to be examined: as known, or by the offsets."""
+        """Return the probability of each position to be examined: estimated, or by the learned offsets."""
         if self.examined is not None:
             return self.examined
         return bias_of_offsets(self._offsets(weights, weights)[0], self.n_positions)
@@ -263,9 +296,9 @@ class BatchTask:
     def new_session(
         self, fit: Fit, schema: Schema, problem: Problem, learner: str | Spec | AnyLearner | None, seed: int
     ) -> Session:
-        """Return a learner on hashed columns with these weights, which may go on learning from there.
+        """Return a learner on hashed columns with these weights, which can continue to learn.
 
-        The second number of a column is Σ over lists of its squared slope, as if the learner had always stood here.
+        The second number of a column is Σ over lists of its squared slope at these weights.
         """
         recipe = build(learner or ("click_regression" if self.by_item else "fair_pairs"), "learner")
         if self.has_fixed_offsets and self.examined is not None and from_layers(recipe, "examination") is not None:
@@ -276,7 +309,7 @@ class BatchTask:
         columns = np.concatenate([data.features.columns, schema.n_hashed + np.arange(schema.n_dense)])
         session = Session(with_hashed(recipe), problem, seed)
         state, generator, _, _ = session.snapshot()
-        has_evidence = from_layers(state, "evidence") is not None  # of its own kind, which begins at 0
+        has_evidence = from_layers(state, "evidence") is not None  # another kind of evidence, which begins at 0
         entries = np.column_stack([weights, np.zeros(len(weights)) if has_evidence else squares])[columns >= 0]
         state = with_in_layers(state, "table", WeightTable.of(problem.n_features, columns[columns >= 0], entries))
         if self.by_item and from_layers(state, "offsets") is not None:
@@ -296,7 +329,7 @@ class BatchTask:
         return examined if self.by_item else required_bias(examined)
 
     def _with_offsets(self, data: SparseDataset) -> SparseDataset:
-        """For click regression: a column for the offset of each position, or the offsets that are known."""
+        """Add, for click regression, a column for the offset of each position, or the known offsets."""
         if not self.by_item:
             return data
         position = np.minimum(self.position, N_OFFSETS - 1)
@@ -306,7 +339,7 @@ class BatchTask:
         return with_column(data, range(-1, -1 - len(self.first_offsets), -1), position, OFFSET_VALUE)
 
     def _first_offsets(self) -> Floats:
-        """Of the positions that occur: as known, or the log odds of a click there, which are learned from there on."""
+        """Return the offsets of positions: known ones, or the log odds of a click there, where learning begins."""
         if self.has_fixed_offsets and self.examined is not None:
             return np.log(self.examined[: min(self.n_positions, N_OFFSETS)])
         position = np.minimum(self.position, N_OFFSETS - 1)
@@ -316,7 +349,7 @@ class BatchTask:
         return odds
 
     def _offsets(self, weights: Floats, squares: Floats) -> tuple[Floats, Floats]:
-        """Of all positions, with their evidence; those that never occurred have the last one's."""
+        """Return the offsets of all positions and their evidence; positions without data have the last offset."""
         offsets, evidence = self.first_offsets, np.zeros(len(self.first_offsets))
         if not self.has_fixed_offsets:
             at = np.flatnonzero(self.data.features.columns < 0)
@@ -326,7 +359,7 @@ class BatchTask:
 
 
 def _risk(loss: str, is_graded: bool) -> Risk:
-    """What is minimised: of clicks in pairs the weighted ranking SVM."""
+    """Return the risk of a loss; for pairs of clicked items, that of the weighted ranking SVM."""
     if is_graded and loss == "clicked_items":
-        raise InvalidInput("clicked_items is a loss of clicks, and this log holds grades: take --loss ordinal")
+        raise InvalidInput("clicked_items is a loss of clicks, and this log holds grades: use --loss ordinal")
     return ClickedPairs() if loss in PAIR_LOSSES and not is_graded else risk_of(loss)

@@ -1,4 +1,4 @@
-"""Clicks in logs of several parts, which stay on disks: read, weighed and learned from by the workers of an engine."""
+"""Training on logs in several parts, which stay on disk and are read by the workers of an engine."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
 from rankloop.data.parts.catalogue import HASH_END, StoredDataset
 from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
-from rankloop.data.parts.source import SCHEME, PartSource
+from rankloop.data.parts.source import URL_SCHEME_MARK, PartSource
 from rankloop.engine import kept
 from rankloop.logs.columns import list_columns_of
 from rankloop.logs.list_log import ListLog
@@ -24,28 +24,28 @@ from rankloop.logs.table_reader import TableReader
 from rankloop.training.clicks.batch import PAIR_LOSSES
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
-    GAIN,
+    GAIN_MEASURE,
     HELD_OUT_SHARE,
     NO_CLICK,
     estimate_examined,
     required_bias,
     weighted_clicks,
 )
+from rankloop.training.folds import catalogue_of, list_parts
 from rankloop.training.rank_bundle import session_of
 from rankloop.training.risks.pairwise import ClickedPairs
 from rankloop.training.solution_path import BatchSolver, fit, fit_path
-from rankloop.training.stored_folds import catalogue_of, listed
 from rankloop.training.validation import mean_measures
 
 MAX_IMPRESSIONS = 2_000_000  # from which the driver estimates the position bias
 
 
 class LogColumns(NamedTuple):
-    """Which columns of the log are what, as a person says it, or as the first part was understood."""
+    """The roles of the columns, as the user says, or as in the first part."""
 
     without: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()  # role and name
-    features: tuple[str, ...] = ()  # features whatever they look like, or all that are learned from
+    features: tuple[str, ...] = ()  # features even if they look like outcomes, or all features
 
     def read(self, path: Path) -> tuple[ListLog, NumericFeatures]:
         """Read a part."""
@@ -58,13 +58,14 @@ AS_NAMED = LogColumns()
 
 @dataclass(frozen=True)
 class ClickReader:
-    """The rows of a part: lists with the weights of their clicks as grades; folds go by the query."""
+    """A reader of the rows of a part: lists with the weights of their clicks as grades."""
 
     columns: LogColumns
     examined: tuple[float, ...]
     clip: float
 
     def __call__(self, path: Path) -> Iterator[PartRows]:
+        """Yield the rows of a part."""
         names, roles = TableReader(path).names, {name for _, name in self.columns.columns}
         unused = tuple(name for name in self.columns.without if name in names and name not in roles)
         log, features = self.columns._replace(without=unused).read(path)
@@ -83,7 +84,7 @@ class ClickReader:
 
 
 class PartClicks(NamedTuple):
-    """Of one part: the impressions of some pairs of query and item, and how the columns were understood."""
+    """The impressions of some pairs of query and item in one part, and the roles of its columns."""
 
     pairs: Hashes  # of query and item, all of them below `end`
     positions: Ints
@@ -96,7 +97,7 @@ class PartClicks(NamedTuple):
 
 
 def clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
-    """A task for a worker: read a part of the log, and say what the driver has to know of it."""
+    """Read a part of the log and return the facts that the driver needs: a task for a worker."""
     source, columns, limit = task
     with source.local() as path:
         (log, features), names = columns.read(path), TableReader(path).names
@@ -126,14 +127,14 @@ def train_click_parts(
 ) -> ClickTraining:
     """Train on the clicks of a log whose parts the workers of an engine read.
 
-    The first part says which columns are features. A fifth of the queries, by their hash, chooses the regularisation.
+    The first part sets which columns are features. A fifth of the queries, by their hash, chooses the regularisation.
     The position bias is estimated from the impressions of some pairs of query and item, by their hash, unless it is
     given: of all pairs where the log has fewer than MAX_IMPRESSIONS rows.
 
     Args:
       address: A folder or an address of CSV or Parquet tables.
       solver: The regularisations, and the engine whose workers read the parts; the loss is `ordinal`.
-      columns: Which columns are what.
+      columns: The roles of the columns.
       position_bias: The probability of each position to be examined.
       clip: No click weighs more than this.
       progress: Called with the number of fits that are done, and of all.
@@ -146,10 +147,10 @@ def train_click_parts(
     """
     if solver.loss not in PAIR_LOSSES or solver.tight:
         raise InvalidInput(f"a log in parts is trained with the loss {PAIR_LOSSES[0]}; {solver.loss} needs one file")
-    where = address if SCHEME in address else str(given_path(address))
+    where = address if URL_SCHEME_MARK in address else str(given_path(address))
     with kept(solver.settings.engine) as engine:
         settings = solver.settings._replace(engine=engine)
-        sources = listed(where, engine).sources
+        sources = list_parts(where, engine).sources
         if not sources[0].is_table:
             raise InvalidInput(
                 f"{address!r} should hold parts of a log, as CSV or Parquet tables; {sources[0].name} is none"
@@ -177,7 +178,7 @@ def train_click_parts(
         for model in fit_path(training, ClickedPairs(), path, settings=settings, per=per(training)):
             models.append(model.weights)
             progress(len(models), len(path))
-        gains = dict(zip(path, mean_measures([(weights, GAIN) for weights in models], held_out, engine)))
+        gains = dict(zip(path, mean_measures([(weights, GAIN_MEASURE) for weights in models], held_out, engine)))
         best = max(gains, key=lambda regularisation: gains[regularisation])
         everything = catalogue.within([(0, HASH_END)])
         final = fit(everything, ClickedPairs(), best, settings=settings, per=per(everything))
@@ -198,7 +199,7 @@ def train_click_parts(
 
 
 def _pair_hashes(path: Path, log: ListLog) -> Hashes:
-    """Of each row the hash of its query and item, by which the pair is known in other parts."""
+    """Return for each row the hash of its query and item, which is equal in all parts."""
     if log.item is None:
         return np.array([hash_of(f"{path.name} {row}") for row in range(log.n_rows)], np.uint64)
     queries = log.query if log.columns.query else [""] * log.n_rows
@@ -206,7 +207,7 @@ def _pair_hashes(path: Path, log: ListLog) -> Hashes:
 
 
 def _not_roles(first: PartClicks, columns: LogColumns) -> list[str]:
-    """Columns of the first part that are neither features nor have a role there."""
+    """Return the columns of the first part that are neither features nor have a role."""
     names = [*first.feature_names, *first.unused]
     roles = list_columns_of(names, columns.without, dict(columns.columns), "the log")
     used = {roles.list, roles.query, roles.item, roles.position, roles.click}
@@ -214,7 +215,7 @@ def _not_roles(first: PartClicks, columns: LogColumns) -> list[str]:
 
 
 def _examined(parts: Sequence[PartClicks]) -> Floats:
-    """From the pairs that every part has told all about."""
+    """Estimate the position bias from the pairs of which every part reported all impressions."""
     end = np.uint64(min(part.end for part in parts) - 1)
     some = [part.pairs <= end for part in parts]
     pairs, positions, clicked = (

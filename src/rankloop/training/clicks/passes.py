@@ -1,4 +1,4 @@
-"""A ranker with a schema from passes over a log: a learner goes over the logged lists as if it had shown them."""
+"""Training by passes over a log: a learner learns from the logged lists as if it had shown them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_origin
@@ -37,9 +37,9 @@ Lists = Sequence[ShownList]
 class OnlinePasses(NamedTuple):
     """Passes of an online learner over the log; held-out lists choose how many.
 
-    `click_regression` learns how much positions matter while it learns the rest, unless the position bias is given; for
-    other learners clicks are weighed by it. Learners that need what they decided themselves cannot learn from the log
-    of another ranker: refused.
+    `click_regression` learns the offsets of positions together with the weights, unless the position bias is given; for
+    other learners clicks are weighed by it. Learners that need their own decisions cannot learn from the log of another
+    ranker and are refused.
     """
 
     learner: str | Spec | AnyLearner = "click_regression"
@@ -57,7 +57,20 @@ def train_in_passes(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> ClickTraining:
-    """Choose on held-out lists how often to go over the log, and train on all of it; arguments as of `train_clicks`.
+    """Choose the number of passes over the log on held-out lists, and train on all lists.
+
+    Args:
+      lists: The shown lists.
+      schema: By which values become features.
+      solver: The learner, and the largest number of passes.
+      problem: The problem of the schema.
+      position_bias: The probability of each position to be examined; estimated or learned unless given.
+      clip: No click weighs more than this.
+      seed: Draws the held-out lists.
+      progress: Called with the number of passes that are done, and of all.
+
+    Returns:
+      The ranker, and the gains by which the number of passes was chosen.
 
     Raises:
       InvalidInput: If there is no click, or the learner cannot learn from the log of another ranker.
@@ -100,7 +113,7 @@ def train_in_passes(
 
 
 class _PassesTask:
-    """How lists are learned from, the same in every pass."""
+    """The learner and the weights of clicks, equal in every pass."""
 
     def __init__(
         self, lists: Lists, schema: Schema, learner: str | Spec | AnyLearner, bias: ArrayLike | None, clip: float
@@ -120,7 +133,7 @@ class _PassesTask:
         self.receipt = _receipt_of(self.learner)
 
     def go_over(self, session: Session, lists: Lists) -> None:
-        """One pass, in the order of the log; an update that would be unstable is left out and counted."""
+        """Learn from all lists in the order of the log; unstable updates are left out and counted."""
         for page in lists:
             query, n_items = page.query(self.encoder), len(page.ids)
             decision = Decision(np.arange(n_items), page.log_propensity, self.receipt(n_items))
@@ -130,7 +143,7 @@ class _PassesTask:
                 continue
 
     def examined_by(self, session: Session) -> Floats:
-        """The probability of each position to be examined: as known, or as the learner found out."""
+        """Return the probability of each position to be examined: estimated, or as the learner learned it."""
         if self.examined is not None:
             return self.examined
         return bias_of_offsets(from_layers(session.state, "offsets"), self.n_positions)
@@ -153,7 +166,7 @@ def _estimated(lists: Lists) -> Floats | None:
 
 
 def _receipt_of(learner: AnyLearner) -> Callable[[int], Any]:
-    """The receipt of a list that somebody else ordered, by the number of its items."""
+    """Return the receipt of a list that another ranker ordered, by the number of its items."""
     annotation = receipt_type(learner)
     cls = get_origin(annotation) or annotation
     if Clicks in learner.accepts or Relevances in learner.accepts:
@@ -164,7 +177,7 @@ def _receipt_of(learner: AnyLearner) -> Callable[[int], Any]:
     inner = spec_of(learner).get("inner")
     kind = str(inner["kind"]) if isinstance(inner, dict) else entry_of(learner).kind
     raise InvalidInput(
-        f"{kind} learns from what it tried out itself, which the log of another ranker does not hold: train "
+        f"{kind} learns from its own exploration, which the log of another ranker does not hold: train "
         "click_regression on the log"
     )
 

@@ -1,4 +1,4 @@
-"""The result of training on clicks: a ranker, how it was chosen, and what a person should know of it."""
+"""The result of training on clicks: a ranker, how it was chosen, and warnings."""
 
 import os
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
 from rankloop.training.bundle import Solution
-from rankloop.training.clicks.weights import GAIN
+from rankloop.training.clicks.weights import GAIN_MEASURE
 from rankloop.training.report import draw_curves, text_table
 
 
@@ -19,20 +19,20 @@ class ClickTraining:
 
     Attributes:
       session: The ranker in use.
-      choice: What the held-out lists chose: the regularisation, or the number of passes over the log.
+      choice: The quantity that held-out lists chose: the regularisation, or the number of passes over the log.
       chosen: Its value.
       gains: By value, the weighted clicks gained on held-out lists.
-      logged_gain: The same for the order that was logged; None where the lists stay on disks.
+      logged_gain: The same for the order that was logged; None where the lists stay on disk.
       examined: The probability of each position to be examined.
       examined_is_known: Whether that was given or estimated from items that moved; else the loss learned it.
-      n_lists: How many lists the log has.
-      loss: What was minimised; empty for passes of an online learner.
+      n_lists: The number of lists of the log.
+      loss: The loss; empty for passes of an online learner.
       tight: Whether the tighter, non-convex bound was taken.
       solution: That of the batch solver; None for passes of an online learner.
       schema: By which values became features; None for plain numbers.
       feature_names: Of plain numbers, where the log tells them.
-      columns: One line: which columns are what.
-      notes: What a person should know, a sentence each.
+      columns: One line with the roles of the columns.
+      notes: Warnings, a sentence each.
     """
 
     session: Session
@@ -66,7 +66,7 @@ class ClickTraining:
         source = "" if self.examined_is_known else " (learned: no item stands at two positions)"
         examined = ", ".join(f"{probability:.2f}" for probability in self.examined[:10])
         lines = [f"{self.n_lists:,} lists; {self.columns}", "", "Weighted clicks gained on held-out lists"]
-        lines += [text_table((self.choice, GAIN), rows), ""]
+        lines += [text_table((self.choice, GAIN_MEASURE), rows), ""]
         lines += [f"examination probability, first positions: {examined}{source}", f"chosen: {self.chosen:g}"]
         return "\n".join(lines)
 
@@ -82,6 +82,6 @@ class ClickTraining:
         return answer | {"schema": self.schema.to_plain()}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the gain on held-out lists over what was chosen, into a PNG, SVG or PDF file."""
+        """Draw the gain on held-out lists over the choice, into a PNG, SVG or PDF file."""
         curve = (list(self.gains), [list(self.gains.values())])
-        draw_curves(path, curve, self.chosen, xlabel=self.choice, ylabel=f"{GAIN} on held-out lists")
+        draw_curves(path, curve, self.chosen, xlabel=self.choice, ylabel=f"{GAIN_MEASURE} on held-out lists")

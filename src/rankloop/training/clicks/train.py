@@ -13,7 +13,7 @@ from rankloop.core.registry import Spec
 from rankloop.core.registry.specs import nearest
 from rankloop.core.session import Session
 from rankloop.data.folder import given_path
-from rankloop.data.parts.source import SCHEME, check_memory, is_part
+from rankloop.data.parts.source import URL_SCHEME_MARK, check_memory, is_part
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.numeric_features import numeric_features
@@ -48,15 +48,15 @@ def train_clicks(
 
     Clicks take the place of grades: each counts by how unlikely its position was to be examined. Without a schema the
     columns of numbers are features, and the result is a linear ranker. With a schema, values become columns as it says,
-    and the result goes on learning.
+    and the result continues to learn.
 
     Args:
       log: A `ListLog`, or what `read_log` reads.
       schema: By which values become features; that of the log itself unless given. A log without one is learned from by
         its columns of numbers.
       solver: `BatchSolver` (a loss over all lists at once) or, with a schema, `OnlinePasses`, which is its default.
-      learner: With a schema, what goes on learning after `BatchSolver`: `click_regression` for the loss `clicked_items`
-        and `fair_pairs` for others unless given.
+      learner: With a schema, the learner that continues after `BatchSolver`; unless given, `click_regression` for the
+        loss `clicked_items` and `fair_pairs` for others.
       features: Columns that are features even if they look like outcomes, such as a purchase.
       position_bias: The probability of each position to be examined; estimated from items that moved unless given.
       clip: No click weighs more than this.
@@ -114,7 +114,20 @@ def train_on_lists(
     seed: int = 0,
     **common: Any,
 ) -> ClickTraining:
-    """Train a ranker with a schema on shown lists; the arguments are those of `train_clicks`."""
+    """Train a ranker with a schema on shown lists.
+
+    Args:
+      pages: The shown lists.
+      schema: By which values become features.
+      solver: `OnlinePasses`, the default, or `BatchSolver`.
+      learner: The learner that continues after training.
+      shown: The number of positions that users see; those of the longest list unless given.
+      seed: Draws the held-out lists.
+      **common: `position_bias`, `clip` and `progress` of `train_clicks`.
+
+    Returns:
+      The ranker.
+    """
     solver = solver or DEFAULT_PASSES
     problem = schema.problem(shown=max(len(page.ids) for page in pages) if shown is None else shown)
     columns = f"features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
@@ -134,7 +147,7 @@ def is_in_parts(log: Any) -> bool:
     """Return true for a folder or an address (s3://…, file://…) that holds the parts of a log."""
     if not isinstance(log, str | Path) or str(log).startswith(POSTGRES):
         return False
-    if SCHEME in str(log):
+    if URL_SCHEME_MARK in str(log):
         return True
     try:
         path = given_path(str(log))
@@ -145,6 +158,13 @@ def is_in_parts(log: Any) -> bool:
 
 def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
     """Return a schema without some fields and their crosses.
+
+    Args:
+      schema: The schema.
+      names: Its fields to leave out.
+
+    Returns:
+      The smaller schema.
 
     Raises:
       InvalidInput: If the schema has no such field.
@@ -162,7 +182,7 @@ def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
 
 
 def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:
-    """Refuse a file that is too large to be learned from by a schema, before it is read.
+    """Raise if a file is too large for training with a schema, before it is read.
 
     Args:
       log: A path, or anything else that is not checked.
@@ -182,11 +202,11 @@ def _check_feedback(lists: ListLog) -> None:
     kinds = [] if lists.export is None else lists.export.feedback
     other = next((kind for kind in kinds if kind not in ("clicks", "relevances", "")), None)
     if other is not None:
-        raise InvalidInput(f"{lists.name} holds feedback of the kind {other}; lists are learned from by their clicks")
+        raise InvalidInput(f"{lists.name} holds feedback of the kind {other}; training on lists needs clicks")
 
 
 def _outcome_notes(lists: ListLog, schema: Schema, features: Sequence[str]) -> tuple[str, ...]:
-    """Name fields that are known only after the click."""
+    """Return a warning about fields that are known only after the click."""
     if lists.export is not None:
         return ()
     fields = [name for name in (*schema.features, *schema.context) if name in lists.values and name not in features]
@@ -195,4 +215,4 @@ def _outcome_notes(lists: ListLog, schema: Schema, features: Sequence[str]) -> t
     if not outcomes:
         return ()
     look = "looks like an outcome" if len(outcomes) == 1 else "look like outcomes"
-    return (f"{outcomes_said(outcomes)} {look}, which nobody knows when a list is made; the schema asks for it",)
+    return (f"{outcomes_said(outcomes)} {look}, which is not known when a list is shown; the schema uses it",)

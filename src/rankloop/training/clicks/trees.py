@@ -1,4 +1,4 @@
-"""Trees from the clicks of a log, as a base score for the learner that goes on."""
+"""Trees from the clicks of a log, as a base score for an online learner."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,19 +29,19 @@ def train_click_trees(
     n_folds: int = N_FOLDS,
     settings: TreeSettings = DEFAULT_TREES,
 ) -> TreeRanker:
-    """Cross-fit trees to the clicks of a log, each click weighing as much as its position was unlikely to be examined.
+    """Cross-fit trees to the clicks of a log, each click weighted by its position bias.
 
     Every click puts its item above all others of its list, at its weight. All lists of a query are in one fold.
 
     Args:
       log: A `ListLog`, or what `read_log` reads.
       features: Columns that are features even if they look like outcomes.
-      without: Features that the trees do not get: the base score that was shown before above all, which knows the
+      without: Features that the trees do not get: above all a base score that was shown, which has learned from the
         clicks of every fold.
       position_bias: The probability of each position to be examined; estimated from the log unless given.
       clip: No click weighs more than this.
-      n_folds: How many boosters are grown, each without the queries of its fold.
-      settings: How they are grown.
+      n_folds: The number of boosters, each grown without the queries of its fold.
+      settings: The settings of the boosters.
 
     Returns:
       The boosters.

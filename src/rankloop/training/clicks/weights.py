@@ -12,10 +12,10 @@ from rankloop.logs.list_log import ClickArrays
 from rankloop.measures.base import mean_of, parse_measure
 
 HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
-GAIN = "DCG(gain='linear')@10"  # of the weighted clicks on held-out lists
+GAIN_MEASURE = "DCG(gain='linear')@10"  # of the weighted clicks on held-out lists
 UNKNOWN_BIAS = (
-    "no item stands at two places (for the same query, where there are queries), so the position bias cannot be told: "
-    "give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells which item is which, "
+    "no item stands at two positions (for the same query, where there are queries), so the position bias cannot be "
+    "estimated: give --position-bias 1,0.5,… (1,1,…: all positions alike), or name the column of the item, "
     "--column item=NAME"
 )
 NO_CLICK = "the log has no click, so there is nothing to learn from"
@@ -53,7 +53,17 @@ def click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf
 
 
 def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: float) -> Floats:
-    """Return by row what its click weighs: its own weight times that of its position, 0 where none came."""
+    """Return the weight of each row's click: its weight in the log times that of its position, 0 without a click.
+
+    Args:
+      clicked: The weight of each row's click in the log.
+      position: Of each row, from 0.
+      examined: The probability of each position to be examined.
+      clip: The largest weight of a position.
+
+    Returns:
+      A weight per row.
+    """
     weights, rows = np.zeros(len(clicked)), np.flatnonzero(clicked > 0.0)
     weights[rows] = click_weights(position[rows], examined, clip) * clicked[rows]
     return weights
@@ -81,19 +91,34 @@ def required_bias(examined: Floats | None) -> Floats:
 
 
 def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
-    """Return the probability of each position to be examined, by its log odds of a click beside those of the first."""
+    """Return the probability of each position to be examined, from the log odds of a click there and at the first.
+
+    Args:
+      offsets: The log odds of each position; later positions have the last ones.
+      n_positions: The length of the result.
+
+    Returns:
+      Probabilities relative to the first position.
+    """
     by_position = offsets[np.minimum(np.arange(n_positions), len(offsets) - 1)]
     examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
     return examined
 
 
-def checked_examined(given_bias: ArrayLike, n_positions: int) -> Floats:
+def checked_examined(bias: ArrayLike, n_positions: int) -> Floats:
     """Return a position bias as an array.
+
+    Args:
+      bias: The probability of each position to be examined.
+      n_positions: The number of positions of the log.
+
+    Returns:
+      The probabilities.
 
     Raises:
       InvalidInput: If it is not a probability above 0 for each position of the log.
     """
-    examined = finite_floats(given_bias, 1, "position_bias")
+    examined = finite_floats(bias, 1, "position_bias")
     if len(examined) < n_positions or not ((examined > 0) & (examined <= 1)).all():
         raise InvalidInput(f"position_bias needs {n_positions} probabilities above 0, got {examined.tolist()!r:.80}")
     return examined
@@ -101,6 +126,13 @@ def checked_examined(given_bias: ArrayLike, n_positions: int) -> Floats:
 
 def held_out_lists(n_lists: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Draw the lists on which a choice is made.
+
+    Args:
+      n_lists: The number of lists.
+      seed: Of the draw.
+
+    Returns:
+      True for lists that are held out.
 
     Raises:
       InvalidInput: If there are fewer than two lists.
@@ -114,5 +146,14 @@ def held_out_lists(n_lists: int, seed: int) -> np.ndarray[tuple[int], np.dtype[n
 
 
 def mean_gain(scores: Floats, weights: Floats, offsets: Ints | Sequence[int]) -> float:
-    """Return the mean over lists of the weighted clicks that a ranking by these scores gains."""
-    return mean_of(parse_measure(GAIN).of_scores(scores, weights, np.asarray(offsets)))
+    """Return the mean over lists of the weighted clicks that a ranking gains.
+
+    Args:
+      scores: Of all items.
+      weights: The weight of each item's click.
+      offsets: List q has the items from offsets[q] to offsets[q + 1].
+
+    Returns:
+      The mean of `GAIN_MEASURE`.
+    """
+    return mean_of(parse_measure(GAIN_MEASURE).of_scores(scores, weights, np.asarray(offsets)))

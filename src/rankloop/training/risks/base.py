@@ -1,4 +1,4 @@
-"""What the bundle method minimises: a loss summed over many queries, with its slope in every score."""
+"""Risks, which the bundle method minimises: a loss summed over many queries, with its slope in every score."""
 
 from typing import Protocol, cast, runtime_checkable
 
@@ -7,7 +7,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest, parse_spec
 from rankloop.core.types import Floats, Ints
 
-NICKNAMES = {"p": "precision", "rank_svm": "ordinal"}  # measures, by which people name losses, and their risks
+RISK_OF_NAME = {"p": "precision", "rank_svm": "ordinal"}  # other names of risks
 
 
 @runtime_checkable
@@ -15,30 +15,30 @@ class Risk(Protocol):
     """A convex function of the scores, never negative; query q owns the entries from offsets[q] to offsets[q + 1]."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """The sum over the queries, and a sub-gradient over the scores."""
+        """Return the sum over the queries, and a sub-gradient over the scores."""
 
 
 @runtime_checkable
 class StructuredRisk(Risk, Protocol):
-    """A risk that is a maximum over rankings, and so has a tighter form, which is not convex any more."""
+    """A risk that is a maximum over rankings, which has a tighter form that is not convex."""
 
     def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
-        """The slope over the scores of max over rankings of Σ_i c_position(i) · scores[i]."""
+        """Return the slope over the scores of max over rankings of Σ_i c_position(i) · scores[i]."""
 
     def ideal_anchors(self, relevance: Floats, offsets: Ints) -> Floats:
-        """The slope at an ideal ranking, equal gains sharing theirs: what the convex form subtracts."""
+        """Return the slope at an ideal ranking, which the convex form subtracts; equal gains share theirs."""
 
 
 registry.category("risk", Risk)
 
 
 def risk_of(loss: str | registry.Spec | Risk) -> Risk:
-    """The risk of a spec, of its text (`ordinal`, `ndcg@10`), or of the measure that it bounds (`nDCG@10`, `P@5`)."""
+    """Build the risk of a spec, of its text (`ordinal`, `ndcg@10`), or of the measure that it bounds (`nDCG@10`)."""
     if not isinstance(loss, str):
         return cast(Risk, registry.build(loss, "risk"))
     table = parse_spec(loss)
     kinds = [entry.kind for entry in registry.entries("risk")]
-    kind = NICKNAMES.get(table["kind"].lower(), table["kind"].lower())
+    kind = RISK_OF_NAME.get(table["kind"].lower(), table["kind"].lower())
     if kind not in kinds:
         raise InvalidInput(f"no loss {table['kind']!r}{nearest(kind, kinds)}")
     return cast(Risk, registry.build(table | {"kind": kind}, "risk"))

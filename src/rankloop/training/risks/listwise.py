@@ -15,7 +15,17 @@ from rankloop.surrogates.slam import Slam
 
 
 def sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-    """The surrogate list by list."""
+    """Sum a surrogate over lists.
+
+    Args:
+      surrogate: The loss of one list.
+      scores: Of all items.
+      relevance: Of all items.
+      offsets: List q has the items from offsets[q] to offsets[q + 1].
+
+    Returns:
+      The sum, and its gradient over the scores.
+    """
     value, grad = 0.0, np.empty(len(scores))
     for first, end in pairwise(offsets.tolist()):
         part, grad[first:end] = surrogate.value_and_grad(scores[first:end], relevance[first:end])
@@ -27,8 +37,8 @@ def sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offs
 def _list_net(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
-        own = slice(offsets[q], offsets[q + 1])
-        part, grad[own] = cross_entropy(scores[own], relevance[own])
+        items = slice(offsets[q], offsets[q + 1])
+        part, grad[items] = cross_entropy(scores[items], relevance[items])
         value += part
     return value, grad
 
@@ -42,6 +52,7 @@ class ListNetRisk:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _list_net(scores, relevance, offsets)
 
 
@@ -65,9 +76,11 @@ class SlamRisk:
 
     @property
     def bounds(self) -> str | None:
+        """The measure that the loss bounds, as 1 − measure."""
         return next(iter(self._surrogate().bounds), None)
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         return sum_over_lists(self._surrogate(), scores, relevance, offsets)
 
     def _surrogate(self) -> Slam:

@@ -16,16 +16,17 @@ Costs = tuple[tuple[float, ...], ...]
 
 @kernel
 def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float:
-    """One list. A sweep over scores − ½ and scores + ½ in ascending order, which are two sorted halves to merge."""
+    """Return the loss of one list by a sweep over scores − ½ and scores + ½ in ascending order (Algorithm 1)."""
     n_items, n_levels = len(scores), len(costs)
-    behind = np.zeros(n_levels)  # h: items of a level whose scores − ½ was passed
-    ahead = np.zeros(n_levels)  # u: items of a level whose scores + ½ is still to come
+    behind = np.zeros(n_levels)  # h of Algorithm 1: items of a level whose scores − ½ was passed
+    ahead = np.zeros(n_levels)  # u of Algorithm 1: items of a level whose scores + ½ was not passed
     for level in levels:
         ahead[level] += 1.0
     n_pairs = 0.5 * (n_items * n_items - np.sum(ahead * ahead))
     grad[:] = 0.0
     if n_pairs == 0.0:
         return 0.0
+    # Both halves have the order of the scores, so that sorting once and merging is enough.
     order = np.argsort(scores, kind="mergesort")
     value, low, high = 0.0, 0, 0
     while high < n_items:
@@ -55,8 +56,8 @@ def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float
 def _ordinal_of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
-        own = slice(offsets[q], offsets[q + 1])
-        value += _ordinal(scores[own], levels[own], costs, grad[own])
+        items = slice(offsets[q], offsets[q + 1])
+        value += _ordinal(scores[items], levels[items], costs, grad[items])
     return value, grad
 
 
@@ -64,11 +65,12 @@ def _ordinal_of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats
 class Ordinal:
     """Ordinal regression: a hinge for every pair of items of different grade, in O(m log m).
 
-    (1/M) Σ over pairs with relevance[i] < relevance[j] of C(i, j) · max(0, 1 + scores[i] − scores[j]), M their number.
+    (1/M) Σ over pairs with relevance[i] < relevance[j] of C(i, j) · max(0, 1 + scores[i] − scores[j]), M their number:
+    equations (3) and (4) and Algorithm 1 of the supplement of Le and Smola, Direct Optimization of Ranking Measures.
     The cost C is 1 (`costs` = "equal"), the difference of the grades ("difference") or of their gains 2^grade − 1
     ("gain"), or a matrix: `costs[a][b]` for putting an item of grade a above one of grade b > a.
 
-    The loss to begin with: it learns where the direct bounds on a measure give up.
+    The default: it learns on data where the direct bounds on a measure have their minimum at w = 0.
     References: Herbrich, Graepel and Obermayer (2000), Large Margin Rank Boundaries for Ordinal Regression; Joachims
     (2006), Training Linear SVMs in Linear Time.
     """
@@ -89,30 +91,40 @@ class Ordinal:
                 raise InvalidInput(f"costs must be a square of finite numbers from 0, got {self.costs}")
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         levels, n_levels = levels_of(relevance)
         return _ordinal_of_lists(scores, levels, offsets, self._matrix(relevance, levels, n_levels))
 
     def _matrix(self, relevance: Floats, levels: Ints, n_levels: int) -> Floats:
-        """costs[a, b] for the levels a < b that occur."""
+        """Return costs[a, b] for the levels a < b that occur."""
         if self.costs == "equal":
             return np.ones((n_levels, n_levels))
         if not isinstance(self.costs, str):
-            return self._given(relevance, n_levels)
+            return self._matrix_of_grades(relevance, n_levels)
         worth = np.zeros(n_levels)
         worth[levels] = relevance if self.costs == "difference" else 2.0**relevance - 1.0
         return np.abs(worth[None, :] - worth[:, None])
 
-    def _given(self, relevance: Floats, n_levels: int) -> Floats:
+    def _matrix_of_grades(self, relevance: Floats, n_levels: int) -> Floats:
         costs = np.array(self.costs)
-        whole = np.all((relevance == np.floor(relevance)) & (relevance >= 0.0) & (relevance < len(costs)))
-        if not whole:
+        has_row = np.all((relevance == np.floor(relevance)) & (relevance >= 0.0) & (relevance < len(costs)))
+        if not has_row:
             raise InvalidInput(f"costs is for the grades 0 to {len(costs) - 1}; other grades occur")
         return costs[:n_levels, :n_levels].copy()
 
 
 @kernel
 def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, Floats]:
-    """(1/|P|) Σ over rows (i, j) of `pairs` of costs · max(0, 1 + scores[i] − scores[j]): j should stand above i."""
+    """Return (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]) (equation 6, Algorithm 2).
+
+    Args:
+      scores: Of all items.
+      pairs: (n_pairs, 2); the second item of a pair should stand above the first.
+      costs: (n_pairs,).
+
+    Returns:
+      The loss and a sub-gradient over the scores.
+    """
     value, grad = 0.0, np.zeros(len(scores))
     for p in range(len(pairs)):
         worse, better = pairs[p, 0], pairs[p, 1]
@@ -127,7 +139,7 @@ def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, F
 
 @kernel
 def pairs_of(relevance: Floats) -> Ints:
-    """Every (worse, better) of different grade in one list."""
+    """Return every pair (worse, better) of different grade in one list."""
     n_items, n_pairs = len(relevance), 0
     for i in range(n_items):
         for j in range(n_items):
@@ -145,9 +157,9 @@ def pairs_of(relevance: Floats) -> Ints:
 def _preferences(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
-        own = slice(offsets[q], offsets[q + 1])
-        pairs = pairs_of(relevance[own])
-        part, grad[own] = hinge_of_pairs(scores[own], pairs, np.ones(len(pairs)))
+        items = slice(offsets[q], offsets[q + 1])
+        pairs = pairs_of(relevance[items])
+        part, grad[items] = hinge_of_pairs(scores[items], pairs, np.ones(len(pairs)))
         value += part
     return value, grad
 
@@ -156,13 +168,15 @@ def _preferences(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[floa
 class Preferences:
     """Preferences: a hinge for every listed pair of items, which need not agree with any grades.
 
-    (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]): j should stand above i. Pairs come from
+    (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]): j should stand above i (equations 5 to 7 of
+    the supplement of Le and Smola; value and gradient are both divided by |P|). Pairs come from
     `RankBundle.fit_pairs`, with their costs, and may contradict each other; where there are grades, all pairs of
     different grade are taken, which `ordinal` does faster.
     Reference: Joachims (2002), Optimizing Search Engines Using Clickthrough Data.
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _preferences(scores, relevance, offsets)
 
 
@@ -192,10 +206,11 @@ class ClickedPairs:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _clicked_pairs(scores, relevance, offsets)
 
     @staticmethod
     def n_pairs(relevance: Floats, offsets: Ints) -> int:
-        """How many pairs the clicks of these lists make."""
-        before = np.concatenate([[0], np.cumsum(relevance > 0.0)])
-        return int(((before[offsets[1:]] - before[offsets[:-1]]) * (np.diff(offsets) - 1)).sum())
+        """Return the number of pairs of a clicked item and another of its list."""
+        n_clicks = np.concatenate([[0], np.cumsum(relevance > 0.0)])
+        return int(((n_clicks[offsets[1:]] - n_clicks[offsets[:-1]]) * (np.diff(offsets) - 1)).sum())

@@ -12,14 +12,16 @@ from rankloop.core.types import Floats, Ints
 class LeastSquares:
     """Least squares: scores that predict the grades, every item judged alone.
 
-    ½ Σ_i (scores[i] − relevance[i])², gradient scores − relevance. Use it as the simplest baseline, or when the scores
-    themselves should mean something.
+    ½ Σ_i (scores[i] − relevance[i])², gradient scores − relevance: equations (1) and (2) of the supplement of Le and
+    Smola, whose printed gradient has the wrong sign. Use it as the simplest baseline, or when scores should predict
+    grades.
     Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         gap = scores - relevance
-        with np.errstate(over="ignore"):  # refused by the bundle method
+        with np.errstate(over="ignore"):  # the bundle method refuses a value that is not finite
             return 0.5 * float((gap * gap).sum()), gap
 
 
@@ -29,10 +31,10 @@ def _logistic_of_items(scores: Floats, weights: Floats) -> tuple[float, Floats]:
     for i in range(len(scores)):
         clicked = weights[i] > 0.0
         weight = weights[i] if clicked else 1.0
-        wrong = -scores[i] if clicked else scores[i]  # the higher, the more surprising is what came
-        surprise = 1.0 / (1.0 + np.exp(-abs(wrong)))  # of the likelier side
+        wrong = -scores[i] if clicked else scores[i]  # the higher, the less likely is the observation
+        likelier = 1.0 / (1.0 + np.exp(-abs(wrong)))  # the probability of the likelier of click and no click
         value += weight * (max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong))))
-        slope = weight * (surprise if wrong > 0.0 else 1.0 - surprise)
+        slope = weight * (likelier if wrong > 0.0 else 1.0 - likelier)
         grad[i] = -slope if clicked else slope
     return value, grad
 
@@ -45,4 +47,5 @@ class ClickRegressionRisk:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _logistic_of_items(scores, relevance)

@@ -1,4 +1,4 @@
-"""Losses that bound a measure of the form Σ over positions of discount × gain, by the worst ranking."""
+"""Losses that bound a measure of the form Σ over positions of discount × gain, by a maximum over rankings."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,15 +18,17 @@ from rankloop.surrogates.base import levels_of
 
 @kernel
 def assign(cost: Floats) -> Ints:
-    """The column of each row that minimises the summed cost, no column twice; needs rows ≤ columns.
+    """Return the column of each row that minimises the summed cost, no column twice; needs rows ≤ columns.
 
-    Shortest augmenting paths, O(rows² · columns). Reference: Crouse (2016), On Implementing 2D Rectangular Assignment
-    Algorithms.
+    Shortest augmenting paths, O(rows² · columns).
+
+    References:
+      Crouse (2016), On Implementing 2D Rectangular Assignment Algorithms.
     """
     n_rows, n_columns = cost.shape
     row_price, column_price = np.zeros(n_rows), np.zeros(n_columns)
     column_of, row_of = np.full(n_rows, -1), np.full(n_columns, -1)
-    shortest, before, remaining = np.empty(n_columns), np.empty(n_columns, np.int64), np.empty(n_columns, np.int64)
+    shortest, predecessor, remaining = np.empty(n_columns), np.empty(n_columns, np.int64), np.empty(n_columns, np.int64)
     for entering in range(n_rows):
         shortest[:] = np.inf
         for j in range(n_columns):
@@ -39,7 +41,7 @@ def assign(cost: Floats) -> Ints:
                 j = remaining[index]
                 reach = base + cost[row, j] - column_price[j]
                 if reach < shortest[j]:
-                    shortest[j], before[j] = reach, row
+                    shortest[j], predecessor[j] = reach, row
                 if shortest[j] < lowest or (shortest[j] == lowest and row_of[j] < 0):
                     lowest, position = shortest[j], index
             length, j = lowest, remaining[position]
@@ -56,7 +58,7 @@ def assign(cost: Floats) -> Ints:
                 row_price[row_of[j]] += length - shortest[j]
             column_price[j] -= length - shortest[j]
         while True:
-            row = before[sink]
+            row = predecessor[sink]
             row_of[sink] = row
             sink, column_of[row] = column_of[row], sink
             if row == entering:
@@ -66,7 +68,7 @@ def assign(cost: Floats) -> Ints:
 
 @kernel
 def _candidates(scores: Floats, levels: Ints, n_levels: int, n_positions: int) -> Ints:
-    """The n_positions best items by score of each gain: among equal gains a higher score fits better everywhere."""
+    """Return the n_positions best items by score of each gain: among equal gains a higher score is better anywhere."""
     best, taken = np.empty((n_levels, n_positions), np.int64), np.zeros(n_levels, np.int64)
     for item in range(len(scores)):
         row, position = best[levels[item]], taken[levels[item]]
@@ -89,9 +91,9 @@ def _candidates(scores: Floats, levels: Ints, n_levels: int, n_positions: int) -
 
 @kernel
 def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts: Floats, weights: Floats) -> Ints:
-    """The items of the first positions in the ranking that maximises Σ (weights · scores − discounts · gains)."""
+    """Return the first items of the ranking that maximises Σ (weights · scores − discounts · gains)."""
     n_positions = len(weights)
-    if n_positions == len(scores):  # square: faster with items as rows
+    if n_positions == len(scores):  # faster with items as rows
         return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, weights)))
     items = _candidates(scores, levels, n_levels, n_positions)
     return items[assign(np.outer(discounts, gains[items]) - np.outer(weights, scores[items]))]
@@ -99,7 +101,7 @@ def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts
 
 @kernel
 def _ideal(gains: Floats, levels: Ints, n_levels: int, values: Floats) -> tuple[Floats, float]:
-    """The mean of values[position] for each level in the ideal ranking, and Σ values · gains there."""
+    """Return the mean of values[position] for each level in the ideal ranking, and Σ values · gains there."""
     counts, worth = np.zeros(n_levels, np.int64), np.zeros(n_levels)
     for i in range(len(gains)):
         counts[levels[i]] += 1
@@ -143,23 +145,23 @@ def _of_lists(
 ) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
-        own, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
-        value += _one_list(scores[own], gains[own], discounts[:k], weights[:k], normalised, grad[own])
+        items, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
+        value += _one_list(scores[items], gains[items], discounts[:k], weights[:k], normalised, grad[items])
     return value, grad
 
 
 @kernel
 def _anchors(scores: Floats, gains: Floats, offsets: Ints, weights: Floats, ideal: bool) -> Floats:
-    """For lists with a gain: weights[position], in the ideal ranking or in the one by score."""
+    """Return weights[position] in the ideal ranking or in the ranking by score; 0 for lists without a gain."""
     anchors = np.zeros(len(scores))
     for q in range(len(offsets) - 1):
-        own, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
-        levels, n_levels = levels_of(gains[own])
-        shares, worth = _ideal(gains[own], levels, n_levels, weights[:k])
+        items, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
+        levels, n_levels = levels_of(gains[items])
+        shares, worth = _ideal(gains[items], levels, n_levels, weights[:k])
         if worth > 0.0 and ideal:
-            anchors[own] = shares[levels]
+            anchors[items] = shares[levels]
         elif worth > 0.0:
-            anchors[own][ranking_of(scores[own])[:k]] = weights[:k]
+            anchors[items][ranking_of(scores[items])[:k]] = weights[:k]
     return anchors
 
 
@@ -167,8 +169,8 @@ def _anchors(scores: Floats, gains: Floats, offsets: Ints, weights: Floats, idea
 class PositionLoss(ABC):
     """max over rankings of 1 − Σ_i a_pos(i) · b_i + Σ_i (c_pos(i) − ref_i) · scores[i], by linear assignment.
 
-    a are the discounts of the measure, b the gains by their ideal total, c_p = (p + 1)^{−1/4} what a position asks of
-    the scores, and ref_i the c of item i in an ideal ranking, which items of equal gain share. With a cutoff both a
+    a are the discounts of the measure, b the gains by their ideal total, c_p = (p + 1)^{−1/4} the weight of a position
+    for the scores, and ref_i the c of item i in an ideal ranking, which items of equal gain share. With a cutoff both a
     and c end there, and only that many positions are assigned. A list without gain costs nothing.
     Reference: Le and Smola (2007), Direct Optimization of Ranking Measures.
     """
@@ -183,21 +185,24 @@ class PositionLoss(ABC):
 
     @abstractmethod
     def gains(self, relevance: Floats) -> Floats:
-        """b, before it is divided by its ideal total."""
+        """Return b, not yet divided by its ideal total."""
 
     @abstractmethod
     def discounts(self, n_positions: int) -> Floats:
-        """a, from 1 downwards."""
+        """Return a, from 1 downwards."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        """Return the sum over the lists, and a sub-gradient over the scores."""
         n_positions = self._n_positions(offsets)
         discounts, weights = self.discounts(n_positions), _position_weights(n_positions)
         return _of_lists(scores, self.gains(relevance), offsets, discounts, weights, self.normalised)
 
     def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
+        """Return c at the position of each item in the ranking by score."""
         return _anchors(scores, self.gains(relevance), offsets, _position_weights(self._n_positions(offsets)), False)
 
     def ideal_anchors(self, relevance: Floats, offsets: Ints) -> Floats:
+        """Return c at the position of each item in an ideal ranking."""
         return _anchors(relevance, self.gains(relevance), offsets, _position_weights(self._n_positions(offsets)), True)
 
     def _n_positions(self, offsets: Ints) -> int:
@@ -212,7 +217,7 @@ def _position_weights(n_positions: int) -> Floats:
 
 @register("ndcg", category="risk")
 class NDCGLoss(PositionLoss):
-    """The structured bound on 1 − nDCG, or on 1 − nDCG@`cutoff`: the ranking that would hurt most, by assignment.
+    """The structured bound on 1 − nDCG, or on 1 − nDCG@`cutoff`: by the ranking of the largest loss.
 
     a_p = 1 / log₂(p + 2), b_i = 2^relevance[i] − 1 by its ideal total; see `PositionLoss`. On data that no weights rank
     well its minimum is at w = 0: use `RankBundle(tight=True)`, or `ordinal`. With a cutoff it is much faster.
@@ -223,13 +228,16 @@ class NDCGLoss(PositionLoss):
 
     @property
     def bounds(self) -> str:
+        """The measure that the loss bounds."""
         return "nDCG" if self.cutoff is None else f"nDCG@{self.cutoff}"
 
     def gains(self, relevance: Floats) -> Floats:
+        """Return 2^relevance − 1."""
         gains: Floats = 2.0**relevance - 1.0
         return gains
 
     def discounts(self, n_positions: int) -> Floats:
+        """Return 1 / log₂(p + 2)."""
         return log_discounts(n_positions)
 
 
@@ -251,12 +259,15 @@ class PrecisionLoss(PositionLoss):
 
     @property
     def bounds(self) -> str:
+        """The measure that the loss bounds."""
         return "P" if self.cutoff is None else f"P(relevant_from={self.relevant_from})@{self.cutoff}"
 
     def gains(self, relevance: Floats) -> Floats:
+        """Return 1 for relevant items, 0 for others."""
         return (relevance >= self.relevant_from).astype(np.float64)
 
     def discounts(self, n_positions: int) -> Floats:
+        """Return 1 for every position."""
         return np.ones(n_positions)
 
 
@@ -274,14 +285,17 @@ class _HalfLife(PositionLoss):
 
     @property
     def bounds(self) -> str:
+        """The measure that the loss bounds."""
         kind = "NERU" if self.normalised else "ERU"
         name = f"{kind}(half_life={self.half_life}, neutral={self.neutral})"
         return name if self.cutoff is None else f"{name}@{self.cutoff}"
 
     def gains(self, relevance: Floats) -> Floats:
+        """Return b of equation (9)."""
         return np.maximum(relevance - self.neutral, 0.0)
 
     def discounts(self, n_positions: int) -> Floats:
+        """Return a of equation (9)."""
         values: Floats = 2.0 ** (-np.arange(n_positions) / (self.half_life - 1.0))
         return values
 
@@ -290,8 +304,8 @@ class _HalfLife(PositionLoss):
 class ERULoss(_HalfLife):
     """The structured bound on (the best expected rank utility) − (that of the ranking), in its own units.
 
-    a_p = 2^{−p / (half_life − 1)}, b_i = max(relevance[i] − neutral, 0); see `PositionLoss`. Lists with more to gain
-    count more; `neru` counts all alike.
+    a_p = 2^{−p / (half_life − 1)}, b_i = max(relevance[i] − neutral, 0), equations (8) and (9) of the supplement of Le
+    and Smola; see `PositionLoss`. Lists with more to gain count more; `neru` counts all alike.
     Reference: Breese, Heckerman and Kadie (1998), Empirical Analysis of Predictive Algorithms for Collaborative
     Filtering.
     """

@@ -1,7 +1,7 @@
-"""The text of a booster, read number by number and written again: libraries follow its numbers into memory unasked.
+"""The text of a booster, read number by number, checked and written again, because the libraries do not check it.
 
-A tree is a list of nodes that name their children, so a number that is wrong leads out of the list or round and round,
-and a count that is wrong ends the process. A library gets to see only what was made here of numbers that were checked.
+A tree is a list of nodes with the indices of their children. A wrong index makes a library read memory outside the list
+or loop forever, and a wrong count ends the process. So a library gets only text that was written here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,16 +13,16 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 
-INTERNAL = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
-END = "end of trees"
+SPLIT_COLUMNS = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+END_LINE = "end of trees"
 IS_CATEGORY, MAX_DECISION = 1, 15  # of a decision_type
-UNNAMED = "Column_"  # what LightGBM calls a feature that has no name
-IDENTITY = ("rank:", "reg:squarederror", "reg:linear")  # objectives whose base score is that of the sum of the trees
+UNNAMED_PREFIX = "Column_"  # of features without a name in LightGBM
+IDENTITY_OBJECTIVES = ("rank:", "reg:squarederror", "reg:linear")  # their base score is added to the sum of the trees
 IsLeaf = Callable[[int], bool | None]
 
 
 class Grown(NamedTuple):
-    """The same booster, as a library may read it, with the features that it was grown on; names where it has any."""
+    """A booster whose text is safe for a library, and its features; names where it has any."""
 
     text: str
     n_features: int
@@ -30,20 +30,20 @@ class Grown(NamedTuple):
 
 
 def lightgbm_structure(text: str) -> Grown:
-    """Of a model that LightGBM saved as text."""
+    """Check a model that LightGBM saved as text."""
     head, *blocks = text.split("\nTree=")
-    if not blocks or f"\n{END}" not in blocks[-1]:
+    if not blocks or f"\n{END_LINE}" not in blocks[-1]:
         raise InvalidInput("the file ends before the trees do, or has none: it was not written to the end")
-    blocks[-1] = blocks[-1].partition(f"\n{END}")[0]
-    known = _pairs(head)
-    per_round, n_classes = known.get("num_tree_per_iteration", "1"), known.get("num_class", "1")
+    blocks[-1] = blocks[-1].partition(f"\n{END_LINE}")[0]
+    header = _pairs(head)
+    per_round, n_classes = header.get("num_tree_per_iteration", "1"), header.get("num_class", "1")
     if (per_round, n_classes) != ("1", "1"):
         raise InvalidInput(f"it gives {n_classes:.20} numbers per item; a base is one score")
-    n_features = _count(known.get("max_feature_idx", ""), "max_feature_idx") + 1
-    names = tuple(known.get("feature_names", "").split(" "))
+    n_features = _count(header.get("max_feature_idx", ""), "max_feature_idx") + 1
+    names = tuple(header.get("feature_names", "").split(" "))
     if len(names) != n_features or not all(names):
         raise InvalidInput(f"it names {len(names)} of {n_features} features")
-    columns = [f"{UNNAMED}{i}" for i in range(n_features)]
+    columns = [f"{UNNAMED_PREFIX}{i}" for i in range(n_features)]
     lines = ["tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0"]
     lines += [f"max_feature_idx={n_features - 1}", f"feature_names={' '.join(columns)}"]
     lines += [f"feature_infos={' '.join(['none'] * n_features)}"]
@@ -51,13 +51,13 @@ def lightgbm_structure(text: str) -> Grown:
     for number, block in enumerate(blocks):
         tree = _pairs(block.partition("\n")[2])
         lines += ["", f"Tree={number}", *_lightgbm_tree(tree, n_features, f"tree {number}"), ""]
-    return Grown("\n".join([*lines, "", END, ""]), n_features, () if list(names) == columns else names)
+    return Grown("\n".join([*lines, "", END_LINE, ""]), n_features, () if list(names) == columns else names)
 
 
 def _pairs(block: str) -> dict[str, str]:
     lines = [line.partition("=") for line in block.split("\n") if "=" in line]
     if len({key for key, _, _ in lines}) != len(lines):
-        raise InvalidInput("it says something twice")
+        raise InvalidInput("a key occurs twice")
     return {key: value for key, _, value in lines}
 
 
@@ -70,15 +70,17 @@ def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iter
         raise InvalidInput(f"{where} has a leaf that is no finite number")
     yield from (f"num_leaves={n_leaves}", f"num_cat={n_categorical}")
     if n_leaves > 1:
-        features, thresholds, decisions, left, right = (_numbers(tree, name, n_leaves - 1, where) for name in INTERNAL)
+        features, thresholds, decisions, left, right = (
+            _numbers(tree, name, n_leaves - 1, where) for name in SPLIT_COLUMNS
+        )
         kinds, children = _whole(decisions, where), (_whole(left, where), _whole(right, where))
         if np.isnan(thresholds).any() or np.any((kinds < 0) | (kinds > MAX_DECISION)):
             raise InvalidInput(f"{where} has a split by no number")
         _check_features(features, n_features, where)
-        walk(*children, lambda child: ~child < n_leaves if child < 0 else None, where)
+        reachable_nodes(*children, lambda child: ~child < n_leaves if child < 0 else None, where)
         thresholds = np.clip(thresholds, np.finfo(float).min, np.finfo(float).max)
         columns = (_whole(features, where), thresholds, kinds, *children)
-        yield from (f"{name}={_listed(column)}" for name, column in zip(INTERNAL, columns))
+        yield from (f"{name}={_listed(column)}" for name, column in zip(SPLIT_COLUMNS, columns))
         is_category = (kinds & IS_CATEGORY) == IS_CATEGORY
         if n_categorical or is_category.any():
             yield from _categories(tree, thresholds[is_category], n_categorical, where)
@@ -92,12 +94,12 @@ def _categories(tree: Mapping[str, str], chosen: Floats, n: int, where: str) -> 
         raise InvalidInput(f"{where} has a split by a category that it does not list")
     bits = _numbers(tree, "cat_threshold", int(borders[-1]), where)
     if not np.all((bits >= 0) & (bits < 2**32) & (bits == np.floor(bits))):
-        raise InvalidInput(f"{where} has a set of categories that is none")
+        raise InvalidInput(f"{where} has a wrong set of categories")
     yield from (f"cat_boundaries={_listed(borders)}", f"cat_threshold={_listed(bits.astype(np.int64))}")
 
 
 def xgboost_structure(text: str) -> Grown:
-    """Of a model that XGBoost saved as JSON."""
+    """Check a model that XGBoost saved as JSON."""
     try:
         learner = msgspec.json.decode(text)["learner"]
         model, booster = learner["learner_model_param"], learner["gradient_booster"]
@@ -149,8 +151,8 @@ def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: 
     children = _whole(left, where), _whole(right, where)
     if n_nodes < 1 or np.any((children[0] == -1) != (children[1] == -1)):
         raise InvalidInput(f"{where} has a node with one child, or none at all")
-    reached = np.zeros(n_nodes, dtype=bool)  # pruned nodes are left behind in the lists
-    reached[walk(*children, lambda child: child == -1 if child < 0 else None, where)] = True
+    reached = np.zeros(n_nodes, dtype=bool)  # pruned nodes stay in the lists
+    reached[reachable_nodes(*children, lambda child: child == -1 if child < 0 else None, where)] = True
     splits = reached & (children[0] >= 0)
     _check_features(features[splits], n_features, where)
     if not np.isfinite(conditions[reached]).all():
@@ -176,31 +178,43 @@ def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: 
 
 
 def _shift(base_score: Any, objective: str) -> float:
-    """What XGBoost adds to the sum of the trees; where it stands for something else it is left out, as a constant."""
+    """Return the constant that XGBoost adds to the sum of the trees; 0 for objectives where it is transformed."""
     shift = float(str(base_score).strip("[]"))
-    return shift if objective.startswith(IDENTITY) and np.isfinite(shift) else 0.0
+    return shift if objective.startswith(IDENTITY_OBJECTIVES) and np.isfinite(shift) else 0.0
 
 
-def walk(left: Ints, right: Ints, is_leaf: IsLeaf, where: str) -> list[int]:
-    """Every node that the first one leads to: each is reached once at most, and every way ends in a leaf.
+def reachable_nodes(left: Ints, right: Ints, is_leaf: IsLeaf, where: str) -> list[int]:
+    """Return every node that can be reached from the first one.
 
-    `is_leaf` of a child says whether that leaf is there, and None where the child is a node.
+    Args:
+      left: The left child of each node.
+      right: The right child of each node.
+      is_leaf: Of a child: None for a node, else whether that leaf exists.
+      where: The name of the tree in errors.
+
+    Returns:
+      The nodes in order.
+
+    Raises:
+      InvalidInput: If a child does not exist or is reached twice.
     """
-    children, seen, waiting = np.column_stack([left, right]).tolist(), {0}, [0]
+    children, reached, waiting = np.column_stack([left, right]).tolist(), {0}, [0]
     while waiting:
         for child in children[waiting.pop()]:
             leaf = is_leaf(child)
-            if leaf is False or (leaf is None and (child >= len(children) or child in seen)):
-                raise InvalidInput(f"{where} is none: a node leads to {child}, which is not there or was met before")
+            if leaf is False or (leaf is None and (child >= len(children) or child in reached)):
+                raise InvalidInput(
+                    f"{where} is not a tree: a node leads to {child}, which does not exist or was reached already"
+                )
             if leaf is None:
-                seen.add(child)
+                reached.add(child)
                 waiting.append(child)
-    return sorted(seen)
+    return sorted(reached)
 
 
 def _check_features(features: Floats, n_features: int, where: str) -> None:
     if not np.all((features >= 0) & (features < n_features)):
-        raise InvalidInput(f"{where} asks for a feature beyond the {n_features} that there are")
+        raise InvalidInput(f"{where} uses a feature beyond the {n_features} of the model")
 
 
 def _numbers(tree: Mapping[str, str], name: str, n: int, where: str) -> Floats:
@@ -209,12 +223,12 @@ def _numbers(tree: Mapping[str, str], name: str, n: int, where: str) -> Floats:
 
 def _column(values: Sequence[Any], n: int, where: str) -> Floats:
     try:
-        found = np.array(values, dtype=np.float64)
+        numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{where}: there is something that is no number") from None
-    if found.shape != (n,):
-        raise InvalidInput(f"{where}: {n} numbers are needed, and there are {found.size}")
-    return found
+        raise InvalidInput(f"{where}: a value is not a number") from None
+    if numbers.shape != (n,):
+        raise InvalidInput(f"{where}: {n} numbers are needed, and there are {numbers.size}")
+    return numbers
 
 
 def _listed(numbers: Any) -> str:
@@ -223,12 +237,12 @@ def _listed(numbers: Any) -> str:
 
 def _whole(numbers: Floats, where: str) -> Ints:
     if not np.all((np.abs(numbers) < 2**31) & (numbers == np.floor(numbers))):
-        raise InvalidInput(f"{where}: a number that counts is not whole")
+        raise InvalidInput(f"{where}: an index or a count is not a whole number")
     return numbers.astype(np.int64)
 
 
 def _count(text: Any, where: str) -> int:
     number = str(text)
     if not number.isascii() or not number.isdecimal() or len(number) > 9:
-        raise InvalidInput(f"{where}: {number!r:.40} is no count")
+        raise InvalidInput(f"{where}: {number!r:.40} is not a count")
     return int(number)

@@ -1,8 +1,8 @@
-"""Gradient-boosted trees as a base score: a LightGBM or XGBoost ranker, cross-fitted, with the hash that names it.
+"""Gradient-boosted trees as a base score: a LightGBM or XGBoost ranker, cross-fitted, identified by a hash.
 
-A score that has seen the grades of a query is better on it than it will be on any other, and a learner that goes on
-from it would trust it too much. So the queries are cut into folds, a booster is fitted without each of them, and a
-query that took part is scored by the booster that has not seen it; one that did not, by the mean of all.
+A booster is better on queries that it was trained on than on others, and a learner that continues from its score would
+trust it too much. So the queries are cut into folds, and one booster is fitted without each fold. A query of the
+training data is scored by the booster that was fitted without it; any other query by the mean of all boosters.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ from rankloop.data.letor.file import read_letor
 from rankloop.measures.base import mean_of, parse_measure
 
 MAX_GRADE = 31  # LightGBM's table of gains ends there
-N_FOLDS, FORMAT = 5, 1
+N_FOLDS, FILE_FORMAT = 5, 1
 TREE_MEASURES = ("nDCG@5", "nDCG@10", "AP")
 NO_OPTIONS: Mapping[str, Any] = {}
 LIGHTGBM, XGBOOST = "lightgbm", "xgboost"
-KINDS = (LIGHTGBM, XGBOOST)
-MISSING = {
+BOOSTER_KINDS = (LIGHTGBM, XGBOOST)
+INSTALL_ADVICE = {
     LIGHTGBM: "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'",
     XGBOOST: "these trees need XGBoost, which is not installed: pip install xgboost-cpu",
 }
@@ -41,7 +41,16 @@ Training = tuple[Floats, Floats, Floats, Ints]  # features, grades and weights o
 
 
 class TreeSettings(NamedTuple):
-    """How the boosters are grown; `options` are further parameters of LightGBM or XGBoost, whichever `kind` is."""
+    """The settings of the boosters.
+
+    Attributes:
+      n_trees: The number of trees.
+      n_leaves: The largest number of leaves of a tree.
+      learning_rate: Of the boosting.
+      threads: That train.
+      options: Further parameters of LightGBM or XGBoost.
+      kind: "lightgbm" or "xgboost".
+    """
 
     n_trees: int = 200
     n_leaves: int = 15
@@ -51,9 +60,9 @@ class TreeSettings(NamedTuple):
     kind: str = LIGHTGBM
 
     def parameters(self) -> dict[str, Any]:
-        """As LightGBM or XGBoost has them: the same data give the same trees."""
-        if self.kind not in KINDS:
-            raise InvalidInput(f"trees are grown by {' or '.join(KINDS)}, not by {self.kind!r}")
+        """Return the parameters of LightGBM or XGBoost; equal data give equal trees."""
+        if self.kind not in BOOSTER_KINDS:
+            raise InvalidInput(f"trees are grown by {' or '.join(BOOSTER_KINDS)}, not by {self.kind!r}")
         for name, least in (("n_trees", 1), ("threads", 1), ("n_leaves", 2)):
             whole_number(getattr(self, name), name, least)
         check_positive("learning_rate", self.learning_rate)
@@ -67,7 +76,7 @@ class TreeSettings(NamedTuple):
 
 
 class TreeRanker:
-    """The boosters of all folds as one score: `boosters[k]` has seen no query of fold k."""
+    """The boosters of all folds as one score: `boosters[k]` was fitted without the queries of fold k."""
 
     def __init__(
         self,
@@ -80,16 +89,17 @@ class TreeRanker:
         self.texts = tuple(texts)  # of the boosters, as LightGBM or XGBoost (JSON) writes them
         self.kind = kind
         self.names = tuple(names)  # of the features, where they have any
-        self.query_ids = frozenset(query_ids)  # that took part
-        self.scale = scale  # a score of LightGBM's own counts as this much less
+        self.query_ids = frozenset(query_ids)  # of the training data
+        self.scale = scale  # by which the scores of the boosters are divided
 
     @cached_property
     def hash(self) -> str:
-        """The SHA-256 of all that makes the score, in hex: refitted trees have another."""
+        """The SHA-256 of everything that makes the score, in hex."""
         return hashlib.sha256(self._content()).hexdigest()
 
     @cached_property
     def boosters(self) -> list[Any]:
+        """The boosters, loaded by their library."""
         if self.kind == XGBOOST:
             return [_xgboost_booster(text) for text in self.texts]
         lightgbm = _library(LIGHTGBM)
@@ -99,17 +109,17 @@ class TreeRanker:
             raise InvalidInput(f"these are no trees of LightGBM: {error}") from None
 
     def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
-        """The base score of each row: of a query that took part by the booster that has not seen it; NaN is missing."""
+        """Return the base score of each row, of a training query by the booster without it; NaN is a missing value."""
         rows = real_numbers(features, "features")
         if rows.ndim != 2 or np.isinf(rows).any():
             raise InvalidInput(f"features must be rows of numbers, NaN where one is missing, got {rows.shape}")
         width = self.boosters[0].num_features() if self.kind == XGBOOST else self.boosters[0].num_feature()
         if rows.shape[1] != width:
             raise InvalidInput(f"the trees were grown on {width} features, got {rows.shape[1]}")
-        asked = self.boosters
+        boosters = self.boosters
         if query_id in self.query_ids:
-            asked = [self.boosters[fold_of(query_id, len(self.boosters))]]
-        return np.asarray(np.mean([self._predicted(one, rows) for one in asked], axis=0) / self.scale)
+            boosters = [self.boosters[fold_of(query_id, len(self.boosters))]]
+        return np.asarray(np.mean([self._predicted(booster, rows) for booster in boosters], axis=0) / self.scale)
 
     def _predicted(self, booster: Any, rows: Floats) -> Floats:
         if self.kind == XGBOOST:
@@ -117,22 +127,22 @@ class TreeRanker:
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
 
     def scores_of(self, dataset: Dataset) -> Floats:
-        """The base score of every item of a data set."""
+        """Return the base score of every item of a data set."""
         borders = pairwise(dataset.offsets.tolist())
         parts = [self.scores(dataset.features[a:b], id) for (a, b), id in zip(borders, dataset.query_ids)]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def added_to(self, dataset: Dataset) -> Dataset:
-        """The same queries with the base score as the last feature, where `base_score` looks for it."""
+        """Return the queries with the base score as the last feature, where `base_score` expects it."""
         return dataset._replace(features=np.column_stack([dataset.features, self.scores_of(dataset)]))
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one file, whole or not at all; it is text, and loading it runs nothing."""
+        """Write one text file, completely or not at all; loading it executes nothing."""
         atomic_write(Path(path), self._content())
 
     @classmethod
     def load(cls, path: str | Path) -> "TreeRanker":
-        """The trees that were saved, with the same hash."""
+        """Load trees that were saved; the hash is equal."""
         try:
             table = json.loads(Path(path).read_bytes())
         except ValueError as error:
@@ -141,14 +151,14 @@ class TreeRanker:
 
     @classmethod
     def from_plain(cls, table: Any, path: str = "the file") -> "TreeRanker":
-        """The trees of the table that such a file is; `path` names it in what is wrong."""
+        """Return the trees of the table of a file; `path` names it in errors."""
         try:
-            if table["format"] != FORMAT:
-                raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FORMAT}")
+            if table["format"] != FILE_FORMAT:
+                raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FILE_FORMAT}")
             texts, query_ids, scale = map(str, table["boosters"]), map(str, table["query_ids"]), float(table["scale"])
             kind, names = table.get("kind", LIGHTGBM), tuple(map(str, table.get("features", ())))
-            if kind not in KINDS:
-                raise InvalidInput(f"{path} holds trees of {kind!r:.40}, which are not known here")
+            if kind not in BOOSTER_KINDS:
+                raise InvalidInput(f"{path} holds trees of the unknown kind {kind!r:.40}")
             loaded = cls(tuple(texts), tuple(query_ids), scale, kind, names)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidInput):
@@ -159,7 +169,12 @@ class TreeRanker:
         return loaded
 
     def _content(self) -> bytes:
-        table = {"format": FORMAT, "scale": self.scale, "query_ids": sorted(self.query_ids), "boosters": self.texts}
+        table = {
+            "format": FILE_FORMAT,
+            "scale": self.scale,
+            "query_ids": sorted(self.query_ids),
+            "boosters": self.texts,
+        }
         if self.kind != LIGHTGBM:
             table["kind"] = self.kind
         if self.names:
@@ -177,9 +192,21 @@ def fit_trees(
 ) -> TreeRanker:
     """Cross-fit a LambdaMART ranker, by LightGBM or XGBoost, to the grades of a data set.
 
-    `weights` has one number per item; `names` are those of the features, which the file keeps.
-    Lists with the same query id are in the same fold, whichever data set they come from, so that the folds of a refit
-    with more queries are those of before. The score is scaled to a standard deviation of 1 inside a query.
+    The fold of a query depends on its id only, so that a refit with more queries keeps the folds. The score is scaled
+    to a standard deviation of 1 inside a query.
+
+    Args:
+      dataset: Queries with whole grades from 0 to 31.
+      weights: One number per item; 1 unless given.
+      n_folds: The number of folds, at least 2.
+      settings: The settings of the boosters.
+      names: Of the features, which the file keeps.
+
+    Returns:
+      The boosters as one score.
+
+    Raises:
+      InvalidInput: If grades, weights or names do not fit, there are too few queries, or the library is missing.
     """
     n_folds = whole_number(n_folds, "n_folds", 2)
     parameters = settings.parameters()
@@ -201,18 +228,18 @@ def fit_trees(
         rows = fold_of_row != fold
         group = dataset.sizes[folds != fold]
         grow = _xgboost_text if settings.kind == XGBOOST else _lightgbm_text
-        own = dataset.features[rows], grades[rows], item_weights[rows], group
-        texts.append(grow(parameters, own, settings.n_trees))
+        training = dataset.features[rows], grades[rows], item_weights[rows], group
+        texts.append(grow(parameters, training, settings.n_trees))
     plain = TreeRanker(texts, dataset.query_ids, kind=settings.kind)
     return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind, names)
 
 
 def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[TreeRanker, dict[str, float]]:
-    """Cross-fit trees to a LETOR file, and judge each query by the booster that has not seen it.
+    """Cross-fit trees to a LETOR file, and measure each query by the booster that was fitted without it.
 
     Args:
       path: The file, also in the data folder.
-      kind: What grows the trees: lightgbm or xgboost.
+      kind: "lightgbm" or "xgboost".
 
     Returns:
       The trees, and the mean of each measure over all queries.
@@ -240,7 +267,7 @@ def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> st
 
 
 def _xgboost_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
-    """XGBoost weighs queries, not items: a query counts as its items do on average."""
+    """Fit by XGBoost, which weighs queries: a query has the mean weight of its items."""
     (rows, grades, weights, group), xgboost = table_of, _library(XGBOOST)
     table = xgboost.DMatrix(rows, grades)
     table.set_group(group)
@@ -263,20 +290,28 @@ def _xgboost_booster(text: str) -> Any:
 
 
 def fold_of(query_id: str, n_folds: int) -> int:
-    """The fold of a query, by its id alone."""
+    """Return the fold of a query, which depends on its id only.
+
+    Args:
+      query_id: The query.
+      n_folds: The number of folds.
+
+    Returns:
+      The number of the fold, from 0.
+    """
     return zlib.crc32(query_id.encode()) % n_folds
 
 
 def _library(kind: str) -> Any:
-    """LightGBM or XGBoost, or what to do about it."""
+    """Import LightGBM or XGBoost, or raise an error that says how to install it."""
     try:
         return __import__(kind)
     except ImportError:
-        raise InvalidInput(MISSING[kind]) from None
+        raise InvalidInput(INSTALL_ADVICE[kind]) from None
 
 
 def _spread(scores: Floats, dataset: Dataset) -> float:
-    """The standard deviation inside a query, over all items; 1 where all scores are the same."""
+    """Return the standard deviation inside a query, over all items; 1 if all scores are equal."""
     means = np.add.reduceat(scores, dataset.offsets[:-1]) / dataset.sizes
     spread = float(np.std(scores - np.repeat(means, dataset.sizes)))
     return spread if spread > 0.0 else 1.0

@@ -16,11 +16,10 @@ from rankloop.data import Dataset, read_letor
 from rankloop.data.parts.catalogue import HASH_END, read_all_queries
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
-from rankloop.training.folds import read_folds
+from rankloop.training.folds import catalogue_of, listing_of, read_folds, stored_folds
 from rankloop.training.objective import borders_of
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings, fit
-from rankloop.training.stored_folds import catalogue_of, listing_of, stored_folds
 from rankloop.training.validation import cross_validate, mean_measures
 from tests.data.parts.cases import lines_of, write_parts
 from tests.data.parts.test_catalogue import sorted_in_memory
