@@ -102,7 +102,7 @@ def test_an_outcome_in_the_schema_is_noted(shop: Path, capsys: pytest.CaptureFix
     (shop / "leaky.toml").write_text('[features]\nbrand = "category"\npurchased = "flag"\n')
     given = "train-clicks", shop / "shop.csv", "--schema", shop / "leaky.toml", "--out", shop / "out", "--passes", "1"
     _, notes = ran(capsys, *given)
-    assert notes.startswith("note: purchased (named like an outcome) looks like an outcome, which nobody knows when")
+    assert notes.startswith("note: purchased (named like an outcome) looks like an outcome, which is not known when")
     assert json.loads(ran(capsys, *given, "--json")[0])["notes"]
     assert ran(capsys, *given, "--feature", "purchased")[1] == ""
 
