@@ -165,7 +165,7 @@ def test_a_loaded_policy_is_asked_with_rows(saved):
     numbers = np.array([[3.0, 0, 1, 1], [3, 1, 0, 1]])
     np.testing.assert_array_equal(policy.probabilities(numbers), policy.policy.probabilities(numbers))
     assert policy.probabilities([]).shape == (0, 2)
-    with pytest.raises(InvalidInput, match="of many visitors"):
+    with pytest.raises(InvalidInput, match="takes a list of rows"):
         policy.probabilities(people[0])
 
 
@@ -176,7 +176,7 @@ def test_the_file_alone_is_enough(saved):
     assert load_policy(str(saved)).encoding == Encoding.from_plain(json.loads(names))
     session, notes = load_with_notes(saved)
     save(session, saved, {name: note for name, note in notes.items() if name != "encoding"})
-    with pytest.raises(InvalidInput, match="was not trained on a log of single ads"):
+    with pytest.raises(InvalidInput, match="does not name its ads and columns"):
         load_policy(saved)
 
 
@@ -195,7 +195,7 @@ def test_the_file_alone_is_enough(saved):
 def test_a_spoiled_encoding_is_refused(saved, spoiled):
     session, notes = load_with_notes(saved)
     save(session, saved, notes | {"encoding": spoiled if not spoiled else notes["encoding"] | spoiled})
-    with pytest.raises(InvalidInput, match=r"encoding has ads|do not belong together"):
+    with pytest.raises(InvalidInput, match=r"encoding has ads|numbers of ads and columns differ"):
         load_policy(saved)
 
 

@@ -102,8 +102,9 @@ def shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
     """
     n = len(scores)
     if temperature > 0.0:
-        shares = np.exp((scores - scores.max()) / temperature)
-        return shares / shares.sum()
+        softmax: Floats = np.exp((scores - scores.max()) / temperature)
+        softmax /= softmax.sum()
+        return softmax
     shares = np.full(n, epsilon / max(n - 1, 1))
     shares[np.argmax(scores)] = 1.0 - epsilon if n > 1 else 1.0
     return shares

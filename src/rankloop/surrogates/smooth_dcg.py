@@ -14,8 +14,9 @@ from rankloop.core.types import Floats, Ints
 def _softmax(scores: Floats, smoothing: float) -> Floats:
     if len(scores) == 0:
         return np.empty(0)
-    probabilities = np.exp((scores - scores.max()) / smoothing)
-    return probabilities / probabilities.sum()
+    odds: Floats = np.exp((scores - scores.max()) / smoothing)
+    odds /= odds.sum()
+    return odds
 
 
 @kernel

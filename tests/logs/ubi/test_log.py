@@ -217,7 +217,7 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
     ("arguments", "said"),
     [
         (["--out", "log.txt"], "must end with .parquet or .csv"),
-        (["--out", "log.csv", "--weight", "purchase"], "--weight purchase: write an action, then =, then a number"),
+        (["--out", "log.csv", "--weight", "purchase"], "--weight purchase is not ACTION=NUMBER"),
         (["--out", "log.csv", "--items", "ubi_events.ndjson"], "no column for the id of an item"),
     ],
 )
