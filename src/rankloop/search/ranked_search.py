@@ -88,7 +88,7 @@ class RankedSearch:
         schema = search_schema(self.fields).to_plain()
         if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
-            await self.node.administration.evolve(RANKER, SchemaBody(**parts))
+            await self.node.administration.change_schema(RANKER, SchemaBody(**parts))
             return
         problem = ProblemBody(schema=schema, shown=SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
@@ -139,7 +139,7 @@ class RankedSearch:
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
         """What became of the clicks: taken, closed (they are learned from) or repeated (they were there already)."""
         given: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
-        return (await self.node.feedback.take(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
+        return (await self.node.feedback.receive(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
 
     async def learned(self) -> None:
         """Wait until all that was clicked is served, which takes long only where kernels have to be compiled first."""

@@ -50,7 +50,7 @@ async def _visitor(service: Node, told: object, visitor: int) -> None:
         items = [Item(i, [((i + turn) * 7 + visitor) % 5 / 5, i / 6]) for i in range(6)]
         shown = await service.ranking.rank("shop", RankBody(items))
         print("ranked", shown.impression, file=told)  # type: ignore[call-overload]
-        await service.feedback.take("shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
+        await service.feedback.receive("shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
         print("fed", shown.impression, file=told)  # type: ignore[call-overload]
 
 

@@ -53,7 +53,7 @@ def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(locatio
             answers = await asyncio.gather(*same)
             assert all(answer == answers[0] for answer in answers)
             clicks = FeedbackBody(answers[0].impression, clicks=answers[0].ranking[2:3], final=True)
-            await service.feedback.take("shop", clicks)
+            await service.feedback.receive("shop", clicks)
         await service.learning.catch_up("shop")
         assert service.directory.ranker("shop").projection.counters.impressions == 12
 
@@ -67,7 +67,7 @@ def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(locatio
         for turn in range(5):
             shown = await service.ranking.rank("shop", asking(turn))
             clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
-            answers = await asyncio.gather(*(service.feedback.take("shop", clicks) for _ in range(4)))
+            answers = await asyncio.gather(*(service.feedback.receive("shop", clicks) for _ in range(4)))
             assert sorted(answer.verdict for answer in answers) == ["closed", *["repeated"] * 3]
         assert service.feedback.late == {}
 
@@ -81,10 +81,10 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(lo
         shown = await service.ranking.rank("shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
         closing = service.administration._append("ranker/shop", Closed(shown.impression))
-        _, feedback = await asyncio.gather(closing, service.feedback.take("shop", clicks), return_exceptions=True)
+        _, feedback = await asyncio.gather(closing, service.feedback.receive("shop", clicks), return_exceptions=True)
         assert isinstance(feedback, LateFeedback)
         with pytest.raises(LateFeedback):  # though it is in the log
-            await service.feedback.take("shop", clicks)
+            await service.feedback.receive("shop", clicks)
         assert service.feedback.late == {"ranker/shop": 2}
 
     within(location, scenario)

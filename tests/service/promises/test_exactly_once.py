@@ -115,7 +115,7 @@ def test_a_request_that_was_held_up_until_its_twin_had_closed_is_not_learned_aga
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
         service, found, go_on = inside(client), Event(), Event()
-        look, asked = service.ranking.shown_before, []  # type: ignore[var-annotated]
+        look, asked = service.ranking.logged_ranking, []  # type: ignore[var-annotated]
 
         async def look_slowly(*arguments: Any) -> Any:
             before = await look(*arguments)
@@ -125,7 +125,7 @@ def test_a_request_that_was_held_up_until_its_twin_had_closed_is_not_learned_aga
                 await asyncio.to_thread(go_on.wait, 30)
             return before
 
-        service.ranking.shown_before = look_slowly
+        service.ranking.logged_ranking = look_slowly
         with ThreadPoolExecutor(1) as thread:
             slow = thread.submit(httpx.post, f"{client.base_url}/rankers/shop/rank", json=body, headers=headers)
             assert found.wait(10)

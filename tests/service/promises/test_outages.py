@@ -88,7 +88,7 @@ def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeyp
         breaking(inside(client), failures, monkeypatch)
         waiting = thread.submit(client.post, "/rankers/shop/rollback", json={"state": 2})
         until(lambda: len(failures) < 10_000)
-        inside(client).learning.worker._giving_up.set()  # as a stop does, when calls have had their time
+        inside(client).learning.worker._no_retries.set()  # as a stop does, when calls have had their time
         assert waiting.result(10).status_code == 503
         failures.clear()
     with running(location) as client:

@@ -1,4 +1,4 @@
-"""Changes to what is in the log: somebody is forgotten, or a click is taken back; the rest is learned again."""
+"""Amendment of past events: impressions are removed, or clicks retracted, and the states are learned again."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,18 +22,19 @@ from rankloop.service.records import (
 )
 from rankloop.service.stores.base import Store
 
-NEVER = 2**62  # an event that never comes
-Changes = Mapping[int, AnyEvent | None]  # events by number: what they become, None for those that go
+AFTER_ALL_EVENTS = 2**62
+Changes = Mapping[int, AnyEvent | None]  # new events by number; None for events that are removed
 
 
 class Selection(NamedTuple):
-    """Impressions that are to go: those of a query, of a user, before a time; all that is said must hold."""
+    """Conditions on impressions to remove; all that are given must hold."""
 
     query_id: str | None = None
     user: str | None = None
     before: float | None = None  # seconds since 1970
 
     def has(self, ranked: Ranked, at: float) -> bool:
+        """Return whether an impression that was shown at a time meets the conditions."""
         return (
             (self.query_id is None or ranked.query_id == self.query_id)
             and (self.user is None or ranked.user == self.user)
@@ -41,18 +42,23 @@ class Selection(NamedTuple):
         )
 
     def changes(self, records: Iterable[Record]) -> tuple[Changes, int]:
-        """All events of such impressions, and how many impressions there are."""
-        found, names = dict[int, AnyEvent | None](), set[str]()
+        """Return the removal of all events of such impressions, and the number of impressions."""
+        changes, names = dict[int, AnyEvent | None](), set[str]()
         for record in records:
             if isinstance(record.event, Ranked) and self.has(record.event, record.at):
                 names.add(record.event.impression)
             if getattr(record.event, "impression", None) in names:
-                found[record.seq] = None
-        return found, len(names)
+                changes[record.seq] = None
+        return changes, len(names)
 
 
-def left_open(records: Sequence[Record], selection: Selection) -> list[str]:
-    """Return the names of the selected impressions that have not closed yet."""
+def open_impressions(records: Sequence[Record], selection: Selection) -> list[str]:
+    """Return the names of selected impressions that are open.
+
+    Args:
+      records: Of an entity.
+      selection: Of impressions.
+    """
     events = [record.event for record in records]
     ends = {event.impression for event in events if isinstance(event, Closed)}
     ends |= {event.impression for event in events if isinstance(event, FeedbackReceived) and event.final}
@@ -60,60 +66,75 @@ def left_open(records: Sequence[Record], selection: Selection) -> list[str]:
     return [ranked.impression for ranked, at in shown if selection.has(ranked, at) and ranked.impression not in ends]
 
 
-def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
-    """The records of one impression without the clicks on an item, and how many there were.
+def retract_clicks(records: Iterable[Record], id: str) -> tuple[Changes, int]:
+    """Return the changes that remove the clicks on an item, and the number of those clicks.
 
-    Where no click is left, all feedback goes: what was taken back is not a page on which nobody clicked.
+    If no click is left, all feedback is removed: an impression with retracted clicks is not one without clicks.
+
+    Args:
+      records: Of one impression.
+      id: Of the item.
     """
     records = list(records)
     shown = next((record.event for record in records if isinstance(record.event, Ranked)), None)
-    item = next((i for i, known in enumerate(shown.ids) if str(known) == id), None) if shown else None
-    found = dict[int, AnyEvent | None]()
+    item = next((i for i, each in enumerate(shown.ids) if str(each) == id), None) if shown else None
+    changes = dict[int, AnyEvent | None]()
     for record in records:
         event = record.event
         if isinstance(event, FeedbackReceived) and event.feedback_kind == "clicks" and item in event.items:
             left = [(i, value) for i, value in zip(event.items, event.values) if i != item]
             items, values = [i for i, _ in left], [value for _, value in left]
-            found[record.seq] = FeedbackReceived(event.impression, event.feedback_kind, items, values, event.final)
-    count, now = len(found), [found.get(record.seq, record.event) for record in records]
-    if count and not any(isinstance(event, FeedbackReceived) and event.items for event in now):
-        found |= {record.seq: None for record in records if isinstance(record.event, FeedbackReceived)}
-    return found, count
+            changes[record.seq] = FeedbackReceived(event.impression, event.feedback_kind, items, values, event.final)
+    count, amended = len(changes), [changes.get(record.seq, record.event) for record in records]
+    if count and not any(isinstance(event, FeedbackReceived) and event.items for event in amended):
+        changes |= {record.seq: None for record in records if isinstance(record.event, FeedbackReceived)}
+    return changes, count
 
 
 class Amendment:
-    """A ranker or a comparison whose past is changed, with all that follows from it.
+    """A change of past events of a ranker or an experiment, and of everything that follows from them.
 
-    A replay of the log arrives afterwards at what is learned from it now. State numbers fall where updates go, so
-    events that name a state change too: snapshots and rollbacks.
+    A replay of the log gives the new states afterwards. State numbers fall when updates are removed, so events that
+    name a state are changed too: snapshots and rollbacks.
+
+    Args:
+      store: Of the log.
+      entity: Whose events are changed.
+      data: The folder of the archive.
+      find_catalogue: Returns the catalogue of a name.
     """
 
     def __init__(self, store: Store, entity: str, data: Path, find_catalogue: FindCatalogue) -> None:
         self.store, self.entity, self.data = store, entity, data
         self._find_catalogue = find_catalogue
         self._snapshots: list[Snapshot] = []
-        self._numbers: dict[int, int] = {}  # of states with a snapshot: before, and now
+        self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
         remove_orphans(store, entity, data)
 
     def write(self, changes: Changes, keeps_state: bool = False) -> None:
-        """Change events in one transaction; `keeps_state`: what was learned from those that go stays."""
-        now = dict(changes)
+        """Change events in one transaction.
+
+        Args:
+          changes: New events by number.
+          keeps_state: Keep the state that was learned from removed events.
+        """
+        events = dict(changes)
         if keeps_state:
-            self._keep_state(now)
+            self._keep_state(events)
         else:
-            self._rebuild(now, min(changes))
+            self._rebuild(events, min(changes))
         rows = {
-            seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in now.items()
+            seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in events.items()
         }
-        files = amend_archive(self.data, self.entity, now, self.store.manifest(self.entity))
-        self.store.amend(self.entity, rows, NEVER if keeps_state else min(changes), self._snapshots, files)
+        files = amend_archive(self.data, self.entity, events, self.store.manifest(self.entity))
+        self.store.amend(self.entity, rows, AFTER_ALL_EVENTS if keeps_state else min(changes), self._snapshots, files)
         drop_files(self.data, files)
 
     def _keep_state(self, changes: dict[int, AnyEvent | None]) -> None:
-        """Put the state after the last change in its place, from where a replay goes on.
+        """Replace the last change by the state after it, from which a replay continues.
 
-        So all that came later is as it was. Snapshots in between cannot be arrived at any more; they are kept as they
-        are, to be gone back to.
+        So all later states stay the same. A replay cannot reproduce the snapshots in between; they are kept for
+        rollbacks.
         """
         first, last = min(changes), max(changes)
         for record in self._records(after=first):
@@ -129,7 +150,7 @@ class Amendment:
             changes[last] = Rebased(trainer.number, trainer.saved(), trainer.rejected, projection.saved())
 
     def _rebuild(self, changes: dict[int, AnyEvent | None], since: int, until: int | None = None) -> Rebuilt:
-        """Rebuild the entity from the last snapshot before a change, with snapshots where there were some."""
+        """Rebuild the entity from the last snapshot before a change, with new versions of the later snapshots."""
         numbers = [number for number, seq, _ in self.store.snapshots(self.entity) if seq < since]
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
         first = first_record(self.store, self.entity)
@@ -144,7 +165,7 @@ class Amendment:
                 rebuilt.projection.reopen(record)
                 continue
             while due and due[0].state_seq < record.seq:
-                self._keep_snapshot(due.pop(0), rebuilt)
+                self._add_snapshot(due.pop(0), rebuilt)
             event = changes.get(record.seq, record.event)
             if isinstance(event, Snapshotted) and changes and event.state_seq >= since:
                 number = self._numbers[event.number]
@@ -156,26 +177,26 @@ class Amendment:
                 rebuilt.projection.apply(record._replace(event=event))
         return rebuilt
 
-    def _keep_snapshot(self, before: Snapshotted, rebuilt: Rebuilt) -> None:
+    def _add_snapshot(self, old: Snapshotted, rebuilt: Rebuilt) -> None:
         trainer, projection = rebuilt.trainer, rebuilt.projection
         if trainer is None:
             return
-        self._numbers[before.number] = trainer.number
+        self._numbers[old.number] = trainer.number
         self._snapshots.append(
             Snapshot(
                 entity=self.entity,
                 number=trainer.number,
-                state_seq=before.state_seq,
+                state_seq=old.state_seq,
                 session=trainer.saved(),
                 projection=projection.saved(),
                 rejected=trainer.rejected,
-                oldest_open=projection.oldest_open(before.state_seq),
+                oldest_open=projection.oldest_open(old.state_seq),
             )
         )
 
     def _state_at(self, number: int, rebuilt: Rebuilt) -> Any:
-        taken = next((kept for kept in reversed(self._snapshots) if kept.number == number), None)
-        snapshot = (taken or self.store.snapshot(self.entity, number)) if number else None
+        new = next((each for each in reversed(self._snapshots) if each.number == number), None)
+        snapshot = (new or self.store.snapshot(self.entity, number)) if number else None
         return loads(snapshot.session).state if snapshot else rebuilt.trainer and rebuilt.trainer.first
 
     def _records(self, until: int | None = None, after: int = 0) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""Everything that has a name: rankers, comparisons, catalogues and aliases, with configurations and newest states."""
+"""The directory of a process: rankers, experiments, catalogues and aliases by name, with their newest states."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -30,14 +30,14 @@ from rankloop.service.records import (
 )
 from rankloop.service.stores.base import ANY_ENTITY, Publication, SharedStore, Store
 
-MAX_ALIAS_TARGETS = 8  # rankers that an alias led to, in which feedback is looked for
-LOOK_SECONDS = 2.0  # between two looks for states of which no news has come
-LOAD_ORDER: Mapping[str, int] = {"catalogue": 0, "ranker": 1}  # then comparisons of those, and aliases
+MAX_ALIAS_TARGETS = 8  # rankers that an alias has pointed to, whose impressions still get feedback through it
+REFRESH_SECONDS = 2.0  # between two looks for changes without a notification
+LOAD_ORDER: Mapping[str, int] = {"catalogue": 0, "ranker": 1}  # then experiments and aliases, which refer to rankers
 Runtime = ServedRanker | ServedExperiment
 
 
-class EntityNews(NamedTuple):
-    """What the log and the published states say of an entity after what is known of it."""
+class EntityUpdate(NamedTuple):
+    """Changes of an entity since it was last read, and its published state."""
 
     entity: str
     changes: list[Record]
@@ -45,32 +45,39 @@ class EntityNews(NamedTuple):
 
 
 class Directory:
-    """All names of a process. `find` and `catalogue` may be called on any thread, all else on the event loop."""
+    """All entities by name. `read_update` and `catalogue` may be called on any thread, all else on the event loop.
+
+    Args:
+      store: Of the log.
+      learns: Returns whether this process learns an entity.
+    """
 
     def __init__(self, store: Store, learns: Callable[[str], bool]) -> None:
         self.store = store
         self.rankers: dict[str, ServedRanker] = {}
         self.experiments: dict[str, ServedExperiment] = {}
         self.catalogues: dict[str, ItemCatalogue] = {}
-        self.aliases: dict[str, tuple[str, ...]] = {}  # where they lead and led, the newest first
-        self.entities: dict[str, Runtime] = {}  # rankers and comparisons by entity
-        self.early: dict[str, PublishedState] = {}  # states that were learned here before the ranker was known
+        self.aliases: dict[
+            str, tuple[str, ...]
+        ] = {}  # rankers that they point to and have pointed to, the newest first
+        self.entities: dict[str, Runtime] = {}  # rankers and experiments by entity
+        self.early: dict[str, PublishedState] = {}  # states that were learned before the directory had the ranker
         self._learns = learns
-        self._finding: dict[str, bool] = {}  # entities that are looked at now: whether there is news meanwhile
+        self._refreshing: dict[str, bool] = {}  # entities that are being read: whether they must be read once more
 
     def load(self) -> None:
-        """Read all that is there; nothing else uses this object yet."""
+        """Read all entities; nothing else uses this object yet."""
         for first in sorted(
             self.store.first_records(), key=lambda first: LOAD_ORDER.get(first.entity.partition("/")[0], 2)
         ):
             entity, has_schema = first.entity, isinstance(first.event, Created) and first.event.body.problem.schema
             if isinstance(first.event, AliasSet):
-                self.take(self.find(entity))
+                self.apply_update(self.read_update(entity))
             elif isinstance(first.event, CatalogueChanged):
                 self._add_catalogue(entity.partition("/")[2])
             else:
                 changes = self.store.changes(entity) if has_schema else [first]
-                self.take(EntityNews(entity, changes, self._state(entity) if self.store.shared else None))
+                self.apply_update(EntityUpdate(entity, changes, self._state(entity) if self.store.shared else None))
 
     def ranker(self, name: str) -> ServedRanker:
         """Return the ranker of this name, or raise `NotFound`."""
@@ -85,19 +92,27 @@ class Directory:
         return self.experiments[name]
 
     async def find_ranker(self, name: str) -> ServedRanker:
-        """Return the ranker of this name, though another worker may have made it a moment ago."""
+        """Return the ranker of this name, which another process may just have created."""
         if self.store.shared and name not in self.rankers:
             await self.refresh(ranker_entity(name))
         return self.ranker(name)
 
     async def find_experiment(self, name: str) -> ServedExperiment:
-        """Return the comparison of this name, though another worker may have made it a moment ago."""
+        """Return the comparison of this name, which another process may just have created."""
         if self.store.shared and name not in self.experiments:
             await self.refresh(experiment_entity(name))
         return self.experiment(name)
 
     async def find_catalogue(self, name: str, field: str = "") -> ItemCatalogue:
-        """Return the catalogue of this name, or raise `NotFound`; `Rejected` where a field names it."""
+        """Return the catalogue of this name.
+
+        Args:
+          name: Of the catalogue.
+          field: Of the request that names it, for the error.
+
+        Raises:
+          NotFound: If there is none; `Rejected` if a field names it.
+        """
         if self.store.shared and name not in self.catalogues:
             await self.refresh(catalogue_entity(name))
         if name not in self.catalogues and field:
@@ -107,7 +122,7 @@ class Directory:
         return self.catalogues[name]
 
     async def find_targets(self, name: str) -> tuple[str, ...]:
-        """Return the rankers that a name means: itself, or where it leads and led as an alias."""
+        """Return the rankers of a name: itself, or those that it points to and has pointed to as an alias."""
         if self.store.shared and name not in self.rankers and name not in self.aliases:
             await self.refresh(ranker_entity(name))
             if name not in self.rankers:
@@ -115,49 +130,49 @@ class Directory:
         return (name,) if name in self.rankers else self.aliases.get(name, (name,))
 
     async def refresh(self, entity: str) -> None:
-        """Look into the store for what is new of an entity."""
-        findings = await asyncio.to_thread(self.find, entity)
-        for record in findings.changes:
+        """Read and apply the changes of an entity."""
+        update = await asyncio.to_thread(self.read_update, entity)
+        for record in update.changes:
             if isinstance(record.event, ExperimentCreated):
                 for side in (record.event.body.a, record.event.body.b):
                     if side.ranker is not None and side.ranker not in self.rankers:
                         await self.refresh(ranker_entity(side.ranker))
-        self.take(findings)
+        self.apply_update(update)
 
-    def find(self, entity: str) -> EntityNews:
-        """Read what is new of an entity."""
+    def read_update(self, entity: str) -> EntityUpdate:
+        """Read the changes of an entity from the store."""
         runtime, (kind, _, name) = self.entities.get(entity), entity.partition("/")
         if kind == "alias":
-            return EntityNews(entity, self.store.changes(entity))
+            return EntityUpdate(entity, self.store.changes(entity))
         if kind == "catalogue":
             catalogue = self.catalogues.get(name)
             if catalogue is not None:
                 catalogue.catch_up()
-                return EntityNews(entity, [])
-            return EntityNews(entity, self.store.changes(entity)[:1])
+                return EntityUpdate(entity, [])
+            return EntityUpdate(entity, self.store.changes(entity)[:1])
         changes = self.store.changes(entity, runtime.changed_after if runtime is not None else 0)
         for record in changes:
             if isinstance(record.event, Created):
                 self.catalogue(record.event.body.problem.catalogue or "")
         is_there = runtime is not None or bool(changes)
-        return EntityNews(entity, changes, self._state(entity) if is_there and self.store.shared else None)
+        return EntityUpdate(entity, changes, self._state(entity) if is_there and self.store.shared else None)
 
-    def take(self, findings: EntityNews) -> None:
-        """Go by what was found."""
-        entity, published = findings.entity, findings.published
+    def apply_update(self, update: EntityUpdate) -> None:
+        """Apply changes of an entity."""
+        entity, published = update.entity, update.published
         if entity.startswith("alias/"):
-            self._lead(findings)
+            self._set_alias(update)
             return
-        for record in findings.changes:
+        for record in update.changes:
             self._change(record)
         if published is not None and not self._learns(entity):
             if entity in self.entities:
-                self.entities[entity].publish(published)
+                self.entities[entity].swap_in(published)
             else:
                 self.early[entity] = published
 
     def drop(self, entity: str) -> None:
-        """Forget an entity, which is gone."""
+        """Remove an entity that was deleted."""
         name = entity.partition("/")[2]
         if isinstance(self.entities.pop(entity, None), ServedRanker):
             del self.rankers[name]
@@ -166,64 +181,69 @@ class Directory:
         self.early.pop(entity, None)
 
     def learn_here(self, entity: str) -> None:
-        """This process learns an entity, so its draws go on where those in the log ended."""
+        """Let a ranker that this process learns draw from one generator, from the last ranking in the log on."""
         runtime = self.entities.get(entity)
         if isinstance(runtime, ServedRanker):
-            runtime.draw_line()
+            runtime.draw_in_sequence()
 
     def learn_elsewhere(self, entity: str) -> None:
-        """Another process learns an entity, so each ranking has draws of its own."""
+        """Let a ranker that another process learns draw each ranking from a generator of its own."""
         runtime = self.entities.get(entity)
         if isinstance(runtime, ServedRanker):
-            runtime.is_line = False
+            runtime.draws_in_sequence = False
 
     def catalogue(self, name: str) -> ItemCatalogue | None:
-        """Return the catalogue of this name; it is read where it is not known yet."""
+        """Return the catalogue of this name; it is read from the store if it is new."""
         if name and name not in self.catalogues and self.store.changes(catalogue_entity(name))[:1]:
             return self._add_catalogue(name)
         return self.catalogues.get(name)
 
     def notice(self, entity: str, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-        """Look for news of an entity, or of anything; of many at the same moment only the last counts."""
-        if entity in self._finding:
-            self._finding[entity] = True
+        """Start to refresh an entity, or all; many calls at the same moment are one refresh.
+
+        Args:
+          entity: Its name, or `ANY_ENTITY`.
+          spawn: Starts work on the event loop.
+        """
+        if entity in self._refreshing:
+            self._refreshing[entity] = True
         else:
-            self._finding[entity] = False
-            spawn(self._find_news(entity))
+            self._refreshing[entity] = False
+            spawn(self._refresh_until_quiet(entity))
 
     async def refresh_regularly(self, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-        """Look by the clock, where no news comes."""
+        """Refresh everything every few seconds, in case a notification was lost."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS)
             self.notice(ANY_ENTITY, spawn)
 
-    async def _find_news(self, entity: str) -> None:
+    async def _refresh_until_quiet(self, entity: str) -> None:
         try:
             while True:
-                self._finding[entity] = False
+                self._refreshing[entity] = False
                 with suppress(Unavailable, NotFound):
                     await (self._refresh_all() if entity == ANY_ENTITY else self.refresh(entity))
-                if not self._finding[entity]:
+                if not self._refreshing[entity]:
                     return
         finally:
-            del self._finding[entity]
+            del self._refreshing[entity]
 
     async def _refresh_all(self) -> None:
-        """Find whatever has changed without being noticed."""
+        """Refresh every entity that has changed."""
         store: Any = self.store
         published, entities = await asyncio.to_thread(lambda: (store.published_seqs(), store.entities()))
         for entity in set(self.entities).difference(entities):
             self.drop(entity)
         for entity in entities:
             runtime = self.entities.get(entity)
-            is_known = runtime is not None or entity.startswith("catalogue/")
+            is_listed = runtime is not None or entity.startswith("catalogue/")
             is_behind = runtime is not None and published.get(entity, 0) > runtime.published.seq
-            if not is_known or (is_behind and not self._learns(entity)):
+            if not is_listed or (is_behind and not self._learns(entity)):
                 await self.refresh(entity)
 
-    def _lead(self, findings: EntityNews) -> None:
-        name = findings.entity.partition("/")[2]
-        targets = [record.event.ranker for record in findings.changes if isinstance(record.event, AliasSet)]
+    def _set_alias(self, update: EntityUpdate) -> None:
+        name = update.entity.partition("/")[2]
+        targets = [record.event.ranker for record in update.changes if isinstance(record.event, AliasSet)]
         if targets and targets[-1]:
             self.aliases[name] = tuple(dict.fromkeys(filter(None, reversed(targets))))[:MAX_ALIAS_TARGETS]
         else:
@@ -236,10 +256,10 @@ class Directory:
             config = config_of(event.body)
             catalogue = self.catalogue(config.body.problem.catalogue or "")
             self.rankers[name] = ServedRanker(entity, config, event.start, catalogue)
-            self._begin(self.rankers[name])
+            self._add(self.rankers[name])
         elif isinstance(event, ExperimentCreated) and name not in self.experiments:
             self.experiments[name] = ServedExperiment(entity, event.body, self.rankers)
-            self._begin(self.experiments[name])
+            self._add(self.experiments[name])
         elif isinstance(event, CatalogueChanged):
             self._add_catalogue(name)
         elif isinstance(event, Deleted):
@@ -247,16 +267,16 @@ class Directory:
         elif isinstance(event, SchemaChanged) and name in self.rankers:
             ranker, schema = self.rankers[name], Schema.from_plain(event.schema)
             if ranker.config.schema is not None and schema.version == ranker.config.schema.version + 1:
-                ranker.evolve(ranker.config.with_schemas([schema]))
+                ranker.change_config(ranker.config.with_schemas([schema]))
         runtime = self.entities.get(entity)
         if runtime is not None and not isinstance(event, Snapshotted):
             runtime.changed_after = max(runtime.changed_after, record.seq)
 
-    def _begin(self, runtime: Runtime) -> None:
+    def _add(self, runtime: Runtime) -> None:
         self.entities[runtime.entity] = runtime
         early = self.early.pop(runtime.entity, None)
         if early is not None:
-            runtime.publish(early, is_newer=True)
+            runtime.swap_in(early, is_newer=True)
         if self._learns(runtime.entity):
             self.learn_here(runtime.entity)
 
@@ -268,7 +288,7 @@ class Directory:
         return self.catalogues[name]
 
     def _state(self, entity: str) -> PublishedState | None:
-        """The newest state that was published, or kept where none was."""
+        """Return the newest published state, or that of the newest snapshot."""
         store = self.store
         newest = store.publication(entity) if isinstance(store, SharedStore) else None
         if newest is None:

@@ -1,4 +1,4 @@
-"""The event log for other tools: JSON lines as it happened, Parquet with one row per impression, a bulk file of UBI."""
+"""Export of the event log: JSON lines with one event each, Parquet with one row per impression, a bulk file of UBI."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ from rankloop.service.records import Closed, Created, ExperimentCreated, Feedbac
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 2000
+MAX_ROWS_PER_GROUP = 2000  # of the Parquet file
 
 
 class _Sink(io.RawIOBase):
-    """A file that hands on what is written to it."""
+    """A file whose content is read while it is written."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -47,13 +47,13 @@ class _Sink(io.RawIOBase):
 
 
 def json_lines(records: Iterator[Record]) -> Iterator[bytes]:
-    """One event per line, with ids instead of numbers where that is possible without looking back."""
+    """Yield each event as a line of JSON."""
     for record in records:
         yield msgspec.json.encode(plain(record)) + b"\n"
 
 
 def plain(record: Record) -> dict[str, Any]:
-    """A record as plain data."""
+    """Return a record as plain data."""
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
     if isinstance(event, Ranked) and event.schema:
@@ -67,8 +67,8 @@ def plain(record: Record) -> dict[str, Any]:
     return table
 
 
-def _columns(names_its_base: bool, who: bool) -> "list[tuple[str, pa.DataType]]":
-    """Those that every table has, and those that some have."""
+def _columns(has_base_model: bool, with_users: bool) -> "list[tuple[str, pa.DataType]]":
+    """Return the columns that do not depend on the schema."""
     import pyarrow as pa
 
     text, number, texts, numbers = pa.string(), pa.float64(), pa.list_(pa.string()), pa.list_(pa.float64())
@@ -88,35 +88,41 @@ def _columns(names_its_base: bool, who: bool) -> "list[tuple[str, pa.DataType]]"
         ("items", texts),
         ("values", numbers),
     ]
-    if names_its_base:
+    if has_base_model:
         columns.append(("base_model", text))
-    return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if who else columns
+    return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if with_users else columns
 
 
 def parquet(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None, who: bool = False
+    records: Iterator[Record],
+    schemas: Sequence[Schema] = (),
+    catalogue: ItemCatalogue | None = None,
+    with_users: bool = False,
 ) -> Iterator[bytes]:
-    """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
+    """Yield a Parquet file with one row per closed impression: the items in the order shown, and their feedback.
 
-    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
-    features are in the file's metadata. Where a ranker's base names its model, `base_model` is the one that computed
-    the base score of the row. A ranker with `schemas`, of which these are all versions, has a typed column
-    for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
-    requests did not give is looked up in the `catalogue`. Such a ranker has `user`, `session` and `tags` too; the table
-    of a ranker without a schema has them where `who` asks for them.
+    Items that the learner did not rank are in `pinned`, so that the propensity is that of `ranking`. The names of the
+    features are in the file's metadata. `base_model` is the model that computed the base score, if the ranker names it.
+
+    Args:
+      records: Of a ranker or an experiment.
+      schemas: All versions of the ranker's schema. It has a typed column for each field: a list in the order of
+        `ranking` for a field of the items, a value for one of the context.
+      catalogue: For values of items that the requests did not give.
+      with_users: Add `user`, `session` and `tags`, which a table with schemas always has.
     """
     import pyarrow as pa  # 30 MB, which a worker that serves does not need
     import pyarrow.parquet as pq
 
     first = next(records, None)
     sink = _Sink()
-    arrow = pa.schema([*_columns(_names_its_base(first), bool(schemas) or who), *arrow_fields(schemas)])
+    arrow = pa.schema([*_columns(_has_base_model(first), bool(schemas) or with_users), *arrow_fields(schemas)])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
     for row in impression_rows(chain([] if first is None else [first], records), schemas, catalogue):
         rows.append(row)
-        if len(rows) == ROWS:
+        if len(rows) == MAX_ROWS_PER_GROUP:
             writer.write_table(pa.Table.from_pylist(rows, arrow))
             rows.clear()
             yield sink.drain()
@@ -127,12 +133,12 @@ def parquet(
 
 
 def _feature_names(first: Record | None) -> tuple[str, ...]:
-    """What the learner's features are called, the score of a base by its weights among them."""
+    """Return the names of the learner's features, with that of the base score."""
     event = None if first is None else first.event
     return config_of(event.body).problem.feature_names if isinstance(event, Created) else ()
 
 
-def _names_its_base(first: Record | None) -> bool:
+def _has_base_model(first: Record | None) -> bool:
     event = None if first is None else first.event
     return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
 
@@ -140,19 +146,25 @@ def _names_its_base(first: Record | None) -> bool:
 def impression_rows(
     records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row for every impression that has closed, with the feedback that counted."""
+    """Yield a row for every closed impression, with its merged feedback.
+
+    Args:
+      records: Of a ranker or an experiment.
+      schemas: All versions of the ranker's schema.
+      catalogue: For values of items that the requests did not give.
+    """
     first = next(records, None)
     config = config_of(first.event.body) if first is not None and isinstance(first.event, Created) else None
-    for record, known in closed_impressions(chain([] if first is None else [first], records)):
-        row, ranking = _row(record, known)
-        if known.ranked.schema:
-            yield row | _values(known.ranked, ranking, schemas, catalogue)
+    for record, impression in closed_impressions(chain([] if first is None else [first], records)):
+        row, ranking = _row(record, impression)
+        if impression.ranked.schema:
+            yield row | _values(impression.ranked, ranking, schemas, catalogue)
         else:
-            yield row | _numbers(known.ranked, ranking, config)
+            yield row | _numbers(impression.ranked, ranking, config)
 
 
 def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
-    """What every ranker has, and the items that the learner ranked, in the order shown."""
+    """Return the columns that every ranker has, and the items that the learner ranked, in the order shown."""
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
     ranking = [i for i in ranked.order if i in candidates]
@@ -191,13 +203,13 @@ def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) ->
 def _values(
     ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: ItemCatalogue | None
 ) -> dict[str, Any]:
-    """Typed columns; `at` is when the ranking was asked for, which makes ages of dates."""
-    given = unpacked(ranked.values, len(ranked.ids))
-    rows: Sequence[Values] = given.rows
+    """Return typed columns; `at` is the time of the request, relative to which dates become ages."""
+    values = unpacked(ranked.values, len(ranked.ids))
+    rows: Sequence[Values] = values.rows
     if ranked.catalogue and catalogue is not None:
         names = fields_of(schemas)[0].keys()
         rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
-    return typed_row(schemas, [rows[i] for i in ranking], given.context) | {"at": ranked.at}
+    return typed_row(schemas, [rows[i] for i in ranking], values.context) | {"at": ranked.at}
 
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
@@ -205,32 +217,37 @@ def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
 
 
 def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
-    """A query for each impression, and an event for each item that feedback named; `application` is the ranker."""
+    """Yield a UBI query for each impression, and a UBI event for each item with feedback.
+
+    Args:
+      records: Of a ranker.
+      application: Its name.
+    """
     shown = dict[str, tuple[Ranked, Asked]]()
     for record in records:
         event = record.event
         if isinstance(event, Ranked):
-            asked = Asked(
+            query = Asked(
                 application, event.impression, event.query_id, event.user, event.session, _names(event, event.order)
             )
-            shown.setdefault(event.impression, (event, asked))
+            shown.setdefault(event.impression, (event, query))
             attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
-            yield query_lines(asked, event.at or record.at, attributes)
+            yield query_lines(query, event.at or record.at, attributes)
         elif isinstance(event, FeedbackReceived) and event.impression in shown:
-            ranked, asked = shown[event.impression]
-            yield _ubi_events(event, ranked, asked, record.at)
+            ranked, query = shown[event.impression]
+            yield _ubi_events(event, ranked, query, record.at)
         if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
             shown.pop(event.impression, None)
 
 
-def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, asked: Asked, at: float) -> bytes:
-    """A reward is that of the first item, and a click that weighs 0 is none."""
+def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, query: Asked, at: float) -> bytes:
+    """Return the events of feedback; a reward belongs to the first item, and a click of weight 0 is left out."""
     positions = {item: position for position, item in enumerate(ranked.order)}
     items = ranked.order[:1] if feedback.feedback_kind == "reward" else feedback.items
-    named = zip(items, feedback.values or [1.0] * len(items))
+    pairs = zip(items, feedback.values or [1.0] * len(items))
     counts = feedback.feedback_kind not in ("clicks", "reward")
     return b"".join(
-        event_lines(asked, at, feedback.feedback_kind, positions[item], value)
-        for item, value in named
+        event_lines(query, at, feedback.feedback_kind, positions[item], value)
+        for item, value in pairs
         if counts or value != 0.0
     )

@@ -1,4 +1,4 @@
-"""Feedback: what comes back for a ranking, decided in the transaction that writes it."""
+"""Feedback on impressions: `domain.feedback_rules` decides on it inside the transaction that writes it."""
 
 from contextlib import suppress
 from functools import partial
@@ -16,42 +16,53 @@ if TYPE_CHECKING:
 
 
 class FeedbackIntake:
-    """Takes feedback on what rankers and comparisons have shown, and counts what it cannot take."""
+    """Receives feedback on the impressions of rankers and experiments, and counts what is late or unknown."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
-        self.late: dict[str, int] = {}  # feedback that came after the window, by entity
-        self.unknown: dict[str, int] = {}  # feedback for impressions that nobody knows, by entity
+        self.late: dict[str, int] = {}  # feedback after the window, by entity
+        self.unknown: dict[str, int] = {}  # feedback on impressions that are not in the log, by entity
 
-    async def take(self, name: str, body: FeedbackBody) -> FeedbackResponse:
-        """Take what came back for a ranking; `name` is that of a ranker, or an alias of one.
+    async def receive(self, name: str, body: FeedbackBody) -> FeedbackResponse:
+        """Log feedback; if this process learns the ranker, wait until the new state is served.
 
-        The answer comes once what is learned from it is served, if that happens in this process.
+        Args:
+          name: Of a ranker, or an alias.
+          body: The request.
+
+        Raises:
+          NotFound: If the impression is not in the log.
+          LateFeedback: If its window has closed.
         """
         directory = self.node.directory
         ranker = directory.rankers.get(name)
         if ranker is None:
-            return await self._take_for_alias(name, body)
-        verdict: Any = await self._receive(ranker.entity, ranker.config, body)
+            return await self._receive_for_alias(name, body)
+        verdict: Any = await self._append(ranker.entity, ranker.config, body)
         return FeedbackResponse(body.impression, verdict, ranker.published.number)
 
-    async def take_experiment(self, name: str, body: FeedbackBody) -> FeedbackResponse:
-        """Take the clicks on a list of a comparison."""
-        comparison = await self.node.directory.find_experiment(name)
-        verdict: Any = await self._receive(comparison.entity, comparison.config, body)
+    async def receive_for_experiment(self, name: str, body: FeedbackBody) -> FeedbackResponse:
+        """Log clicks on a list of an experiment.
+
+        Args:
+          name: Of the experiment.
+          body: The request.
+        """
+        experiment = await self.node.directory.find_experiment(name)
+        verdict: Any = await self._append(experiment.entity, experiment.config, body)
         return FeedbackResponse(body.impression, verdict, 0)
 
-    async def _take_for_alias(self, name: str, body: FeedbackBody) -> FeedbackResponse:
-        """Of what the ranker has shown to which the name leads, or one of those to which it led before."""
+    async def _receive_for_alias(self, name: str, body: FeedbackBody) -> FeedbackResponse:
+        """Log feedback on an impression of the ranker that an alias points to, or has pointed to."""
         directory = self.node.directory
         *newer, oldest = await directory.find_targets(name)
         for target in newer:
             with suppress(NotFound):
-                return await self.take((await directory.find_ranker(target)).name, body)
-        return await self.take((await directory.find_ranker(oldest)).name, body)
+                return await self.receive((await directory.find_ranker(target)).name, body)
+        return await self.receive((await directory.find_ranker(oldest)).name, body)
 
-    async def _receive(self, entity: str, config: RankerConfig, body: FeedbackBody) -> str:
-        """Return the verdict, which is decided when the feedback is written."""
+    async def _append(self, entity: str, config: RankerConfig, body: FeedbackBody) -> str:
+        """Write feedback and return the verdict, which is decided inside the transaction."""
         settle = partial(settle_feedback, body, config)
         try:
             written = await self.node.log.append(settled_entry(entity, body.impression[:MAX_NAME_LENGTH], settle))

@@ -1,7 +1,7 @@
-"""The log of a service as rankings with the states that drew them, learned again on the way: to evaluate others."""
+"""Read the log of a service for evaluation: closed impressions, and by a replay the states that ranked them."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -28,7 +28,7 @@ from rankloop.service.stores.open import ReadOnlyLog, log_at
 
 
 class ClosedImpression(NamedTuple):
-    """An impression that has closed; `state` is the one it was drawn from."""
+    """An impression that has closed, and the state that ranked it."""
 
     ranked: Ranked
     feedback: FeedbackReceived | None
@@ -36,9 +36,13 @@ class ClosedImpression(NamedTuple):
 
 
 def read_service_log(where: str, ranker: str = "") -> ListLog:
-    """Read the closed impressions of a ranker from the folder, the SQLite file or the database of a service.
+    """Read the closed impressions of a ranker of a service.
 
-    The log's `rankings` learns it again, for estimators that need the states that drew the rankings.
+    The log's `rankings` replays the ranker, for estimators that need the states that ranked.
+
+    Args:
+      where: The folder, the SQLite file or the PostgreSQL address of the service.
+      ranker: Its name; may be empty if there is only one.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / (Path(where).name or "log")
@@ -47,93 +51,100 @@ def read_service_log(where: str, ranker: str = "") -> ListLog:
 
 
 def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
-    """Every closed impression of a ranker; left out are those whose positions were not all the learner's choice."""
-    with log_at(where) as opened:
-        records = read_records(opened, _entity(opened.entities(), ranker, where), opened.folder)
-        replay = _replay(next(records), opened)
-        config = replay.trainer.config
-        if config.body.shadow:
-            raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
-        for closed in _closed(replay, records):
-            if not closed.ranked.trainable or closed.ranked.decision is None or closed.ranked.ingested:
+    """Yield the closed impressions of a ranker whose positions were all chosen by the learner.
+
+    Args:
+      where: The folder, the SQLite file or the PostgreSQL address of the service.
+      ranker: Its name; may be empty if there is only one.
+
+    Raises:
+      InvalidInput: If there is no such ranker, or it only shadows the base order.
+    """
+    with log_at(where) as log:
+        records = read_records(log, _entity(log.entities(), ranker, where), log.folder)
+        first = next(records)
+        replay = Replay(first, _catalogues(first, log))
+        learner = replay.trainer.config.learner
+        if replay.trainer.config.body.shadow:
+            raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")
+        for ranked, received, state in _closed_impressions(replay, records):
+            if not ranked.trainable or ranked.decision is None or ranked.ingested:
                 continue
-            query, decision = logged_decision(closed.ranked, replay.trainer.config, replay.trainer.catalogue)
-            policy = RankingPolicy(config.learner, fitted(closed.state, replay.trainer.config))
-            received = closed.feedback or FeedbackReceived(closed.ranked.impression, "clicks")  # shown, not clicked
-            feedback = learner_feedback(received, closed.ranked, decision, config.problem, shadow=False)
+            config, catalogue = replay.trainer.config, replay.trainer.catalogue
+            query, decision = logged_decision(ranked, config, catalogue)
+            policy = RankingPolicy(learner, fitted(state, config))
+            received = received or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
+            feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
-            ranked = closed.ranked
             chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
-            whose = ranked.session or ranked.user, [str(ranked.ids[i]) for i in chosen]
-            yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(ranked, replay), *whose)
-
-
-def _asked(ranked: Ranked, replay: Replay) -> ShownList | None:
-    """What the learner was asked in values by name; None where features are plain numbers."""
-    if not ranked.schema:
-        return None
-    values = logged_values(ranked, replay.trainer.config, replay.trainer.catalogue)
-    chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
-    ids, rows = [ranked.ids[i] for i in chosen], [values.rows[i] for i in chosen]
-    return ShownList(ranked.query_id, ids, rows, values.context, values.at)
-
-
-def schemas_in(where: str, ranker: str = "") -> list[Schema]:
-    """All versions of the schema by which a ranker of a service ranked; none where features are plain numbers."""
-    found = list[Schema]()
-    with log_at(where) as opened:
-        for record in read_records(opened, _entity(opened.entities(), ranker, where), opened.folder):
-            event = record.event
-            plain = event.body.problem.schema if isinstance(event, Created) else None
-            plain = event.schema if isinstance(event, SchemaChanged) else plain
-            schema = None if plain is None else Schema.from_plain(plain)
-            # of two changes that were made at once the second did not count
-            if schema is not None and (not found or schema.version == found[-1].version + 1):
-                found.append(schema)
-    return found
+            ids, shown = [ranked.ids[i] for i in chosen], None
+            if ranked.schema:
+                values = logged_values(ranked, config, catalogue)
+                rows = [values.rows[i] for i in chosen]
+                shown = ShownList(ranked.query_id, ids, rows, values.context, values.at)
+            user = ranked.session or ranked.user
+            yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, [str(id) for id in ids])
 
 
 def write_export(where: str, to: Path, ranker: str = "") -> None:
-    """The closed impressions of a ranker as the file that its service would export."""
-    schemas = schemas_in(where, ranker)
-    with log_at(where) as opened, to.open("wb") as file:
-        records = read_records(opened, _entity(opened.entities(), ranker, where), opened.folder)
+    """Write the closed impressions of a ranker as the Parquet file that its service would export.
+
+    Args:
+      where: The folder, the SQLite file or the PostgreSQL address of the service.
+      to: The file.
+      ranker: Its name; may be empty if there is only one.
+    """
+    with log_at(where) as log, to.open("wb") as file:
+        entity = _entity(log.entities(), ranker, where)
+        schemas = schemas_of(read_records(log, entity, log.folder))
+        records = read_records(log, entity, log.folder)
         first = next(records)
-        known = _catalogue(first, opened)
-        for piece in parquet(chain([first], records), schemas, next(iter(known.values()), None)):
+        catalogue = next(iter(_catalogues(first, log).values()), None)
+        for piece in parquet(chain([first], records), schemas, catalogue):
             file.write(piece)
 
 
-def _replay(first: Record, log: ReadOnlyLog) -> Replay:
-    """A replay of one ranker, with its catalogue."""
-    return Replay(first, _catalogue(first, log))
+def schemas_of(records: Iterable[Record]) -> list[Schema]:
+    """Return all versions of a ranker's schema; none if its features are plain numbers."""
+    schemas = list[Schema]()
+    for record in records:
+        event = record.event
+        plain = event.body.problem.schema if isinstance(event, Created) else None
+        plain = event.schema if isinstance(event, SchemaChanged) else plain
+        schema = None if plain is None else Schema.from_plain(plain)
+        # Of two concurrent changes only the first has taken effect.
+        if schema is not None and (not schemas or schema.version == schemas[-1].version + 1):
+            schemas.append(schema)
+    return schemas
 
 
-def _catalogue(first: Record, log: ReadOnlyLog) -> dict[str, ItemCatalogue]:
-    """The catalogue of a ranker by its name; none where it has none."""
+def _catalogues(first: Record, log: ReadOnlyLog) -> dict[str, ItemCatalogue]:
+    """Return the catalogue of a ranker by its name, if it has one."""
     name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
     return {name: catalogue_of(log.read(catalogue_entity(name)))} if name else {}
 
 
-def _closed(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:
-    """Apply the log; whatever was open before an event and is not after it has closed."""
+def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:
+    """Apply the log, and yield every impression that was open before an event and is not after it."""
     states = OrderedDict({0: replay.trainer.session.state})
-    drawn: dict[str, Any] = {}
+    ranked_from: dict[str, Any] = {}
     for record in records:
         event = record.event
         if isinstance(event, Created):
             continue
-        if isinstance(event, Ranked) and event.impression not in drawn:
-            drawn[event.impression] = states.get(event.state_number)
-        known = replay.projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
+        if isinstance(event, Ranked) and event.impression not in ranked_from:
+            ranked_from[event.impression] = states.get(event.state_number)
+        impression = (
+            replay.projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
+        )
         replay.apply(record)
         states[replay.trainer.number] = replay.trainer.session.state
-        while len(states) > MAX_RECENT_STATES:  # a ranking may have been drawn from a state that was already outdated
+        while len(states) > MAX_RECENT_STATES:  # a ranking may come from a state that was already outdated
             states.popitem(last=False)
-        if known is not None and known.ranked.impression not in replay.projection.open:
-            state = drawn.pop(known.ranked.impression, None)
+        if impression is not None and impression.ranked.impression not in replay.projection.open:
+            state = ranked_from.pop(impression.ranked.impression, None)
             if state is not None:
-                yield ClosedImpression(known.ranked, known.feedback, state)
+                yield ClosedImpression(impression.ranked, impression.feedback, state)
 
 
 def _entity(entities: list[str], ranker: str, where: str) -> str:
@@ -141,6 +152,6 @@ def _entity(entities: list[str], ranker: str, where: str) -> str:
     if ranker and ranker not in names:
         raise InvalidInput(f"{where} has no ranker {ranker!r}{nearest(ranker, names)}")
     if not names or (len(names) > 1 and not ranker):
-        found = f"the rankers {', '.join(names)}: say which one, as in --ranker {names[0]}" if names else "no ranker"
-        raise InvalidInput(f"{where} has {found}")
+        rankers = f"the rankers {', '.join(names)}: choose one, as in --ranker {names[0]}" if names else "no ranker"
+        raise InvalidInput(f"{where} has {rankers}")
     return f"ranker/{ranker or names[0]}"

@@ -1,4 +1,4 @@
-"""Ranking: requests become queries, queries become rankings from the newest published state, and the log keeps them."""
+"""Ranking: a request becomes a query, is ranked from the newest published state, and the ranking is logged."""
 
 import asyncio
 import hashlib
@@ -33,35 +33,43 @@ from rankloop.service.requests import CreateBody, PackedRankBody, RankBody, Rank
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
-DISCOUNTS = discounts(1000)  # of every list that is not longer
-MAX_NUMBERS = 16_000_000  # of the items of a ranking, given or not: 128 MB
-MAX_NAMED_VALUES = 2_000_000  # the same by a schema, whose encoder looks at each
-NUMBERS = {float, int}
+DCG_DISCOUNTS = discounts(1000)  # of lists up to this length
+MAX_FEATURE_VALUES = 16_000_000  # of the items of a ranking: 128 MB
+MAX_NAMED_VALUES = 2_000_000  # with a schema, whose encoder reads each
+NUMBER_TYPES = {float, int}
 
 
 class ServedRanker:
-    """One ranker in service. All of it runs on the event loop, so a ranking and its state number belong together."""
+    """A ranker that is served. It is used on the event loop only, so a ranking and its state number belong together.
+
+    Args:
+      entity: Of the ranker.
+      config: Its configuration.
+      start: A saved session that it starts from; empty for the learner's initial state.
+      catalogue: Of the ranker.
+    """
 
     def __init__(self, entity: str, config: RankerConfig, start: bytes, catalogue: ItemCatalogue | None = None) -> None:
         self.entity = entity
         self.config = config
         self.catalogue = catalogue
-        self.changed_after = 0  # the last event that its configuration follows from
+        self.changed_after = 0  # the last event that is in its configuration
         self.curve = Curve()
         first = Trainer(config, start)
         self.serving = first.session
-        self.is_line = False  # whether it draws one ranking after the other, as `play` does: where it is learned too
+        self.draws_in_sequence = False  # from one generator, as `play` does: only in the process that learns it
         self.published = first.published()
         self._projection = SavedProjection()
         self._decoded = b""
 
     @property
     def name(self) -> str:
+        """The name of the ranker."""
         return self.entity.partition("/")[2]
 
     @property
     def body(self) -> CreateBody:
-        """What it was created with."""
+        """The settings that it was created with."""
         return self.config.body
 
     @property
@@ -72,61 +80,71 @@ class ServedRanker:
             self._decoded, self._projection = content, saved_projection(content)
         return self._projection
 
-    def publish(self, published: PublishedState, is_newer: bool = False) -> None:
-        """Rank from this state from now on, if it is newer than the one before; `is_newer`: it was learned again."""
-        before = self.published
-        if not is_newer and published.seq <= before.seq and before.projection:
+    def swap_in(self, published: PublishedState, is_newer: bool = False) -> None:
+        """Rank from another state from now on, if it is newer than the current one.
+
+        Args:
+          published: The new state.
+          is_newer: Swap it in without a comparison: it was rebuilt.
+        """
+        current = self.published
+        if not is_newer and published.seq <= current.seq and current.projection:
             return
         if published.schemas:
-            known = max(self.config.encoders, default=0)
-            newer = [schema for schema in published.schemas if schema.version > known]
+            version = max(self.config.encoders, default=0)
+            newer = [schema for schema in published.schemas if schema.version > version]
             if newer:
-                self.evolve(self.config.with_schemas(newer))
+                self.change_config(self.config.with_schemas(newer))
             published = published._replace(state=fitted(published.state, self.config))
-        if published.state is not before.state or published.refused != before.refused:
+        if published.state is not current.state or published.refused != current.refused:
             generator = self.serving.generator
             self.serving.restore(published.state, generator, published.learned, published.refused)
         self.published = published
 
     def recount(self, seq: int, projection: bytes) -> None:
-        """Take newer counts of the state that is served, or of the one that is about to come."""
+        """Take newer counts, without a new state.
+
+        Args:
+          seq: The event after which they were counted.
+          projection: The counts and flags.
+        """
         if seq > self.published.seq:
             self.published = self.published._replace(projection=projection)
 
-    def draw_line(self) -> None:
-        """Draw from where the last ranking in the log left the ranker's own generator."""
+    def draw_in_sequence(self) -> None:
+        """Continue the ranker's random generator from the last ranking in the log."""
         position, generator = self.serving.generator, self.projection.generator_state
         if generator:
             state, inc = (int(part, 16) for part in generator.split("/"))
             position |= {"state": {"state": state, "inc": inc}, "has_uint32": 0, "uinteger": 0}
         published = self.published
         self.serving.restore(published.state, position, published.learned, published.refused)
-        self.is_line = True
+        self.draws_in_sequence = True
 
-    def evolve(self, config: RankerConfig) -> None:
-        """Rank by the next version of the schema."""
+    def change_config(self, config: RankerConfig) -> None:
+        """Rank by a configuration with a newer schema."""
         self.config, self.serving = config, evolved_session(self.serving, config)
         self.published = self.published._replace(state=self.serving.state)
 
     def rank(self, request: QueryRequest, impression: str, compared: bool | None = None) -> Ranked:
-        """Make a decision as an event, which counts once it is in the log.
+        """Rank a query; the returned event takes effect once it is in the log.
 
         Args:
-          request: What is asked.
+          request: The query with its items.
           impression: Its name.
-          compared: Whether it shows the prediction mixed with the base order; None leaves it to chance.
+          compared: Show the predicted order interleaved with the base order; None draws it.
         """
         body = self.config.body
         if compared is None:
-            lot = body.evaluation_share and draws_of(body.seed, impression, "lot").random()
-            compared = bool(body.evaluation_share) and lot < body.evaluation_share
+            share = body.evaluation_share
+            compared = bool(share) and generator_of(body.seed, impression, "lot").random() < share
         if compared and self.config.base_column is None:
-            raise Rejected("compared", "this ranker has no base to be compared with")
+            raise Rejected("compared", "this ranker has no base to compare with")
         if compared:
             return self._compare(request, impression)
         query, serving = request.query, self.serving
-        decision = serving.rank(query, None if self.is_line else draws_of(body.seed, impression))
-        generator = serving.generator["state"] if self.is_line else None  # to predict draws nothing
+        decision = serving.rank(query, None if self.draws_in_sequence else generator_of(body.seed, impression))
+        generator = serving.generator["state"] if self.draws_in_sequence else None  # `predict` draws nothing
         predicted = serving.predict(query)
         trainable, propensity = request.shows_as_ranked(self.config.problem), float(decision.log_propensity)
         if body.shadow:
@@ -142,33 +160,39 @@ class ServedRanker:
             ranked.generator_state = f"{generator['state']:x}/{generator['inc']:x}"
         return ranked
 
-    def take_in(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
-        """Log a page that others have shown, in their order; learned from as a shadow learns from today's order."""
+    def ingest(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
+        """Make the event of a page that another system has shown; it is learned from like a shadow ranking.
+
+        Args:
+          request: The query with its items.
+          impression: Its name.
+          order: The ids as they were shown.
+        """
         number = {str(id): i for i, id in enumerate(request.ids)}
         positions = [number.get(str(id), -1) for id in order]
         if request.pinned or request.candidates is not None or sorted(positions) != list(range(len(request.ids))):
-            raise Rejected("order", "must name every item once, and nothing may be pinned or excluded")
+            raise Rejected("order", "must contain every item once, without pinned or excluded items")
         ranked = self.rank(request, impression, compared=False)
         ranked.order, ranked.ingested, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
         return ranked
 
     def _base_ranking(self, request: QueryRequest) -> Ints:
-        """Today's order."""
+        """Return the order by the base score."""
         features, column = request.query.features, self.config.base_column
         numbers = features.dense if type(features) is Rows else features
         return ranking_of(np.ascontiguousarray(numbers[:, column]))
 
     def _explored(self, ranking: Ints, predicted: Ints) -> float:
-        """The share of the seen positions, by their DCG discount, at which another than the predicted item stands."""
+        """Return the share of shown positions, by DCG discount, with another item than predicted."""
         shown = self.config.problem.shown
         n_seen = len(ranking) if shown is None else min(shown, len(ranking))
-        weights = DISCOUNTS[:n_seen] if n_seen <= len(DISCOUNTS) else discounts(n_seen)
+        weights = DCG_DISCOUNTS[:n_seen] if n_seen <= len(DCG_DISCOUNTS) else discounts(n_seen)
         return float(weights[ranking[:n_seen] != predicted[:n_seen]].sum() / weights.sum())
 
     def _compare(self, request: QueryRequest, impression: str) -> Ranked:
-        """Show prediction and base order as one list: it tells what the ranker knows, and nobody learns from it."""
+        """Interleave the predicted order with the base order; the ranking is for evaluation only."""
         predicted, base = self.serving.predict(request.query), self._base_ranking(request)
-        mixed = interleave(TEAM_DRAFT, predicted, base, draws_of(self.body.seed, impression, "mixture"))
+        mixed = interleave(TEAM_DRAFT, predicted, base, generator_of(self.body.seed, impression, "mixture"))
         ranked = self._event(request, impression, request.shown_order(mixed.ranking))
         ranked.mixed, ranked.trainable = to_plain(mixed), False
         return ranked
@@ -190,14 +214,20 @@ class ServedRanker:
         return ranked
 
 
-def draws_of(seed: int, impression: str, purpose: str = "") -> Generator:
-    """A generator of its own for every impression: no two workers draw the same, and no draw has to be remembered."""
+def generator_of(seed: int, impression: str, purpose: str = "") -> Generator:
+    """Return the random generator of an impression, so that no process needs to know the draws of others.
+
+    Args:
+      seed: Of the ranker.
+      impression: Its name.
+      purpose: Another one gives other draws.
+    """
     key = blake2b(f"{seed} {impression} {purpose}".encode(), digest_size=16).digest()
     return Generator(PCG64(int.from_bytes(key, "big")))
 
 
 class Ranking:
-    """The rankings that visitors ask for, of rankers and of comparisons."""
+    """Rankings of rankers and of experiments."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
@@ -208,60 +238,67 @@ class Ranking:
         """Return the order to show.
 
         Args:
-          name: Of a ranker, or an alias of one.
+          name: Of a ranker, or an alias.
           body: The request.
-          key: A request with the same key gets the same answer.
-          compared: Show the predicted order mixed with the base order, and teach nobody; None leaves it to chance.
+          key: A request with the same key gets the same response.
+          compared: Show the predicted order interleaved with the base order, without learning; None draws it.
         """
         directory = self.node.directory
         ranker = directory.rankers.get(name)
         if ranker is None:
             name, *_ = await directory.find_targets(name)
             ranker = await directory.find_ranker(name)
-        request, impression = await self._request(ranker, body), _new_impression(key)
-        shown = None if key is None else await self.shown_before(ranker.entity, impression)
-        if shown is not None:
-            return _answer(_same_request(shown, request))
-        if body.order:
-            ranked = ranker.take_in(request, impression, body.order)
-        else:
-            ranked = ranker.rank(request, impression, compared)
-        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
-        del body  # it is large, and this may wait for the disk together with many others
-        return await self._log(ranker.entity, ranked, request, once=key is not None)
+        return await self._rank(ranker, body, key, compared)
 
     async def rank_experiment(self, name: str, body: RankBody, key: str | None = None) -> RankResponse:
-        """Return one list from both sides; a request with the same `key` gets the same answer."""
-        comparison = await self.node.directory.find_experiment(name)
-        request, impression = await self._request(comparison, body), _new_impression(key)
-        shown = None if key is None else await self.shown_before(comparison.entity, impression)
-        if shown is not None:
-            return _answer(_same_request(shown, request))
-        if body.order:
-            raise Rejected("order", "a comparison shows its own list: give the pages of others to a ranker")
-        ranked = comparison.rank(request, impression)
-        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
-        del body
-        return await self._log(comparison.entity, ranked, request, once=key is not None)
+        """Return one list interleaved from both sides.
 
-    async def shown_before(self, entity: str, impression: str) -> Ranked | None:
-        """Return what was shown under this name, from the log."""
+        Args:
+          name: Of the experiment.
+          body: The request.
+          key: A request with the same key gets the same response.
+        """
+        if body.order:
+            raise Rejected("order", "an experiment shows its own list: send pages of other systems to a ranker")
+        return await self._rank(await self.node.directory.find_experiment(name), body, key)
+
+    async def _rank(
+        self, runtime: ServedRanker | ServedExperiment, body: RankBody, key: str | None, compared: bool | None = None
+    ) -> RankResponse:
+        request, impression = await self._request(runtime, body), _new_impression(key)
+        if key is not None:
+            logged = await self.logged_ranking(runtime.entity, impression)
+            if logged is not None:
+                return _response(_same_request(logged, request))
+        if isinstance(runtime, ServedExperiment):
+            ranked = runtime.rank(request, impression)
+        elif body.order:
+            ranked = runtime.ingest(request, impression, body.order)
+        else:
+            ranked = runtime.rank(request, impression, compared)
+        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
+        del body  # it is large, and this may wait for the disk together with many others
+        written = await self.node.log.append(entry_of(runtime.entity, ranked, once=key is not None))
+        if written.verdict == "repeated":  # two requests with one key at the same moment
+            ranked = _same_request(await self.logged_ranking(runtime.entity, impression) or ranked, request)
+        return _response(ranked)
+
+    async def logged_ranking(self, entity: str, impression: str) -> Ranked | None:
+        """Return the ranking of an impression from the log.
+
+        Args:
+          entity: A ranker or an experiment.
+          impression: Its name.
+        """
         records = await asyncio.to_thread(self.node.store.records_of_impression, entity, impression)
         return next((record.event for record in records if isinstance(record.event, Ranked)), None)
 
-    async def _log(self, entity: str, ranked: Ranked, request: QueryRequest, once: bool) -> RankResponse:
-        written = await self.node.log.append(entry_of(entity, ranked, once=once))
-        if written.verdict == "repeated":  # the same request, twice at the same moment
-            ranked = _same_request(await self.shown_before(entity, ranked.impression) or ranked, request)
-        return _answer(ranked)
-
     async def _request(self, runtime: ServedRanker | ServedExperiment, body: RankBody) -> QueryRequest:
-        """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
+        """Return the query of a request; fields and rows that are unknown here may be new in another process."""
         config, catalogue, max_items = runtime.config, runtime.catalogue, self.node.settings.max_items
         try:
-            if (
-                len(body.items) + len(body.ids)
-            ) * config.adapter.n_features > MAX_NUMBERS_AT_ONCE:  # others need not wait for it
+            n_values = (len(body.items) + len(body.ids)) * config.adapter.n_features
+            if n_values > MAX_NUMBERS_AT_ONCE:  # it would block the event loop
                 return await asyncio.to_thread(query_request, body, config, max_items, catalogue)
             return query_request(body, config, max_items, catalogue)
         except Rejected:
@@ -278,15 +315,26 @@ class Ranking:
 def query_request(
     body: RankBody, config: RankerConfig, max_items: int, catalogue: ItemCatalogue | None = None
 ) -> QueryRequest:
-    """Make the query of a request, or raise `Rejected` with the field that is wrong."""
+    """Return the query of a request.
+
+    Args:
+      body: The request.
+      config: Of the ranker.
+      max_items: The limit of the service.
+      catalogue: For values of items that the request does not give.
+
+    Raises:
+      Rejected: If a field is wrong.
+      TooLarge: If there are too many items or values.
+    """
     n_items = len(body.items) + len(body.ids)
     if n_items > max_items:
         raise TooLarge(f"items: {n_items} items, the limit is {max_items}")
-    n_values, limit = n_items * config.adapter.n_features, MAX_NAMED_VALUES if config.encoders else MAX_NUMBERS
+    n_values, limit = n_items * config.adapter.n_features, MAX_NAMED_VALUES if config.encoders else MAX_FEATURE_VALUES
     if n_values > limit:
-        advice = "put what is seldom there into one field" if config.encoders else "give a schema"
-        said = f"items: they have {n_values:,} values with those that are not given; at most {limit:,} are taken"
-        raise TooLarge(f"{said}. Rank fewer, or {advice}")
+        advice = "combine rare fields into one" if config.encoders else "use a schema"
+        problem = f"items: {n_values:,} values, missing ones included; the limit is {limit:,}"
+        raise TooLarge(f"{problem}. Rank fewer items, or {advice}")
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
@@ -303,7 +351,7 @@ def query_request(
     if packed is not None:
         ids, rows = packed.ids, packed.rows(config.adapter.n_features)
     if body.ids and packed is None:
-        raise Rejected("ids", "items by id alone need a catalogue and a schema; give items with their features")
+        raise Rejected("ids", "items without features need a catalogue and a schema; give items with their features")
     check_numbers(ids, rows)
     if not are_valid_ids(ids):
         raise Rejected("items", INVALID_ID)
@@ -320,39 +368,44 @@ def query_request(
 
 
 def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:
-    """Refuse what is no number, where features are numbers: the body of a request may hold any value."""
+    """Raise `Rejected` if a feature is no number, for a ranker without a schema.
+
+    Args:
+      ids: Of the items.
+      rows: Their features.
+    """
     if isinstance(rows, np.ndarray) or {list} == set(map(type, rows)):
         return
     for position, (id, row) in enumerate(zip(ids, rows)):
-        if isinstance(row, dict) and not NUMBERS.issuperset(map(type, row.values())):
-            name, value = next((name, value) for name, value in row.items() if type(value) not in NUMBERS)
+        if isinstance(row, dict) and not NUMBER_TYPES.issuperset(map(type, row.values())):
+            name, value = next((name, value) for name, value in row.items() if type(value) not in NUMBER_TYPES)
             where = f"items[{position}].features.{name:.80}"
             raise Rejected(where, f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
 
 
 def _new_impression(key: str | None) -> str:
-    """A name for an impression that sorts by time; for a request with a key always the same one."""
+    """Return a name that sorts by time; for a request with a key always the same name."""
     if key is not None:
         return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return f"{time.time_ns():016x}{secrets.token_hex(8)}"
 
 
-def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
-    """Return what was shown before, if the same was asked; else raise `Conflict`."""
+def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
+    """Return a logged ranking if it is of the same request; else raise `Conflict`."""
     query, pinned = request.query, request.pinned
     to_show = sorted(request.shown_order(np.arange(query.n_items)))
-    given = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
-    pins = before.order[: len(pinned)]
-    if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):
+    content = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
+    pins = logged.order[: len(pinned)]
+    if content != (logged.ids, logged.features, logged.query_id, logged.context, pins, sorted(logged.order)):
         raise Conflict("this Idempotency-Key was used for another ranking")
-    if before.base_model != request.base_model:
+    if logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")
-    if request.values is not None and not same_values(before, request.values):
+    if request.values is not None and not same_values(logged, request.values):
         raise Conflict("this Idempotency-Key was used for another ranking")
-    return before
+    return logged
 
 
-def _answer(ranked: Ranked) -> RankResponse:
+def _response(ranked: Ranked) -> RankResponse:
     ids: list[Id] = ranked.ids
     order = [ids[i] for i in ranked.order]
     return RankResponse(ranked.impression, order, ranked.state_number, ranked.log_propensity)

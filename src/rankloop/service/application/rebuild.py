@@ -1,4 +1,4 @@
-"""Rankers and comparisons rebuilt from their log: by a restart, by a replay, and after the past was changed."""
+"""Rebuild rankers and experiments from their log: after a restart, in a replay, and after an amendment."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,14 +36,14 @@ from rankloop.service.records import (
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import log_at
 
-MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
-MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
-MAX_RECENT_STATES = 10_000  # among which a snapshot that was written late is looked for
+MAX_OPEN_BYTES = 12_000_000  # of open impressions that a consumer keeps in memory
+MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time
+MAX_RECENT_STATES = 10_000  # with which a snapshot is compared that was written late
 FindCatalogue = Callable[[str], ItemCatalogue | None]
 
 
 class Rebuilt(NamedTuple):
-    """A ranker or a comparison after the event `seq`; `projection.apply` goes on from there and learns."""
+    """A ranker or an experiment after the event `seq`; `projection.apply` continues from there and learns."""
 
     projection: Projection
     trainer: Trainer | None  # of a ranker
@@ -53,13 +53,13 @@ class Rebuilt(NamedTuple):
 def rebuild(
     first: Record, find_catalogue: FindCatalogue, snapshot: Snapshot | None = None, store: Store | None = None
 ) -> Rebuilt:
-    """Build a ranker or a comparison from its first record, or from a snapshot of it.
+    """Build a ranker or an experiment from its first record, or from a snapshot of it.
 
     Args:
-      first: How it was created.
-      find_catalogue: The catalogue of a name.
-      snapshot: From which to go on; its open impressions are to be read from the log.
-      store: Where the rankers of a comparison are looked up.
+      first: The record of its creation.
+      find_catalogue: Returns the catalogue of a name.
+      snapshot: To continue from; its open impressions have to be read from the log.
+      store: In which the rankers of an experiment are looked up.
 
     Raises:
       InvalidInput: If the first record is no creation.
@@ -94,7 +94,16 @@ def restored_consumer(
     first: Record | None = None,
     stopping: Flag | None = None,
 ) -> Consumer:
-    """Read a ranker or a comparison from its log, as it was after the event `until`."""
+    """Rebuild a ranker or an experiment from its newest snapshot and the log after it.
+
+    Args:
+      entity: The ranker or experiment.
+      store: Of the log.
+      until: The last event that is applied.
+      find_catalogue: Returns the catalogue of a name.
+      first: The record of its creation, if it was read already.
+      stopping: When set, the consumer does not wait any longer for a log that cannot be read.
+    """
     first = first_record(store, entity) if first is None else first
     snapshot = store.snapshot(entity)
     if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
@@ -106,7 +115,7 @@ def restored_consumer(
     for record in store.read(entity, consumer.seq, until):
         records.append(record)
         if len(records) == MAX_RECORDS_AT_ONCE:
-            consumer.apply(records)  # what is due was written by the learner worker before
+            consumer.apply(records)  # events that are due were written when these were learned first
             consumer.projection.make_room(MAX_OPEN_BYTES)
             records = []
     consumer.apply(records)
@@ -115,7 +124,7 @@ def restored_consumer(
 
 
 def _config_of_sides(event: ExperimentCreated, store: Store) -> RankerConfig | None:
-    """The configuration by which the lists of a comparison are counted: that of the first ranker in it."""
+    """Return the configuration by which the lists of an experiment are counted: that of its first ranker."""
     for side in (event.body.a, event.body.b):
         if side.ranker is not None:
             created = first_record(store, ranker_entity(side.ranker)).event
@@ -124,7 +133,12 @@ def _config_of_sides(event: ExperimentCreated, store: Store) -> RankerConfig | N
 
 
 def first_record(store: Store, entity: str) -> Record:
-    """Return how an entity began."""
+    """Return the record of an entity's creation.
+
+    Args:
+      store: Of the log.
+      entity: A ranker, experiment, catalogue or alias.
+    """
     for record in store.changes(entity):
         if not isinstance(record.event, Deleted):
             return record
@@ -132,9 +146,9 @@ def first_record(store: Store, entity: str) -> Record:
 
 
 def check_kinds(store: Store) -> None:
-    """Refuse to start where a ranker of the log needs a learner that is not imported."""
+    """Raise `InvalidInput` if a ranker of the log needs a learner that is not imported."""
     kinds = {entry.kind for entry in entries()}
-    with suppress(msgspec.MsgspecError):  # what cannot be read is told later
+    with suppress(msgspec.MsgspecError):  # damaged records are reported when they are read
         for first in store.first_records():
             spec = first.event.body.learner if isinstance(first.event, Created) else {}
             missing = next((kind for kind in _kinds(spec) if kind not in kinds), None)
@@ -144,7 +158,7 @@ def check_kinds(store: Store) -> None:
 
 
 def _kinds(spec: Any) -> Iterator[str]:
-    """The kinds that a spec in its normal form names, its own first."""
+    """Yield the kinds that a spec in its normal form names, that of the learner first."""
     if isinstance(spec, list):
         for part in spec:
             yield from _kinds(part)
@@ -155,7 +169,7 @@ def _kinds(spec: Any) -> Iterator[str]:
 
 
 class ReplayResult(NamedTuple):
-    """What a log amounts to, as `rankloop replay --json` prints it."""
+    """The result of a replay, as `rankloop replay --json` prints it."""
 
     entity: str  # "ranker/name"
     events: int
@@ -165,11 +179,11 @@ class ReplayResult(NamedTuple):
     digest: str
     checked: int  # snapshots that agree bit for bit
     differing: tuple[int, ...]  # state numbers of those that do not
-    versions: tuple[str, ...] = ()  # of rankloop, by which those were learned, where it is not this one
+    versions: tuple[str, ...] = ()  # of rankloop that learned those, if it is not this one
 
     @property
     def verdict(self) -> str:
-        """A sentence on the snapshots: another version may compute otherwise, the same one never does."""
+        """A sentence on the snapshots: another version may give other bits, the same version never does."""
         if not self.differing:
             return "the same bit for bit"
         many = f"{len(self.differing)} snapshots DIFFER"
@@ -182,7 +196,12 @@ class ReplayResult(NamedTuple):
 
 
 class Replay:
-    """A ranker, learned again from its first record and compared with every snapshot of it."""
+    """A ranker that is learned again from its first record and compared with every snapshot.
+
+    Args:
+      first: The record of its creation.
+      catalogues: By name.
+    """
 
     def __init__(self, first: Record, catalogues: Mapping[str, ItemCatalogue] | None = None) -> None:
         if not isinstance(first.event, Created):
@@ -191,16 +210,18 @@ class Replay:
         rebuilt = rebuild(first, (catalogues or {}).get)
         self.projection = rebuilt.projection
         self.trainer: Trainer = rebuilt.trainer  # type: ignore[assignment]  # a ranker has one
-        self.trainer.find_state = lambda number: self._kept.get(number, self.trainer.first)
+        self.trainer.find_state = lambda number: self._snapshot_states.get(number, self.trainer.first)
         self.events = 1
         self.checked = 0
         self.differing: list[int] = []
-        self.versions: set[str] = set()  # of rankloop, by which what differs was learned
+        self.versions: set[str] = set()  # of rankloop that learned the differing snapshots
         self._recent: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})
-        self._kept: dict[int, Any] = {0: self.trainer.session.state}  # of snapshots, as the replay had them
+        self._snapshot_states: dict[int, Any] = {
+            0: self.trainer.session.state
+        }  # states of snapshots, as the replay computed them
 
     def apply(self, record: Record) -> None:
-        """Go on to a record; one that says what the state is to be is compared."""
+        """Apply a record; a snapshot is compared with the state of the replay."""
         self.events += 1
         if self.projection.apply(record).step is not None:
             self._recent[self.trainer.number] = self.trainer.session.state
@@ -209,10 +230,10 @@ class Replay:
         if isinstance(record.event, Snapshotted):
             self._check(record.event)
         elif isinstance(record.event, Rebased) and not record.event.projection:
-            self._kept[record.event.number] = loads(record.event.session).state
+            self._snapshot_states[record.event.number] = loads(record.event.session).state
 
     def result(self) -> ReplayResult:
-        """Return what was learned and what agreed."""
+        """Return the counts, the digest and the comparison with snapshots."""
         session = self.trainer.session
         return ReplayResult(
             entity=self.entity,
@@ -227,9 +248,9 @@ class Replay:
         )
 
     def _check(self, event: Snapshotted) -> None:
-        state = self._recent.get(event.number, self._kept.get(event.number))
+        state = self._recent.get(event.number, self._snapshot_states.get(event.number))
         if state is not None:
-            self._kept[event.number] = state
+            self._snapshot_states[event.number] = state
         if state is None or digest(state) != event.digest:
             self.differing.append(event.number)
             self.versions.add(event.rankloop_version)
@@ -238,14 +259,14 @@ class Replay:
 
 
 def replay_log(where: str, data: Path | None = None) -> tuple[list[ReplayResult], dict[str, str]]:
-    """Learn every ranker of a log again, and compare with every snapshot.
+    """Learn every ranker of a log again, and compare it with every snapshot.
 
     Args:
       where: The folder or the file of a service, or its PostgreSQL address.
       data: The folder of the archive, where it is not that of the log.
 
     Returns:
-      A result for each ranker, and by entity what is wrong with its archive: those could not be learned.
+      A result for each ranker, and by entity the damage of its archive: those could not be learned.
     """
     logs, damaged = [], {}
     with log_at(where) as log:
@@ -269,11 +290,11 @@ def replay_records(records: Iterable[Record]) -> list[ReplayResult]:
         elif isinstance(record.event, Deleted):
             replays.pop(record.entity, None)
         elif record.entity not in replays and getattr(record.event, "impression", None) is not None:
-            continue  # shown by somebody who had not noticed yet that the ranker was deleted
+            continue  # logged by a process that had not noticed the deletion yet
         elif record.entity not in replays:
             replays[record.entity] = Replay(record, catalogues)
         elif isinstance(record.event, Created):
-            continue  # somebody created it at the same moment; the first counts
+            continue  # two requests created it at the same moment; the first counts
         else:
             replays[record.entity].apply(record)
     return [replay.result() for replay in replays.values()]

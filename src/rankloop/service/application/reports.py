@@ -1,4 +1,4 @@
-"""What `GET /rankers/{name}` and `GET /experiments/{name}` say; the page and the event stream say the same."""
+"""Reports of rankers, experiments and catalogues, for `GET`, the page and the event stream."""
 
 from hashlib import sha256
 from typing import Any
@@ -9,17 +9,28 @@ from rankloop.service.application.node import Node
 from rankloop.service.domain.counters import Counters
 from rankloop.service.domain.health import finite, health_of, weights_of
 
-OPTIONAL = {"schema": None, "catalogue": None, "model": None, "weight": 1.0, "booster": None}  # with their defaults
+OPTIONAL_DEFAULTS = {
+    "schema": None,
+    "catalogue": None,
+    "model": None,
+    "weight": 1.0,
+    "booster": None,
+}  # left out of a report
 
 
 def ranker_report(node: Node, name: str) -> dict[str, Any]:
-    """Spec, state, counts and health of a ranker."""
+    """Return spec, state, counts and health of a ranker.
+
+    Args:
+      node: That serves it.
+      name: Of the ranker.
+    """
     runtime = node.directory.ranker(name)
     counters, published = runtime.projection.counters, runtime.published
     schema, window = runtime.config.schema, runtime.projection.window
     return {
         "name": name,
-        "spec": whole(runtime.config.body) | ({"window": window} if window is not None else {}),
+        "spec": spec_of(runtime.config.body) | ({"window": window} if window is not None else {}),
         **({"schema": schema.to_plain() | {"version": schema.version}} if schema is not None else {}),
         "state": published.number,
         "frozen": runtime.projection.frozen,
@@ -38,32 +49,42 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
             "unknown": node.feedback.unknown.get(runtime.entity, 0),
         },
         "health": health_of(counters, runtime.config, published.state, published.refused),
-        "comparison": _standing(counters),
+        "comparison": _interleaving_result(counters),
         "weights": weights_of(runtime.config, published.state),
     }
 
 
 def catalogue_report(node: Node, name: str) -> dict[str, Any]:
-    """How many rows there are, the event that changed them last, and the rankers that use them."""
+    """Return the number of rows, the event that changed them last, and the rankers that use them.
+
+    Args:
+      node: That serves it.
+      name: Of the catalogue.
+    """
     catalogue = node.directory.catalogues[name]
     users = [ranker for ranker, runtime in node.directory.rankers.items() if runtime.catalogue is catalogue]
     return {"name": name, "rows": len(catalogue), "version": catalogue.version, "rankers": sorted(users)}
 
 
 def experiment_report(node: Node, name: str) -> dict[str, Any]:
-    """Wins, ties and losses of side a, and whether they can be chance."""
+    """Return wins, ties and losses of side a, and the p-value of their difference.
+
+    Args:
+      node: That serves it.
+      name: Of the experiment.
+    """
     runtime = node.directory.experiment(name)
     counters = runtime.projection.counters
     return {
         "name": name,
-        "spec": whole(runtime.body),
+        "spec": spec_of(runtime.body),
         "impressions": counters.impressions,
         "open": runtime.projection.n_open,
-        **_standing(counters),
+        **_interleaving_result(counters),
     }
 
 
-def _standing(counters: Counters) -> dict[str, Any]:
+def _interleaving_result(counters: Counters) -> dict[str, Any]:
     comparison = counters.comparison
     return {
         "wins": comparison.wins,
@@ -74,15 +95,18 @@ def _standing(counters: Counters) -> dict[str, Any]:
     }
 
 
-def whole(body: msgspec.Struct) -> dict[str, Any]:
-    """A body with its defaults written out, without the options of some rankers where they are not used."""
+def spec_of(body: msgspec.Struct) -> dict[str, Any]:
+    """Return a body with its defaults written out, without rarely used options that have their default."""
     fields = msgspec.structs.asdict(body)
-    known = {name: value for name, value in fields.items() if name not in OPTIONAL or value != OPTIONAL[name]}
-    return {name: _told(value) for name, value in known.items()}
+    return {
+        name: _plain(value)
+        for name, value in fields.items()
+        if name not in OPTIONAL_DEFAULTS or value != OPTIONAL_DEFAULTS[name]
+    }
 
 
-def _told(value: Any) -> Any:
-    """A part of a body; of a file, which one it is."""
+def _plain(value: Any) -> Any:
+    """Return a field of a body; size and digest of a file."""
     if isinstance(value, bytes):
         return {"bytes": len(value), "sha256": sha256(value).hexdigest()}
-    return whole(value) if isinstance(value, msgspec.Struct) else value
+    return spec_of(value) if isinstance(value, msgspec.Struct) else value

@@ -113,7 +113,7 @@ class ServedExperiment:
         self.published = PublishedState()
         self.projection = SavedProjection()
 
-    def publish(self, published: PublishedState, is_newer: bool = False) -> None:
+    def swap_in(self, published: PublishedState, is_newer: bool = False) -> None:
         """Take over newer counts.
 
         Args:
@@ -125,7 +125,7 @@ class ServedExperiment:
 
     def recount(self, seq: int, projection: bytes) -> None:
         """Take over the counts after the event `seq`."""
-        self.publish(self.published._replace(seq=seq, projection=projection))
+        self.swap_in(self.published._replace(seq=seq, projection=projection))
 
     @property
     def config(self) -> RankerConfig:

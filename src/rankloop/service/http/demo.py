@@ -141,7 +141,7 @@ class Demo:
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
-        await (node.feedback.take_experiment if compared else node.feedback.take)(name, feedback)
+        await (node.feedback.receive_for_experiment if compared else node.feedback.receive)(name, feedback)
 
     async def search(self, node: Node) -> None:
         """Somebody searches, and an editor grades what came."""
@@ -150,7 +150,7 @@ class Demo:
         answer = await node.ranking.rank(SEARCH, RankBody(found))
         grades = dict(enumerate(graded(features, self._search_rng)))
         relevances = {str(id): grades[int(id)] for id in answer.ranking}
-        await node.feedback.take(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
+        await node.feedback.receive(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
 
     async def _use(self, node: Node, progress: Progress) -> None:
         try:

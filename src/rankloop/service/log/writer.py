@@ -1,4 +1,4 @@
-"""Group commit: many requests wait for one transaction, in which all that depends on the log is decided."""
+"""Group commit: many requests share one transaction, inside which entries that depend on the log are decided."""
 
 import asyncio
 import logging
@@ -31,17 +31,17 @@ from rankloop.service.records import (
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_BATCH_BYTES = 64_000_000  # of its bodies, unless one alone has more
-MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
-MAX_RECENT_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
+MAX_LOCKS = 128  # entries of one transaction that lock an impression or an entity
+MAX_RECENT_BYTES = 20_000_000  # of recent impressions in memory, which need not be read again
 IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of such an impression, and of each item beside its features
-MAX_GATHER_SECONDS = 0.002  # as long as every turn of the loop brings more for the transaction
-MAX_LOOP_BLOCK_SECONDS = 0.002  # for which the loop waits for a transaction, while they are shorter than that
-FAILING_SECONDS = 5.0  # since the last failure
+MAX_GATHER_SECONDS = 0.002  # for which a transaction waits for more entries, while each turn of the loop brings some
+MAX_LOOP_BLOCK_SECONDS = 0.002  # for which the event loop waits for a transaction, if the last was shorter than that
+FAILING_SECONDS = 5.0  # after a failed write, in which the log counts as failing
 Key = tuple[str, str]  # an entity and the name of an impression
 
 
 class Written(NamedTuple):
-    """What became of an entry; the number is 0 where nothing was written."""
+    """The result of an entry; its number is 0 if nothing was written."""
 
     verdict: str  # written, repeated, changed, or what was settled
     seq: int = 0
@@ -49,7 +49,7 @@ class Written(NamedTuple):
 
 
 class Subject(Protocol):
-    """What the records of one impression make, up to the event `seq`; its rules are those of whoever reads them."""
+    """An impression built from its records up to the event `seq`; the domain has its rules."""
 
     seq: int
 
@@ -64,12 +64,25 @@ class FoldRecords(Protocol):
 
 
 def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:
-    """Encode an event before it is queued: what cannot be written fails alone, and not with all of its batch."""
+    """Make the entry of an event, which is encoded here: an event that cannot be encoded fails alone.
+
+    Args:
+      entity: Whose event it is.
+      event: To be written.
+      snapshot: Written with it.
+      once: Do not write it if the entity already has this impression.
+    """
     return LogEntry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
 
 
 def settled_entry(entity: str, impression: str, settle: Settle) -> LogEntry:
-    """Make an entry of an impression that is decided when it is written."""
+    """Make an entry that is decided inside the transaction.
+
+    Args:
+      entity: Whose impression it is.
+      impression: Its name.
+      settle: Returns the event, or a verdict if nothing is to be written.
+    """
     return LogEntry(entity, None, b"", impression, settle=settle)
 
 
@@ -98,11 +111,16 @@ def _encoded(event: AnyEvent) -> bytes:
     try:
         return encode(event)
     except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise InvalidInput(f"this cannot be written to the log: {error}") from None
+        raise InvalidInput(f"the event cannot be written to the log: {error}") from None
 
 
 class RecentImpressions:
-    """The impressions that were needed last: what is known of them is true up to an event, the rest is in the log."""
+    """Impressions that were used last, each as of an event; later events of it are in the log.
+
+    Args:
+      fold: Builds an impression from its records.
+      max_bytes: Of memory; the impressions that were not used for the longest time are dropped.
+    """
 
     def __init__(self, fold: FoldRecords, max_bytes: int = MAX_RECENT_BYTES) -> None:
         self.fold = fold
@@ -111,33 +129,44 @@ class RecentImpressions:
         self._recent: OrderedDict[Key, tuple[Subject | Record, int]] = OrderedDict()
 
     def get(self, key: Key) -> Subject | Record | None:
-        """Return what is known; a record where nothing has come back yet."""
+        """Return an impression; its record if there is no feedback yet."""
         return self._recent.get(key, (None, 0))[0]
 
-    def keep(self, key: Key, subject: Subject | Record, size: int | None = None) -> None:
-        """Keep one as that which was needed last; without a size it has that of before."""
-        _, before = self._recent.pop(key, (None, 0))
-        size = (before or IMPRESSION_BYTES) if size is None else size
+    def put(self, key: Key, subject: Subject | Record, size: int | None = None) -> None:
+        """Add or replace an impression as the one that was used last.
+
+        Args:
+          key: Of the impression.
+          subject: The impression, or its record.
+          size: In bytes; None for that of the replaced one.
+        """
+        _, old_size = self._recent.pop(key, (None, 0))
+        size = (old_size or IMPRESSION_BYTES) if size is None else size
         self._recent[key] = subject, size
-        self.size += size - before
+        self.size += size - old_size
         while self.size > self.max_bytes:
             _, (_, oldest) = self._recent.popitem(last=False)
             self.size -= oldest
 
     def drop(self, keys: Iterable[Key]) -> None:
-        """Look into the log the next time."""
+        """Remove impressions; they are read from the log when they are needed."""
         for key in keys:
             _, size = self._recent.pop(key, (None, 0))
             self.size -= size
 
     def clear(self) -> None:
-        """The past has changed."""
+        """Remove all impressions."""
         self._recent.clear()
         self.size = 0
 
 
 class Batch:
-    """Entries of one transaction. The store asks what to look for and tells what it has found; then it is decided."""
+    """Entries of one transaction: the store looks up `keys`, `watched` and `partitions`, then `settle` decides.
+
+    Args:
+      entries: In order.
+      recent: Impressions that need not be looked up.
+    """
 
     def __init__(self, entries: Sequence[LogEntry], recent: RecentImpressions) -> None:
         self.entries = entries
@@ -145,7 +174,7 @@ class Batch:
         self.numbers: list[int] = []
         self._recent = recent
         self._subjects: dict[Key, Subject | Record] = {}
-        self._sizes: dict[Key, int] = {}  # of those that were read from the log
+        self._sizes: dict[Key, int] = {}  # of impressions that were read from the log
         self._rows: list[tuple[int, LogRow, AnyEvent]] = []  # with the entry's position
         keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
         for key in keys:
@@ -158,20 +187,22 @@ class Batch:
 
     @property
     def locks(self) -> list[str]:
-        """What nobody else may write about meanwhile: impressions that are looked up, entities that change."""
+        """Names that no other transaction may write about: impressions that are looked up, entities that change."""
         changing = {entry.entity for entry in self.entries if entry.impression is None}
         return sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
 
     @property
     def rows(self) -> list[LogRow]:
-        """What is written, once it is settled."""
+        """Rows to write, once they are settled."""
         return [row for _, row, _ in self._rows]
 
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
-        """What is to be written.
+        """Decide which rows are written.
 
-        `records` are those of `keys`, each after its number; `changed` the last change of each of the `watched`;
-        `fences` the numbers of the leases of `partitions`.
+        Args:
+          records: Those of `keys`, each after its number.
+          changed: The last change of each of the `watched` entities.
+          fences: The fence numbers of the leases of `partitions`.
         """
         for record in records:
             key = record.entity, record.event.impression  # type: ignore[union-attr]
@@ -186,13 +217,18 @@ class Batch:
                 self.results.append(self._settled(position, entry, changes, fences))
             except RankloopError as error:
                 self.results.append(error)
-            except Exception as error:  # of this entry alone
+            except Exception as error:  # the other entries are written
                 logger.error("settle", exc_info=error)
-                self.results.append(InvalidInput(f"this cannot be written to the log: {error}"))
+                self.results.append(InvalidInput(f"the event cannot be written to the log: {error}"))
         return self.rows
 
     def number(self, first: int, at: float) -> None:
-        """The rows were written under the numbers from `first` on."""
+        """Take note that the rows were written.
+
+        Args:
+          first: The number of the first row; the others follow.
+          at: The time, by the clock of the store.
+        """
         for seq, (position, row, event) in enumerate(self._rows, first):
             self.results[position] = self.results[position]._replace(seq=seq, at=at)  # type: ignore[union-attr]
             if row.impression is None:
@@ -200,19 +236,19 @@ class Batch:
             key = row.entity, row.impression
             if isinstance(event, Ranked):
                 self._subjects.pop(key, None)
-                self._recent.keep(key, Record(seq, row.entity, at, event), _bytes_of(event))
+                self._recent.put(key, Record(seq, row.entity, at, event), _bytes_of(event))
             elif key in self._subjects:
-                self._subjects[key].seq = seq  # type: ignore[misc]  # it was built when the event was settled
+                self._subjects[key].seq = seq  # type: ignore[misc]  # the impression was built when the event was settled
         for key, subject in self._subjects.items():
-            self._recent.keep(key, subject, self._sizes.get(key))
+            self._recent.put(key, subject, self._sizes.get(key))
 
     def undo(self) -> None:
-        """None of it was written, as far as one knows."""
+        """Drop the impressions after a failed write: the log may have them in another state."""
         self._recent.drop(list(self.keys))
 
     def _settled(self, position: int, entry: LogEntry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
         if entry.fence is not None and fences.get(entry.fence[0]) != entry.fence[1]:
-            raise Superseded("another process learns this by now; nothing of this was kept")
+            raise Superseded("another process learns this entity now; nothing was written")
         if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
             return Written("changed")
         key, event, verdict = (entry.entity, entry.impression or ""), entry.event, "written"
@@ -231,12 +267,12 @@ class Batch:
         elif entry.impression is None:
             changes[entry.entity] = 2**63
         if event is None:
-            raise InvalidInput("there is nothing to write")
+            raise InvalidInput("an entry needs an event, or `settle`")
         try:
             body = entry.body or _encoded(event)
         except InvalidInput:
             self._subjects.pop(key, None)
-            self._recent.drop([key])  # the event is in it already
+            self._recent.drop([key])  # the event was applied to it already
             raise
         self._rows.append((position, row_of(entry, event, body), event))
         return Written(verdict)
@@ -249,24 +285,30 @@ class Batch:
 
 
 class LogWriter:
-    """Writes what is appended, many at a time; `append` returns what became of its entry, once that is durable."""
+    """Writes entries on a thread, many in one transaction.
+
+    Args:
+      store: Of the log.
+      fold: Builds an impression from its records.
+      max_waiting_bytes: Of entries that wait; more are refused.
+    """
 
     def __init__(self, store: Any, fold: FoldRecords, max_waiting_bytes: int = 2**63) -> None:
         self.store = store
         self.max_waiting_bytes = max_waiting_bytes
         self.recent = RecentImpressions(fold)
-        self._held: dict[str, asyncio.Event] = {}  # entities whose past is being changed, until that is done
+        self._held: dict[str, asyncio.Event] = {}  # entities that may not be written now
         self.commits = 0
         self.commit_seconds = 0.0
-        self.slowest_commit = 0.0  # since somebody last asked
+        self.slowest_commit = 0.0  # since metrics were last read
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[LogEntry | None, Any]] = []
         self._pending_bytes = 0
         self._wake = Condition()
-        self._waiting = 0  # entries of the turns of the loop that go into the next transaction
+        self._waiting = 0  # entries that the loop has gathered for the next transaction
         self._waiting_since = 0.0
-        self._is_quick = False  # whether the last transaction took less than a moment
-        self._unwritten = Lock()  # held by the loop, let go of by the thread after a transaction
+        self._is_quick = False  # whether the last transaction was short
+        self._unwritten = Lock()  # acquired by the loop, released by the thread after a transaction
         self._stopped = False
         self._cleared = False
         self._failed_at = -math.inf
@@ -274,9 +316,13 @@ class LogWriter:
         self._thread.start()
 
     def append(self, entry: LogEntry | None) -> Awaitable[Written]:
-        """Write an entry; what is awaited is done when it is durable, or without an entry when the store has answered.
+        """Write an entry; an entry of an entity that is held waits.
 
-        An entry of an entity that is held waits until it is let go.
+        Args:
+          entry: None only asks whether the store can be written.
+
+        Returns:
+          An awaitable of the result, which is done when the entry is durable.
         """
         if entry is not None and entry.entity in self._held:
             return self._append_later(entry)
@@ -295,7 +341,7 @@ class LogWriter:
 
     @asynccontextmanager
     async def holding(self, entity: str) -> AsyncIterator[None]:
-        """Let nothing be appended for an entity meanwhile; what was appended before is durable at the beginning."""
+        """Let entries of an entity wait meanwhile; earlier entries are durable when this begins."""
         while entity in self._held:
             await self._held[entity].wait()
         self._held[entity] = asyncio.Event()
@@ -305,19 +351,19 @@ class LogWriter:
         finally:
             self._held.pop(entity).set()
 
-    def _wait_for_more(self, before: int) -> None:
-        """Go on with the transaction once a turn of the loop has brought nothing more, or others wait for long."""
-        if self._waiting > before and time.monotonic() - self._waiting_since < MAX_GATHER_SECONDS:
+    def _wait_for_more(self, previous: int) -> None:
+        """Start the transaction once a turn of the loop has brought no more entries, or some have waited for long."""
+        if self._waiting > previous and time.monotonic() - self._waiting_since < MAX_GATHER_SECONDS:
             self._loop.call_soon(self._wait_for_more, self._waiting)
         else:
             self._waiting = 0
             self._unwritten.acquire(blocking=False)
             self._wake_up()
-            if self._is_quick:  # two threads that run at once take turns at the interpreter, and lose more by that
+            if self._is_quick:  # waiting costs less than two threads that compete for the interpreter lock
                 self._unwritten.acquire(timeout=MAX_LOOP_BLOCK_SECONDS)
 
     def submit(self, entry: LogEntry) -> Future[Written]:
-        """The same from another thread."""
+        """Write an entry from another thread than that of the event loop."""
         future: Future[Written] = Future()
         self._put(entry, future)
         self._wake_up()
@@ -325,20 +371,20 @@ class LogWriter:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the newest write failed, a moment ago: nobody is sent away for long from what may be well again."""
+        """True for a few seconds after a failed write, unless a later one has succeeded."""
         return time.monotonic() - self._failed_at < FAILING_SECONDS
 
-    def forget_impressions(self) -> None:
-        """The past has changed: look into the log for every impression."""
+    def clear_recent(self) -> None:
+        """Read every impression from the log again, since past events have changed."""
         self._cleared = True
 
     async def stop(self) -> None:
-        """Write what is waiting, then no more."""
+        """Write the waiting entries, then stop."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
-        await asyncio.sleep(0)  # the last batch is answered by a call that is already on the loop
+        await asyncio.sleep(0)  # lets the loop deliver the results of the last batch
 
     def _put(self, entry: LogEntry | None, future: Any) -> None:
         with self._wake:
@@ -346,7 +392,9 @@ class LogWriter:
                 raise Unavailable("the service is stopping; nothing of this request was kept")
             size = 0 if entry is None else len(entry.body)
             if size and self._pending_bytes + size > self.max_waiting_bytes:
-                raise Unavailable(f"{self._pending_bytes} bytes wait for the log, near the limit; try again later")
+                raise Unavailable(
+                    f"{self._pending_bytes} bytes wait to be written to the log, near the limit; try again later"
+                )
             self._pending_bytes += size
             self._pending.append((entry, future))
 
@@ -361,7 +409,7 @@ class LogWriter:
                     self._wake.wait()
                 if self._stopped and not self._pending:
                     return
-                n = _fitting([entry for entry, _ in self._pending[:MAX_BATCH]])
+                n = _batch_size([entry for entry, _ in self._pending[:MAX_BATCH]])
                 waiting, self._pending = self._pending[:n], self._pending[n:]
             if self._cleared:
                 self._cleared = False
@@ -382,8 +430,9 @@ class LogWriter:
             batch.undo()
             self._is_quick = False
             self._failed_at = time.monotonic()
-            told = error if isinstance(error, RankloopError) else Unavailable(f"the log cannot be written now: {error}")
-            self._answer(futures, [told] * len(futures))
+            if not isinstance(error, RankloopError):
+                error = Unavailable(f"the log cannot be written now: {error}")
+            self._set_results(futures, [error] * len(futures))
             return
         self._failed_at = -math.inf
         seconds = time.monotonic() - begun
@@ -392,21 +441,21 @@ class LogWriter:
         self.commit_seconds += seconds
         self.slowest_commit = max(self.slowest_commit, seconds)
         results = iter(batch.results)
-        self._answer(futures, [Written("asked") if entry is None else next(results) for entry, _ in waiting])
+        self._set_results(futures, [Written("available") if entry is None else next(results) for entry, _ in waiting])
 
-    def _answer(self, futures: list[Any], results: Sequence[Any]) -> None:
-        here = []
+    def _set_results(self, futures: list[Any], results: Sequence[Any]) -> None:
+        on_loop = []
         for future, result in zip(futures, results):
             if isinstance(future, Future):
                 _set(future, result)
             else:
-                here.append((future, result))
-        if here:
-            self._loop.call_soon_threadsafe(_set_all, here)
+                on_loop.append((future, result))
+        if on_loop:
+            self._loop.call_soon_threadsafe(_set_all, on_loop)
 
 
-def _set_all(answers: list[Any]) -> None:
-    for future, result in answers:
+def _set_all(results: list[Any]) -> None:
+    for future, result in results:
         _set(future, result)
 
 
@@ -419,8 +468,8 @@ def _set(future: Any, result: Any) -> None:
         future.set_result(result)
 
 
-def _fitting(entries: Sequence[LogEntry | None]) -> int:
-    """How many go into one transaction: so many, of so many bytes, and only so many of those that need a lock."""
+def _batch_size(entries: Sequence[LogEntry | None]) -> int:
+    """Return the number of entries of the next transaction, by their bytes and locks."""
     locks = size = 0
     for n, entry in enumerate(entries):
         if entry is not None:

@@ -20,7 +20,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Any:
     def point(at: float, runtime: Any, *rest: Any) -> Point:
         return Point(at, {"learned": runtime.published.number}, {}, {})
 
-    monkeypatch.setattr(curves, "point_of", point)
+    monkeypatch.setattr(curves, "_point_of", point)
     counters = SimpleNamespace(impressions=0, closed=0)
     published = SimpleNamespace(number=0, state=None, learned=0, refused=0)
     return SimpleNamespace(projection=SimpleNamespace(counters=counters), published=published)
@@ -30,7 +30,7 @@ def test_points_thin_out_and_reach_back_to_the_beginning(runtime: Any) -> None:
     curve = Curve()
     for second in range(10_000):
         runtime.published.number = second
-        curve.look(runtime, float(second))
+        curve.sample(runtime, float(second))
     times = [point.at for point in curve.points]
     assert MAX_POINTS / 2 <= len(times) <= MAX_POINTS
     assert times[0] == 0.0
@@ -42,10 +42,10 @@ def test_points_thin_out_and_reach_back_to_the_beginning(runtime: Any) -> None:
 def test_where_nothing_happens_the_curve_is_level_and_costs_nothing(runtime: Any) -> None:
     curve = Curve()
     for second in range(100):
-        curve.look(runtime, float(second))
+        curve.sample(runtime, float(second))
     assert len(curve.points) == 1
     runtime.published.number = 1
-    curve.look(runtime, 100.0)
+    curve.sample(runtime, 100.0)
     assert [(point.at, point.counts["learned"]) for point in curve.points] == [(0.0, 0), (99.0, 0), (100.0, 1)]
 
 
@@ -53,7 +53,7 @@ def test_a_clock_that_is_set_back_begins_anew(runtime: Any) -> None:
     curve = Curve()
     for at in (100.0, 101.0, 50.0, 51.0):
         runtime.published.number += 1
-        curve.look(runtime, at)
+        curve.sample(runtime, at)
     assert [point.at for point in curve.points] == [50.0, 51.0]
 
 

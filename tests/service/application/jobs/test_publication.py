@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rankloop.service.application.jobs import publication
-from rankloop.service.application.jobs.publication import COUNTS_EVERY, EVERY, Publisher
+from rankloop.service.application.jobs.publication import PUBLISH_COUNTS_SECONDS, PUBLISH_SECONDS, Publisher
 from rankloop.service.domain.projection import PublishedState
 from rankloop.service.stores.base import Lease, Publication
 
@@ -39,7 +39,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_counts_do_not_hold_up_a_state(clock: SimpleNamespace) -> None:
     store = Store(clock)
     publisher = Publisher(store)  # type: ignore[arg-type]
-    for later, number, seq in ((0.0, 1, 1), (EVERY, 1, 2), (COUNTS_EVERY, 1, 3), (EVERY, 1, 4), (EVERY, 2, 5)):
+    for later, number, seq in (
+        (0.0, 1, 1),
+        (PUBLISH_SECONDS, 1, 2),
+        (PUBLISH_COUNTS_SECONDS, 1, 3),
+        (PUBLISH_SECONDS, 1, 4),
+        (PUBLISH_SECONDS, 2, 5),
+    ):
         clock.now += later
         _publish(publisher, number, seq)
     assert store.taken == [(100.0, 1, True), (pytest.approx(100.55), 3, False), (pytest.approx(100.65), 5, True)]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rankloop.service.application.jobs.window_expiry import Windows
+from rankloop.service.application.jobs.window_expiry import FeedbackWindows
 from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Created, Ranked
@@ -46,7 +46,7 @@ def test_what_is_left_of_a_window(location: Location, times: list[float], expect
     for seq, at in zip(numbers, shown):
         set_time(store, seq, at)
     consumer = restored_consumer("ranker/a", store, store.last(), lambda name: None)
-    windows = Windows(store, "ranker/a", consumer.projection)
-    assert [max(10 - windows.elapsed(seq, at, now, store.last()), 0) for seq, at in zip(numbers, shown)] == expected
-    assert windows.over(now, store.last()) == [f"{at}" for at, left in zip(shown, expected) if left == 0]
+    windows = FeedbackWindows(store, "ranker/a", consumer.projection)
+    assert [max(10 - windows.elapsed(seq, at, now), 0) for seq, at in zip(numbers, shown)] == expected
+    assert windows.expired(now, store.last()) == [f"{at}" for at, left in zip(shown, expected) if left == 0]
     store.close()

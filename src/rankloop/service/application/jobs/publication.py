@@ -1,4 +1,4 @@
-"""Publishing: the newest states for workers that do not learn them, as often as their size allows."""
+"""Publication of the newest states for processes that do not learn them, as often as their size allows."""
 
 import logging
 import time
@@ -15,25 +15,29 @@ from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import partition_of
 from rankloop.service.stores.base import Lease, Publication, SharedStore
 
-EVERY = 0.05  # seconds between two publications
-COUNTS_EVERY = 0.5  # seconds, where only counts have changed
-MAX_BATCH, MAX_BYTES = 100, 1_000_000  # of what is published in one transaction
-PAUSE = 4.0  # times as long as it took to publish a state, before it is published again: large ones come less often
+PUBLISH_SECONDS = 0.05  # between two publications
+PUBLISH_COUNTS_SECONDS = 0.5  # between two publications of an entity of which only counts have changed
+MAX_BATCH, MAX_BATCH_BYTES = 100, 1_000_000  # states of one transaction, and their bytes
+PAUSE_FACTOR = 4.0  # pause after a publication, as a multiple of its duration: large states are published less often
 logger = logging.getLogger("rankloop.service")
 
 
-Waiting = tuple[PublishedState, RankerConfig | None]
+UnpublishedState = tuple[PublishedState, RankerConfig | None]
 
 
 class Publisher:
-    """Writes states beside the log, on a thread; of a state that changes quickly only the newest."""
+    """Writes the newest states to the store, on a thread.
+
+    Args:
+      store: Other processes read them there.
+    """
 
     def __init__(self, store: SharedStore) -> None:
         self.store = store
-        self._waiting: dict[str, Waiting] = {}
-        self._last: dict[str, tuple[int, ...]] = {}  # of the states that were published last
-        self._not_before: dict[str, tuple[float, float]] = {}  # a state that is new, and counts alone
-        self._next = 0.0
+        self._waiting: dict[str, UnpublishedState] = {}
+        self._last: dict[str, tuple[int, ...]] = {}  # versions of the states that were published last
+        self._not_before: dict[str, tuple[float, float]] = {}  # by entity: for a new state, and for counts alone
+        self._next_at = 0.0
         self._busy: Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="publish")
 
@@ -44,9 +48,16 @@ class Publisher:
         leases: Mapping[int, Lease],
         at_once: bool = False,
     ) -> None:
-        """Take these into account; `at_once` waits until all is published."""
+        """Publish states soon.
+
+        Args:
+          published: New states by entity.
+          consumers: All entities that are learned here; others are not published any more.
+          leases: Of the partitions.
+          at_once: Wait until everything is published.
+        """
         for entity in [entity for entity in self._waiting if entity not in consumers]:
-            del self._waiting[entity]  # it was deleted
+            del self._waiting[entity]  # it is not learned here any more
         for entity, state in published:
             trainer = consumers[entity].trainer
             self._waiting[entity] = state, None if trainer is None else trainer.config
@@ -57,21 +68,22 @@ class Publisher:
             self._write(self._unpublished(self._due()), dict(leases))
             return
         now = time.monotonic()
-        if self._waiting and now >= self._next and (self._busy is None or self._busy.done()):
-            self._next = now + EVERY
+        if self._waiting and now >= self._next_at and (self._busy is None or self._busy.done()):
+            self._next_at = now + PUBLISH_SECONDS
             due = self._due()
             if due:
                 self._busy = self._thread.submit(self._write, due, dict(leases))
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is known that is not published yet."""
+        """True while states are waiting to be published."""
         return bool(self._waiting)
 
     def stop(self) -> None:
+        """Finish what is being published."""
         self._thread.shutdown(wait=True)
 
-    def _due(self) -> dict[str, Waiting]:
+    def _due(self) -> dict[str, UnpublishedState]:
         now = time.monotonic()
         due = {entity: each for entity, each in self._waiting.items() if self._is_due(entity, each[0], now)}
         for entity in due:
@@ -79,19 +91,18 @@ class Publisher:
         return due
 
     def _is_due(self, entity: str, state: PublishedState, now: float) -> bool:
-        """A state as soon as its size allows; counts alone wait for longer."""
-        never = 0.0, 0.0
-        may_state, may_counts = self._not_before.get(entity, never)
-        return now >= may_counts or (now >= may_state and self._last.get(entity) != _counts(state))
+        """Return whether a state may be published; one of which only counts have changed waits for longer."""
+        state_at, counts_at = self._not_before.get(entity, (0.0, 0.0))
+        return now >= counts_at or (now >= state_at and self._last.get(entity) != _version_of(state))
 
-    def _unpublished(self, due: dict[str, Waiting]) -> dict[str, Waiting]:
-        """Without those that are there already: whoever takes over ten thousand rankers publishes what has changed."""
+    def _unpublished(self, due: dict[str, UnpublishedState]) -> dict[str, UnpublishedState]:
+        """Leave out states that are published already: after a takeover most of them are."""
         published: dict[str, int] = {}
         with suppress(Unavailable):
             published = self.store.published_seqs()
         return {entity: each for entity, each in due.items() if published.get(entity, 0) < each[0].seq}
 
-    def _write(self, due: dict[str, Waiting], leases: dict[int, Lease]) -> None:
+    def _write(self, due: dict[str, UnpublishedState], leases: dict[int, Lease]) -> None:
         by_partition: dict[int, list[str]] = {}
         for entity in due:
             by_partition.setdefault(partition_of(entity, self.store.partitions), []).append(entity)
@@ -102,7 +113,7 @@ class Publisher:
             try:
                 self._write_partition(lease, {entity: due[entity] for entity in entities})
             except Superseded:
-                pass  # another learns them now, and publishes
+                pass  # another process learns and publishes them now
             except Unavailable as error:
                 logger.warning(str(error))
                 for entity in entities:
@@ -110,31 +121,31 @@ class Publisher:
             except Exception as error:
                 logger.error("publish", exc_info=error)
 
-    def _write_partition(self, lease: Lease, due: dict[str, Waiting]) -> None:
+    def _write_partition(self, lease: Lease, due: dict[str, UnpublishedState]) -> None:
         begun, size = time.monotonic(), 0
         publications: list[Publication] = []
         for number, (entity, (state, config)) in enumerate(due.items(), 1):
-            session = _session(state, config) if self._last.get(entity) != _counts(state) else None
+            session = _session(state, config) if self._last.get(entity) != _version_of(state) else None
             publications.append(Publication(entity, state.number, state.seq, state.rejected, session, state.projection))
             size += len(session or b"")
-            if size < MAX_BYTES and len(publications) < MAX_BATCH and number < len(due):
+            if size < MAX_BATCH_BYTES and len(publications) < MAX_BATCH and number < len(due):
                 continue
             self.store.publish(publications, lease)
             now = time.monotonic()
             for each in publications:
-                self._last[each.entity] = _counts(due[each.entity][0])
-                pause = PAUSE * (now - begun)
-                self._not_before[each.entity] = now + pause, now + max(pause, COUNTS_EVERY)
+                self._last[each.entity] = _version_of(due[each.entity][0])
+                pause = PAUSE_FACTOR * (now - begun)
+                self._not_before[each.entity] = now + pause, now + max(pause, PUBLISH_COUNTS_SECONDS)
             begun, size, publications = now, 0, []
 
 
-def _counts(state: PublishedState) -> tuple[int, ...]:
-    """What changes whenever the state does."""
+def _version_of(state: PublishedState) -> tuple[int, ...]:
+    """Return numbers that change whenever the state does."""
     return state.number, state.learned, state.refused, state.rejected
 
 
 def _session(published: PublishedState, config: RankerConfig | None) -> bytes:
-    """The state as a saved session, with the versions of its schema."""
+    """Return the state as a saved session, with the versions of its schema."""
     if config is None:
         return b""
     session = Session(config.learner, config.problem, config.body.seed)

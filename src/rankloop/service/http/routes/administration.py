@@ -85,7 +85,7 @@ def add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
     async def evolve(name: str, request: Request) -> Response:
         """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
-        await endpoints.node.administration.evolve(name, await read_body(request, bodies.SchemaBody))
+        await endpoints.node.administration.change_schema(name, await read_body(request, bodies.SchemaBody))
         return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")

@@ -57,7 +57,7 @@ def add_ranking(endpoints: Endpoints) -> None:
     def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
         node: Node = state.node
-        return node.feedback.take(name, _feedback_body(content))
+        return node.feedback.receive(name, _feedback_body(content))
 
     @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
     async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def add_ranking(endpoints: Endpoints) -> None:
     async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
         bodies = decode(content, FeedbackBatch).feedback
-        return await _each(bodies, lambda body: endpoints.node.feedback.take(name, body), endpoints)
+        return await _each(bodies, lambda body: endpoints.node.feedback.receive(name, body), endpoints)
 
     @ranking("POST /experiments/{name}/rank", tag="experiments")
     def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
@@ -80,7 +80,7 @@ def add_ranking(endpoints: Endpoints) -> None:
     @feedback("POST /experiments/{name}/feedback", tag="experiments")
     def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
         """The clicks on a list of the experiment."""
-        return endpoints.node.feedback.take_experiment(name, _feedback_body(content))
+        return endpoints.node.feedback.receive_for_experiment(name, _feedback_body(content))
 
 
 def _feedback_body(content: bytes) -> FeedbackBody:
