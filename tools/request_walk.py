@@ -41,7 +41,7 @@ N_TRIES = 4  # of which the shortest counts: a busy machine cuts a request into 
 BY_THE_CLOCK = (
     (learning, "BUSY_SECONDS"),
     (learning, "IDLE_SECONDS"),
-    (learning, "SWEEP_SECONDS"),
+    (learning, "WAITER_CHECK_SECONDS"),
     (history, "SAMPLE_SECONDS"),
 )
 

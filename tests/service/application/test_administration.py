@@ -34,7 +34,7 @@ def left_of(location: Location, entity: str) -> int:
 def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "NOTICED_SECONDS", 0.2)
+    monkeypatch.setattr(operations, "DELETION_NOTICED_SECONDS", 0.2)
     with running(location) as client, Client(str(client.base_url)) as mine:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         client.put("/rankers/other", json=SHOP).raise_for_status()
@@ -43,7 +43,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 2
         waiting = rank(client)
         client.put("/experiments/trial", json=SIDES).raise_for_status()
-        with pytest.raises(Refused, match="trial use it"):
+        with pytest.raises(Refused, match="used by experiments: trial"):
             mine.delete("shop")
         mine.delete("trial", experiment=True)
         mine.delete("shop")

@@ -101,7 +101,7 @@ def test_what_cannot_be_judged_is_refused_in_one_line(
 ) -> None:
     code, _, err = run(capsys, str(best), "--log", str(log.data))
     assert code == 2
-    assert "the rankers other, shop: say which one, as in --ranker other" in err
+    assert "the rankers other, shop: choose one, as in --ranker other" in err
     code, _, err = run(capsys, str(best), "--log", str(log.data), "--ranker", "shpo")
     assert code == 2
     assert "did you mean 'shop'" in err

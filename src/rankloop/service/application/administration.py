@@ -430,7 +430,7 @@ class Administration:
         """Delete a ranker or an experiment with its events, snapshots and archive; its name may be used again."""
         users = [name for name, each in self._directory.experiments.items() if _uses(each, entity)]
         if users:
-            raise Conflict(f"the experiment{'s' * (len(users) > 1)} {', '.join(users)} depend on it: delete them first")
+            raise Conflict(f"used by experiments: {', '.join(users)}; delete those first")
         aliases = [name for name, targets in self._directory.aliases.items() if ranker_entity(targets[0]) == entity]
         if aliases:
             raise Conflict(f"the alias {aliases[0]} points to it: point the alias elsewhere first")
