@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from research.shop.columns import Kept, by_field
-from research.shop.players import PAIRS, Popularity, RandomOrder, VowpalWabbit, best_first
+from research.shop.players import CROSSED_FIELDS, Popularity, RandomOrder, VowpalWabbit, best_first
 from research.shop.world import CONTEXT, FEATURES, SHOWN, VISITS_A_DAY, Fields, Visit
 
 
@@ -89,7 +89,7 @@ class River:
     @staticmethod
     def crossed(fields: dict[str, Any]) -> dict[str, float]:
         found = {f"{field}={name}": value for field, named in fields.items() for name, value in named}
-        for left, right in PAIRS:
+        for left, right in CROSSED_FIELDS:
             for a, x in fields[left]:
                 for b, y in fields[right]:
                     found[f"{left}={a}*{right}={b}"] = x * y

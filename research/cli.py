@@ -17,9 +17,9 @@ from research import registry
 from research.front_page import claim_counts, duration
 from research.options import Options
 from research.search.collection import collection
-from research.search.visitor_study import VISITS as STUDY_VISITS
+from research.search.visitor_study import DEFAULT_VISITS as STUDY_VISITS
 from research.search.visitor_study import simulated
-from research.shop.demo import VISITS as SHOP_VISITS
+from research.shop.demo import DEFAULT_VISITS as SHOP_VISITS
 from research.shop.demo import shop_finding
 
 MAX_CHANCE_P_VALUE = 0.05

@@ -34,7 +34,7 @@ def play_all(experiments: list[Experiment], setting: Setting) -> list[Curves]:
     """The curves of each, all played together, so that no core waits for one."""
     folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
     runs = run_experiments(folders, setting.engine, setting.progress)
-    return [Curves(experiment, own) for experiment, own in zip(experiments, runs)]
+    return [Curves(experiment, experiment_runs) for experiment, experiment_runs in zip(experiments, runs)]
 
 
 def with_part(finding: Finding, name: str, part: Finding) -> Finding:

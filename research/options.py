@@ -33,22 +33,22 @@ def check_options(id: str, options: Options, takes: frozenset[str]) -> None:
     """Refuse what a reproduction has no use for, and numbers that mean nothing."""
     for name in options.asked:
         if name not in takes:
-            known = f"it takes {', '.join(sorted(takes))}" if takes else "it takes none"
-            raise InvalidInput(f"{id} has no option {name!r}: {known}")
+            hint = f"it takes {', '.join(sorted(takes))}" if takes else "it takes none"
+            raise InvalidInput(f"{id} has no option {name!r}: {hint}")
     if options.empty not in (None, *EMPTY_RULES):
         raise InvalidInput(f"empty = {options.empty!r} must be one of {', '.join(EMPTY_RULES)}")
     counts = {"rounds": options.rounds, "seeds": options.seeds, "items": options.items}
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
 
 
-def chosen_of(known: dict[str, str], wanted: tuple[str, ...], what: str) -> list[str]:
+def chosen_of(names: dict[str, str], requested: tuple[str, ...], noun: str) -> list[str]:
     """The names that are wanted, in any spelling of upper and lower case, out of known ones by lower case."""
-    found = []
-    for name in wanted:
-        if name.lower() not in known:
-            raise InvalidInput(f"no {what} {name!r}{nearest(name, known.values())}")
-        found.append(known[name.lower()])
-    return found
+    chosen = []
+    for name in requested:
+        if name.lower() not in names:
+            raise InvalidInput(f"no {noun} {name!r}{nearest(name, names.values())}")
+        chosen.append(names[name.lower()])
+    return chosen
 
 
 def _text(value: object) -> str:

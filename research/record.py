@@ -12,7 +12,7 @@ from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.tasks import VERSION
 
-FILE = "finding.json"
+RECORD_FILE = "finding.json"
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -48,12 +48,12 @@ def record_of(finding: Finding, quick: bool) -> Record:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    atomic_write(folder / FILE, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    atomic_write(folder / RECORD_FILE, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
 
 def read_record(folder: Path) -> Record | None:
     """The record in a folder, None where there is none."""
-    path = folder / FILE
+    path = folder / RECORD_FILE
     if not path.exists():
         return None
     try:
@@ -64,11 +64,11 @@ def read_record(folder: Path) -> Record | None:
 
 def finished_records(folder: Path) -> list[Record]:
     """Those of all finished reproductions below a results folder, by id."""
-    found = [read_record(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
-    return [record for record in found if record is not None and record.finished]
+    saved_records = [read_record(path.parent) for path in sorted(folder.glob(f"*/{RECORD_FILE}"))]
+    return [record for record in saved_records if record is not None and record.finished]
 
 
 def summary_json(records: Sequence[Record]) -> bytes:
     """One small file about many reproductions, to be kept and read by people and programs."""
-    whole = {"seconds": round(sum(record.seconds for record in records), 1), "experiments": list(records)}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"
+    summary = {"seconds": round(sum(record.seconds for record in records), 1), "experiments": list(records)}
+    return msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n"

@@ -71,9 +71,11 @@ def reproduction(id: str, *, title: str, takes: Collection[str] = ()) -> Callabl
     """
 
     def register(work: Work) -> Work:
-        known = _written.get(id)
-        if known and known.work.__qualname__ != work.__qualname__:
-            raise Conflict(f"the reproduction {id!r} is already {known.work.__module__}.{known.work.__qualname__}")
+        previous = _written.get(id)
+        if previous and previous.work.__qualname__ != work.__qualname__:
+            raise Conflict(
+                f"the reproduction {id!r} is already {previous.work.__module__}.{previous.work.__qualname__}"
+            )
 
         @wraps(work)
         def named(setting: Setting) -> Finding:
@@ -90,27 +92,27 @@ def everything() -> dict[str, Reproduction]:
     for package in (papers, search):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             importlib.import_module(module.name)
-    found = {item.id: item for item in map(_of_file, _catalogue())}
-    twice = sorted(found.keys() & _written.keys())
+    by_id = {item.id: item for item in map(_of_file, _catalogue())}
+    twice = sorted(by_id.keys() & _written.keys())
     if twice:
         raise Conflict(f"{twice[0]!r} is both in the catalogue and a function")
-    return dict(sorted((found | _written).items()))
+    return dict(sorted((by_id | _written).items()))
 
 
 def find(id: str) -> Reproduction:
     """The reproduction of an id, or `NotFound` with the nearest one."""
-    known = everything()
-    if id not in known:
-        others = nearest(id, known) or "; `python -m research list` shows all"
+    reproductions = everything()
+    if id not in reproductions:
+        others = nearest(id, reproductions) or "; `python -m research list` shows all"
         raise NotFound(f"nothing to reproduce is called {id!r}{others}")
-    return known[id]
+    return reproductions[id]
 
 
 def reproduce(item: Reproduction, setting: Setting) -> Finding:
     """The finding with its small print; what it took is kept in the folder, also when it is interrupted."""
     check_options(item.id, setting.options, item.takes)
-    before, started = read_record(setting.folder), time.perf_counter()
-    spent = before.seconds if before is not None else 0.0
+    previous, started = read_record(setting.folder), time.perf_counter()
+    spent = previous.seconds if previous is not None else 0.0
     try:
         finding = item.work(setting)
     except KeyboardInterrupt:
@@ -118,7 +120,7 @@ def reproduce(item: Reproduction, setting: Setting) -> Finding:
         write_record(setting.folder, Record(id=item.id, title=item.title, finished=False, seconds=seconds))
         raise
     now = time.perf_counter() - started
-    again = before is not None and before.finished  # nothing but the summary was left to do
+    again = previous is not None and previous.finished  # nothing but the summary was left to do
     finding = _with_small_print(finding, setting.options, max(spent, now) if again else spent + now)
     write_record(setting.folder, record_of(finding, setting.quick))
     return finding

@@ -12,7 +12,7 @@ from research.registry import Setting
 
 T = TypeVar("T")
 R = TypeVar("R")
-FILE = "tasks.jsonl"
+TASKS_FILE = "tasks.jsonl"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -28,9 +28,9 @@ def cached_map(setting: Setting, tasks: Sequence[T], function: Callable[[T], R])
 
     Tasks are told apart by their `repr`; results are what JSON can hold, in the type that `function` is annotated with.
     """
-    path, kind = setting.folder / FILE, get_type_hints(function)["return"]
-    found: dict[str, R] = _finished(path, kind)
-    missing = [task for task in tasks if _name(task, function) not in found]
+    path, kind = setting.folder / TASKS_FILE, get_type_hints(function)["return"]
+    finished: dict[str, R] = _finished(path, kind)
+    missing = [task for task in tasks if _name(task, function) not in finished]
     setting.folder.mkdir(parents=True, exist_ok=True)
     setting.progress(len(tasks) - len(missing), len(tasks))
     torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
@@ -39,15 +39,15 @@ def cached_map(setting: Setting, tasks: Sequence[T], function: Callable[[T], R])
 
         def keep(index: int, result: R) -> None:
             name = _name(missing[index], function)
-            found[name] = result
+            finished[name] = result
             line = Entry(VERSION, name, msgspec.Raw(msgspec.json.encode(result)))
             file.write(msgspec.json.encode(line) + b"\n")
             file.flush()
             os.fsync(file.fileno())
-            setting.progress(sum(_name(task, function) in found for task in tasks), len(tasks))
+            setting.progress(sum(_name(task, function) in finished for task in tasks), len(tasks))
 
         setting.engine.map(missing, function, keep)
-    return [found[_name(task, function)] for task in tasks]
+    return [finished[_name(task, function)] for task in tasks]
 
 
 def _name(task: Any, function: Callable[..., Any]) -> str:
@@ -56,12 +56,12 @@ def _name(task: Any, function: Callable[..., Any]) -> str:
 
 def _finished(path: Path, kind: Any) -> dict[str, Any]:
     """What the folder has; a line that was torn by an interruption, or is of another version, is computed again."""
-    found = {}
+    finished = {}
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
             line = msgspec.json.decode(text, type=Entry)
             if line.version == VERSION:
-                found[line.task] = msgspec.json.decode(line.result, type=kind)
+                finished[line.task] = msgspec.json.decode(line.result, type=kind)
         except msgspec.DecodeError:
             continue
-    return found
+    return finished

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 FOR_OTHERS = {"test", "bench", "docs"}  # what only who works on rankloop installs
-LONGEST = 60  # characters; some packages put the whole text there
+MAX_LICENCE_LETTERS = 60  # characters; some packages put the whole text there
 
 
 def licence_of(name: str) -> str:
@@ -22,10 +22,14 @@ def licence_of(name: str) -> str:
     said = metadata(name)
     classifiers = [part.split(" :: ")[-1] for part in said.get_all("Classifier") or () if part.startswith("License ::")]
     words = (said.get("License") or "").strip().splitlines()
-    return said.get("License-Expression") or ", ".join(classifiers) or (words[0][:LONGEST] if words else "not said")
+    return (
+        said.get("License-Expression")
+        or ", ".join(classifiers)
+        or (words[0][:MAX_LICENCE_LETTERS] if words else "not said")
+    )
 
 
-def needed(texts: list[str], found: dict[str, set[str]], by: str) -> None:
+def needed(texts: list[str], licences: dict[str, set[str]], by: str) -> None:
     """Add packages, and all that they need here, under the name of who brings them."""
     for text in texts:
         requirement = Requirement(text)
@@ -36,25 +40,29 @@ def needed(texts: list[str], found: dict[str, set[str]], by: str) -> None:
             inner = requires(name) or []
         except PackageNotFoundError:
             continue
-        if by in found.setdefault(name, set()):
+        if by in licences.setdefault(name, set()):
             continue
-        found[name].add(by)
-        wanted = [
+        licences[name].add(by)
+        requirements = [
             part for part in inner if any(f"extra == '{e}'" in part.replace('"', "'") for e in requirement.extras)
         ]
-        needed([part for part in inner if "extra ==" not in part] + [part.split(";")[0] for part in wanted], found, by)
+        needed(
+            [part for part in inner if "extra ==" not in part] + [part.split(";")[0] for part in requirements],
+            licences,
+            by,
+        )
 
 
 def main() -> None:
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
-    found: dict[str, set[str]] = {}
-    needed(project["dependencies"], found, "always")
+    licences: dict[str, set[str]] = {}
+    needed(project["dependencies"], licences, "always")
     for extra, texts in project["optional-dependencies"].items():
         if extra not in FOR_OTHERS:
-            needed(texts, found, f"[{extra}]")
+            needed(texts, licences, f"[{extra}]")
     print("# Licences\n\nrankloop is under the MIT licence. It installs, and never copies, these packages:\n")
     print("| package | licence, in its own words | comes with |\n|---|---|---|")
-    for name, by in sorted(found.items()):
+    for name, by in sorted(licences.items()):
         brought = "always" if "always" in by else ", ".join(f"`{extra}`" for extra in sorted(by))
         print(f"| {name} | {licence_of(name).replace('|', '/')} | {brought} |")
 

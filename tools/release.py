@@ -28,7 +28,7 @@ ranker.learn(shown, clicks=["b"])
 ranker.save("shop.rankloop")
 assert Ranker.load("shop.rankloop").rank(products).ids
 """
-SERVE = """
+SERVE_STEPS = """
 import subprocess, sys
 from rankloop.client import Client
 serving = [sys.executable, "-m", "rankloop", "serve", "--port", "0", "--data", "shop-data"]
@@ -43,7 +43,7 @@ with subprocess.Popen(serving, stderr=subprocess.PIPE, text=True) as server:
     finally:
         server.terminate()
 """
-SEARCH = """
+SEARCH_STEPS = """
 from pathlib import Path
 from rankloop.search import SearchBox
 notes = Path("notes")
@@ -58,18 +58,18 @@ with SearchBox(notes, data="learned") as box:
         shown = box.search("boat", visitor="ann")
     assert list(box.predict("boat").ids) == ["knots.md", "boats.md"]
 """
-CLUSTER = """
+CLUSTER_STEPS = """
 from pathlib import Path
 import numpy as np
 rng = np.random.default_rng(0)
 rows = [f"{int(x > 0.5)} qid:{q} 1:{x:.3f} 2:{rng.random():.3f}" for q in range(40) for x in rng.random(6)]
 Path("letor.txt").write_text("\\n".join(rows))
 """
-STEPS = {
+STEPS_BY_EXTRA = {
     "": [["-c", FIVE_LINES], ["-m", "rankloop", "list", "learners"], ["-m", "rankloop", "demo", "--rounds", "100"]],
-    "[serve]": [["-c", SERVE]],
-    "[search]": [["-c", SEARCH]],
-    "[cluster]": [["-c", CLUSTER], ["-m", "rankloop", "train", "letor.txt", "--engine", "cluster"]],
+    "[serve]": [["-c", SERVE_STEPS]],
+    "[search]": [["-c", SEARCH_STEPS]],
+    "[cluster]": [["-c", CLUSTER_STEPS], ["-m", "rankloop", "train", "letor.txt", "--engine", "cluster"]],
 }
 
 
@@ -105,15 +105,17 @@ def try_out(python: str, wheel: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     for extras in EXTRAS:
         with tempfile.TemporaryDirectory() as folder:
-            own = str(Path(folder) / "environment" / "bin" / "python")
-            subprocess.run([*uv, "venv", "--quiet", "--python", python, str(Path(own).parents[1])], check=True)
-            subprocess.run([*uv, "pip", "install", "--quiet", "--python", own, f"{wheel}{extras}"], check=True)
+            installed = str(Path(folder) / "environment" / "bin" / "python")
+            subprocess.run([*uv, "venv", "--quiet", "--python", python, str(Path(installed).parents[1])], check=True)
+            subprocess.run([*uv, "pip", "install", "--quiet", "--python", installed, f"{wheel}{extras}"], check=True)
             parts = [f"[{part}]" for part in extras.strip("[]").split(",") if part] or [""]
-            for step in [step for part in parts for step in STEPS[part]]:
-                done = subprocess.run([own, *step], cwd=folder, capture_output=True, text=True, env=environment)
+            for step in [step for part in parts for step in STEPS_BY_EXTRA[part]]:
+                done = subprocess.run([installed, *step], cwd=folder, capture_output=True, text=True, env=environment)
                 if done.returncode:
                     sys.exit(f"{python}: rankloop{extras} fails in {step}\n{done.stdout}{done.stderr}")
-            version = subprocess.run([own, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+            version = subprocess.run(
+                [installed, "--version"], check=True, capture_output=True, text=True
+            ).stdout.strip()
         print(f"{version}: rankloop{extras} runs", flush=True)
 
 

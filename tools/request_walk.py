@@ -32,7 +32,7 @@ from rankloop.service.http.server import Server, make_server
 from rankloop.service.settings import Settings
 
 PACKAGE = f"{Path(rankloop.__file__).parent}/"
-KEY = "a-key-of-the-walk"
+ADMIN_KEY = "a-key-of-the-walk"
 PROBLEM = {"feature_names": ["title_match", "age_days"]}
 ITEMS = [{"id": f"item {i}", "features": {"title_match": i / 7, "age_days": i}} for i in range(8)]
 SETTLE_SECONDS = 0.2  # for threads to finish what an answer has caused
@@ -60,7 +60,7 @@ class Walk(NamedTuple):
     @property
     def changes(self) -> int:
         """How often a thread went from one file to another."""
-        return sum(before[0] != after[0] for steps in self.steps.values() for before, after in pairwise(steps))
+        return sum(previous[0] != after[0] for steps in self.steps.values() for previous, after in pairwise(steps))
 
 
 class Recorder:
@@ -89,7 +89,7 @@ class Recorder:
 def running_server() -> Iterator[tuple[Server, int]]:
     """Run a server with keys on a free port of the loopback address, on a thread of its own."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listening:
-        server = make_server(Settings(data=Path(folder), keys=(("admin", KEY),)))
+        server = make_server(Settings(data=Path(folder), keys=(("admin", ADMIN_KEY),)))
         thread = threading.Thread(target=server.run, args=([listening],), name="server")
         thread.start()
         try:
@@ -115,7 +115,7 @@ def walks(kind: str = "fair_pairs") -> list[Walk]:
         stack.callback(connection.close)
 
         def call(method: str, path: str, body: Any) -> Any:
-            headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+            headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
             connection.request(method, path, json.dumps(body), headers)
             response = connection.getresponse()
             content = json.loads(response.read())

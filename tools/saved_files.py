@@ -11,7 +11,7 @@ import numpy as np
 from rankloop import Clicks, Problem, Query, Ranker, Schema, Session, build, save
 
 FOLDER = Path(__file__).parents[1] / "tests" / "fixtures" / "saved"
-SHOES = {
+EXAMPLE_ITEM = {
     "a": {"price": 1999, "brand": "Acme", "title": "Red shoes"},
     "b": {"price": 500, "brand": "Bolt", "title": "Socks"},
     "c": {"price": 1200, "title": "Blue shoes"},
@@ -35,7 +35,7 @@ def trained_ranker() -> Ranker:
     schema = Schema(features, {"segment": "category"}, ["segment*brand"], 8)
     ranker = Ranker("click_regression", features=schema, seed=2)
     for turn in range(8):
-        shown = ranker.rank(SHOES, context={"segment": "sport"}, at=1.7e9)
+        shown = ranker.rank(EXAMPLE_ITEM, context={"segment": "sport"}, at=1.7e9)
         ranker.learn(shown, clicks=["c" if turn % 4 == 3 else "a"])
     return ranker
 
@@ -54,7 +54,7 @@ def numbers_of_session(session: Session) -> dict[str, object]:
 def numbers_of_ranker(ranker: Ranker) -> dict[str, object]:
     """Return what a loaded ranker is compared by: its table of weights, and what it shows next."""
     columns, values = ranker.session.state.table.used()
-    shown = [ranker.rank(SHOES, context={"segment": "sport"}, at=1.7e9).ids for _ in range(4)]
+    shown = [ranker.rank(EXAMPLE_ITEM, context={"segment": "sport"}, at=1.7e9).ids for _ in range(4)]
     return {"columns": columns.tolist(), "values": values.tolist(), "rankings": shown}
 
 

@@ -12,7 +12,7 @@ from rankloop.experiments.report.charts import Line
 from rankloop.experiments.report.model import Chart
 from rankloop.experiments.run.runner import read_runs
 from research.charts import small_multiples
-from research.papers.coactive.click_streams import LETOR, MEASURE, SIMULATED
+from research.papers.coactive.click_streams import LETOR_STREAMS, MEASURE, SIMULATED_STREAM
 from research.papers.coactive.online_rankers import CONDITIONS, PDGD
 from research.papers.coactive.ranker_goals import EITHER, FAIR, OURS, PAIRRANK, TUNED
 
@@ -24,7 +24,7 @@ ARMS = (OURS, FAIR, EITHER, "3PR", PDGD, TUNED, PAIRRANK)
 def drawn(folder: Path) -> Chart:
     """A row for each data set, a column for each kind of people."""
     cells = {}
-    for stream in (*LETOR, SIMULATED):
+    for stream in (*LETOR_STREAMS, SIMULATED_STREAM):
         for position, people in enumerate(CONDITIONS):
             part = folder / f"online-rankers-{stream.label}-{position}"
             if part.exists():

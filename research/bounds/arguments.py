@@ -20,12 +20,12 @@ class Range(NamedTuple):
     holds: Callable[[Any], bool]
 
 
-COUNT = Range("a finite number from 1", lambda value: 1 <= value < math.inf)
-SIZE = Range("a finite number above 0", lambda value: 0 < value < math.inf)
+COUNT_RANGE = Range("a finite number from 1", lambda value: 1 <= value < math.inf)
+SIZE_RANGE = Range("a finite number above 0", lambda value: 0 < value < math.inf)
 FROM_ZERO = Range("a finite number from 0", lambda value: 0 <= value < math.inf)
-RANGES = {
-    **dict.fromkeys(("n_queries", "n_items", "n_features"), COUNT),
-    **dict.fromkeys(("lipschitz", "smoothness", "smoothing", "radius", "longest", "largest"), SIZE),
+RANGE_BY_NAME = {
+    **dict.fromkeys(("n_queries", "n_items", "n_features"), COUNT_RANGE),
+    **dict.fromkeys(("lipschitz", "smoothness", "smoothing", "radius", "longest", "largest"), SIZE_RANGE),
     **dict.fromkeys(("euclidean", "best", "training", "level"), FROM_ZERO),
     "max_grade": Range("a grade from 0 to 1000", lambda value: 0 <= value <= 1000),
     "delta": Range("a probability above 0 and below 1", lambda value: 0 < value < 1),
@@ -37,11 +37,11 @@ def checked(bound: Callable[P, T]) -> Callable[P, T]:
     signature = inspect.signature(bound)
 
     @wraps(bound)
-    def of_checked(*given: P.args, **named: P.kwargs) -> T:
-        for name, value in signature.bind(*given, **named).arguments.items():
-            known = RANGES.get(name)
-            if known is not None and not (isinstance(value, Real) and known.holds(value)):
-                raise InvalidInput(f"{name} = {value!r} must be {known.words}")
-        return bound(*given, **named)
+    def of_checked(*positional: P.args, **named: P.kwargs) -> T:
+        for name, value in signature.bind(*positional, **named).arguments.items():
+            allowed = RANGE_BY_NAME.get(name)
+            if allowed is not None and not (isinstance(value, Real) and allowed.holds(value)):
+                raise InvalidInput(f"{name} = {value!r} must be {allowed.words}")
+        return bound(*positional, **named)
 
     return of_checked

@@ -118,7 +118,7 @@ def informativeness(rounds: Sequence[Feedback]) -> float:
 
 def utility_regret(rounds: Sequence[Feedback]) -> float:
     """REG_T: the mean of U(best) − U(shown)."""
-    return float(np.mean([one.best - one.shown for one in rounds]))
+    return float(np.mean([turn.best - turn.shown for turn in rounds]))
 
 
 def radius_of(query: Query) -> float:

@@ -62,8 +62,8 @@ def ftpl_regret(measure: Measure | str, n_items: int, horizon: int, max_grade: i
     The best ε, √(D / (R·A·T)), gives 2·√(D·R·A·T), 6 % less. Kalai and Vempala (2005), "Efficient algorithms for online
     decision problems", Theorem 1.1.
     """
-    known = constants(measure, n_items, max_grade)
-    return Bound(_ftpl(known, n_items, horizon), known.loss * horizon)
+    sizes = constants(measure, n_items, max_grade)
+    return Bound(_ftpl(sizes, n_items, horizon), sizes.loss * horizon)
 
 
 def mirror_descent_regret(measure: Measure | str, n_items: int, horizon: int, max_grade: int = 1) -> Bound:
@@ -72,8 +72,8 @@ def mirror_descent_regret(measure: Measure | str, n_items: int, horizon: int, ma
     Every ranking is equally far from the centre, and of the gains only their distance from their mean counts, whose
     square is at most g²·m/4. Orabona (2019), "A modern introduction to online learning", section 7.3.
     """
-    known = constants(measure, n_items, max_grade)
-    return Bound(_mirror_descent(measure, known, n_items, horizon), known.loss * horizon)
+    sizes = constants(measure, n_items, max_grade)
+    return Bound(_mirror_descent(measure, sizes, n_items, horizon), sizes.loss * horizon)
 
 
 def rtopk_regret(
@@ -92,14 +92,14 @@ def rtopk_regret(
     m^{1/3}·T^{2/3} / ⌈m/k⌉^{2/3}, it is O(T^{2/3}). Chaudhuri (2016), "Learning to rank", Theorem 19 and Corollaries 20
     to 22; in Corollary 21 the square in ε = 1 / ((2^n − 1)²·√(m·K)) is a slip: ε = 1 / ((2^n − 1)·√(m·K)).
     """
-    known = constants(measure, n_items, max_grade)
+    sizes = constants(measure, n_items, max_grade)
     depth = min(depth, n_items)
     blocks = number_of_blocks(blocks, horizon, n_items, depth)
     if inner not in ("ftpl", "mirror_descent"):
         raise InvalidInput(f"no bound is known for the inner learner {inner!r}; there are ftpl and mirror_descent")
-    full = _ftpl(known, n_items, blocks) if inner == "ftpl" else _mirror_descent(measure, known, n_items, blocks)
-    exploring = known.loss * math.ceil(n_items / depth) * blocks
-    return Bound(exploring + horizon // blocks * full + known.loss * (horizon % blocks), known.loss * horizon)
+    full = _ftpl(sizes, n_items, blocks) if inner == "ftpl" else _mirror_descent(measure, sizes, n_items, blocks)
+    exploring = sizes.loss * math.ceil(n_items / depth) * blocks
+    return Bound(exploring + horizon // blocks * full + sizes.loss * (horizon % blocks), sizes.loss * horizon)
 
 
 def precision_bandit_regret(n: int, n_items: int, depth: int, horizon: int) -> Bound:
@@ -107,9 +107,9 @@ def precision_bandit_regret(n: int, n_items: int, depth: int, horizon: int) -> B
 
     The set of n items has entropy at most n·ln(m/n), and Σ_i x_i·E[estimate_i²] is at most n·m/k.
     """
-    known = constants(f"P@{n}", n_items)
+    sizes = constants(f"P@{n}", n_items)
     revealed, spread = min(depth, n, n_items), max(math.log(n_items / n), 0.0)
-    return Bound(math.sqrt(2.0 * n_items * horizon * spread / revealed), known.loss * horizon)
+    return Bound(math.sqrt(2.0 * n_items * horizon * spread / revealed), sizes.loss * horizon)
 
 
 def generic_forecaster_regret(largest: float, n_groups: int, spread: float, n_items: int, horizon: int) -> Bound:
@@ -140,12 +140,12 @@ def useful_from(bound: Callable[[int], Bound], shortest: int = 1) -> int | None:
     return high
 
 
-def _ftpl(known: Constants, n_items: int, rounds: int) -> float:
-    noise = known.gains / n_items * math.sqrt(n_items * rounds)  # 1/ε
-    return known.loss * known.gains * rounds / noise + known.diameter * noise
+def _ftpl(sizes: Constants, n_items: int, rounds: int) -> float:
+    noise = sizes.gains / n_items * math.sqrt(n_items * rounds)  # 1/ε
+    return sizes.loss * sizes.gains * rounds / noise + sizes.diameter * noise
 
 
-def _mirror_descent(measure: Measure | str, known: Constants, n_items: int, rounds: int) -> float:
+def _mirror_descent(measure: Measure | str, sizes: Constants, n_items: int, rounds: int) -> float:
     worth = worth_of_positions(parse_measure(measure), n_items)
     radius = float(np.sqrt(np.sum((worth - worth.mean()) ** 2)))
-    return 0.5 * radius * known.gains / n_items * math.sqrt(n_items * rounds)
+    return 0.5 * radius * sizes.gains / n_items * math.sqrt(n_items * rounds)

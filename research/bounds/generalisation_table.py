@@ -70,16 +70,16 @@ def table(
     sample: Sample, surrogate: str = "list_net", *, radius: float = 1.0, delta: float = 0.05, training: float = 0.0
 ) -> list[Row]:
     """The bounds that apply to the surrogate; `training` is the training risk, which the smooth ones need."""
-    known, m, longest = constants_of(surrogate, sample.n_items, sample.max_grade), sample.n_items, sample.longest
+    bounds, m, longest = constants_of(surrogate, sample.n_items, sample.max_grade), sample.n_items, sample.longest
     largest, largest_l1 = (largest_loss(surrogate, sample, radius, reach) for reach in (longest, sample.widest))
-    ball, l1_ball = (known.lipschitz, radius, longest), (known.lipschitz, radius, sample.widest)
-    euclidean = (known.euclidean, radius, longest)
+    ball, l1_ball = (bounds.lipschitz, radius, longest), (bounds.lipschitz, radius, sample.widest)
+    euclidean = (bounds.euclidean, radius, longest)
 
     def row(name: str, applies_to: str, nonconvex: bool, bound: Callable[[int], float], below: float = largest) -> Row:
         return Row(name, applies_to, nonconvex, bound(sample.n_queries), below, queries_needed(bound, below))
 
     rows = []
-    if known.convex:
+    if bounds.convex:
         rows += [
             row("Theorem 35", "averaged online gradient", False, lambda n: online_to_batch(*ball, n)),
             row("Theorem 36", "RERM", False, lambda n: rerm(*ball, n)),
@@ -88,8 +88,8 @@ def table(
         row("Theorem 38", "ERM", True, lambda n: uniform(*ball, n, m, largest, delta)),
         row("Chapelle and Wu", "ERM", True, lambda n: chapelle_wu(*euclidean, n, m, delta, largest)),
     ]
-    if known.smoothness is not None:
-        smooth = (known.smoothness, radius, longest)
+    if bounds.smoothness is not None:
+        smooth = (bounds.smoothness, radius, longest)
         online = "averaged online gradient, smooth"
         rows.append(row("Equation 4.8", online, False, lambda n: smooth_online(*smooth, training, n)))
 

@@ -31,11 +31,15 @@ class Forgotten(NamedTuple):
     lengths: float = 0.0  # Σ ‖e‖
 
 
-NOTHING = Forgotten()
+NOTHING_FORGOTTEN = Forgotten()
 
 
 def kernel_budget_loss(
-    norm: float, constant: float, learning_rate: float, comparator_loss: float = 0.0, forgotten: Forgotten = NOTHING
+    norm: float,
+    constant: float,
+    learning_rate: float,
+    comparator_loss: float = 0.0,
+    forgotten: Forgotten = NOTHING_FORGOTTEN,
 ) -> float:
     """(‖u‖² + 2η·L + D) / (2η − η²·C), with D from what was forgotten; for η = 1/C it is C·(‖u‖² + D) + 2·L."""
     if norm < 0.0 or comparator_loss < 0.0 or not 0.0 < learning_rate * constant < 2.0:
@@ -50,14 +54,14 @@ def kernel_budget_loss(
 def forgotten_in(learner: KernelPerceptron, rounds: Iterable[tuple[State, Query, Feedback, State]]) -> Forgotten:
     """Measured, from the states before and after each lesson."""
     growth = lengths = 0.0
-    for before, query, feedback, after in rounds:
-        if after.mistakes == before.mistakes:
+    for state, query, feedback, after in rounds:
+        if after.mistakes == state.mistakes:
             continue
-        moved = np.concatenate([before.coefficients, _new(learner, before, query, feedback)])
+        moved = np.concatenate([state.coefficients, _new(learner, state, query, feedback)])
         full = np.concatenate([moved, np.zeros(len(after.coefficients))])
         kept = np.concatenate([np.zeros(len(moved)), after.coefficients])
         used = (full != 0.0) | (kept != 0.0)
-        gram = _gram(learner, np.vstack([before.rows, query.features, after.rows])[used])
+        gram = _gram(learner, np.vstack([state.rows, query.features, after.rows])[used])
         full, kept = full[used], kept[used]
         growth += kept @ gram @ kept - full @ gram @ full
         lengths += float(np.sqrt(max((full - kept) @ gram @ (full - kept), 0.0)))

@@ -37,11 +37,11 @@ def nearest_invariant(maps: Floats) -> InvariantScores:
     if table.ndim != 3 or table.shape[0] != table.shape[1] or table.shape[0] == 0 or not np.isfinite(table).all():
         raise InvalidInput(f"a linear map of items to scores is (m, m, d) finite numbers, not {table.shape}")
     n_items = len(table)
-    own = np.einsum("iid->d", table) / n_items
+    diagonal = np.einsum("iid->d", table) / n_items
     if n_items == 1:
-        return InvariantScores(own, np.zeros(table.shape[2]))
-    other = (table.sum(axis=(0, 1)) - n_items * own) / (n_items * (n_items - 1))
-    return InvariantScores(own - other, other)
+        return InvariantScores(diagonal, np.zeros(table.shape[2]))
+    other = (table.sum(axis=(0, 1)) - n_items * diagonal) / (n_items * (n_items - 1))
+    return InvariantScores(diagonal - other, other)
 
 
 def invariant_dimension(n_items: int, n_features: int) -> int:

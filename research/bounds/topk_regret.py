@@ -100,7 +100,7 @@ def best_in_hindsight(
 
     ball = {"type": "ineq", "fun": lambda w: radius**2 - np.sum(w * w), "jac": lambda w: -2.0 * w}
     start = np.zeros(queries[0][0].shape[1])
-    found = minimize(loss_and_slope, start, jac=True, method="SLSQP", constraints=ball, options={"maxiter": 500})
-    weights = np.asarray(found.x, dtype=np.float64)
+    solution = minimize(loss_and_slope, start, jac=True, method="SLSQP", constraints=ball, options={"maxiter": 500})
+    weights = np.asarray(solution.x, dtype=np.float64)
     weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), 1e-300))
     return weights, loss_and_slope(weights)[0] * len(queries)

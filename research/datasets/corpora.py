@@ -130,8 +130,8 @@ def _reuters(content: bytes) -> TopicCorpus:
 def rcv1_files(path: Path, form: str) -> list[Path]:
     """The files of tokens or of vectors in a folder, those to train on first; or the file itself."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    found = [file for file in files if (match := RCV1_FILE.fullmatch(file.name)) and match[1] == form]
-    return sorted(found, key=lambda file: "_train" not in file.name)
+    matching_files = [file for file in files if (match := RCV1_FILE.fullmatch(file.name)) and match[1] == form]
+    return sorted(matching_files, key=lambda file: "_train" not in file.name)
 
 
 def read_rcv1_tokens(path: str | Path) -> TopicCorpus:
@@ -160,37 +160,37 @@ def rcv1_topics(source: Path) -> dict[str, tuple[str, ...]]:
     file = next((each for each in sorted(folder.iterdir()) if each.name.startswith(RCV1_TOPICS)), None)
     if file is None:
         raise NotFound(f"there is no {RCV1_TOPICS} in {folder}, which tells the topics of each document")
-    found: dict[str, tuple[str, ...]] = {}
+    topics_by_document: dict[str, tuple[str, ...]] = {}
     for line, text in rcv1_lines(file):
         parts = text.split()
         if len(parts) != 3:
             raise wrong_line(file, line, f"{text[:40]!r} is no 'topic document 1'")
-        found[parts[1]] = (*found.get(parts[1], ()), parts[0])
-    return found
+        topics_by_document[parts[1]] = (*topics_by_document.get(parts[1], ()), parts[0])
+    return topics_by_document
 
 
 def _documents(file: Path) -> Iterator[tuple[str, str, int]]:
     """Number, tokens and line of each document: `.I number`, `.W`, then lines of tokens."""
-    number, tokens, began, seen = "", list[str](), 0, False
+    number, tokens, began, has_text = "", list[str](), 0, False
     for line, text in rcv1_lines(file):
         if text.startswith(RCV1_ID):
             if number:
-                yield _complete(file, number, tokens, began, seen)
-            number, tokens, began, seen = text[len(RCV1_ID) :].strip(), [], line, False
+                yield _complete(file, number, tokens, began, has_text)
+            number, tokens, began, has_text = text[len(RCV1_ID) :].strip(), [], line, False
             if not number.isdigit():
                 raise wrong_line(file, line, f"{text[:40]!r} lacks the document's number, as in '.I 2286'")
         elif text == RCV1_WORDS:
-            seen = True
+            has_text = True
         else:
-            if not (number and seen):
+            if not (number and has_text):
                 raise wrong_line(file, line, f"{text[:40]!r} stands before '.I number' and '.W'")
             tokens.append(text)
     if number:
-        yield _complete(file, number, tokens, began, seen)
+        yield _complete(file, number, tokens, began, has_text)
 
 
-def _complete(file: Path, number: str, tokens: list[str], began: int, seen: bool) -> tuple[str, str, int]:
-    if not seen:
+def _complete(file: Path, number: str, tokens: list[str], began: int, has_text: bool) -> tuple[str, str, int]:
+    if not has_text:
         raise wrong_line(file, began, f"document {number} has no '.W': the file is cut short")
     return number, " ".join(tokens), began
 

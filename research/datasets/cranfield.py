@@ -7,9 +7,9 @@ from typing import NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.data.compression import read_all
 
-RECORD = re.compile(r"^\.I[ \t]*(\S*)[ \t]*$", re.MULTILINE)
-FIELD = re.compile(r"^\.([A-Z])[ \t]*$", re.MULTILINE)
-JUDGEMENT = re.compile(r"(\d{1,9})\s+\S+\s+(\S+)\s+(-?\d{1,9})", re.ASCII)  # query, iteration, document, grade
+RECORD_PATTERN = re.compile(r"^\.I[ \t]*(\S*)[ \t]*$", re.MULTILINE)
+FIELD_PATTERN = re.compile(r"^\.([A-Z])[ \t]*$", re.MULTILINE)
+JUDGEMENT_PATTERN = re.compile(r"(\d{1,9})\s+\S+\s+(\S+)\s+(-?\d{1,9})", re.ASCII)  # query, iteration, document, grade
 TITLE, TEXT = "T", "W"
 
 
@@ -28,24 +28,24 @@ def read_cranfield(folder: Path) -> TestCollection:
     queries = tuple(fields.get(TEXT, "") for _, fields in _records(folder / "cran.qry.gz"))
     relevant: list[set[str]] = [set() for _ in queries]
     for number, line in enumerate(_text(folder / "cranqrel.correct.gz").splitlines(), 1):
-        found = JUDGEMENT.fullmatch(line.strip())
-        if not found or not 1 <= int(found[1]) <= len(queries):
+        match = JUDGEMENT_PATTERN.fullmatch(line.strip())
+        if not match or not 1 <= int(match[1]) <= len(queries):
             raise InvalidInput(f"cranqrel.correct.gz, line {number}: {line!r:.60} is no judgement of a query")
-        if int(found[3]) > 0:
-            relevant[int(found[1]) - 1].add(found[2])
+        if int(match[3]) > 0:
+            relevant[int(match[1]) - 1].add(match[2])
     return TestCollection(documents, queries, tuple(map(frozenset, relevant)))
 
 
 def _records(path: Path) -> list[tuple[str, dict[str, str]]]:
     """What each record is called, and its fields."""
-    _, *parts = RECORD.split(_text(path))
-    found = []
+    _, *parts = RECORD_PATTERN.split(_text(path))
+    records = []
     for id, content in zip(parts[::2], parts[1::2]):
-        _, *fields = FIELD.split(content)
-        found.append((id, {name: " ".join(text.split()) for name, text in zip(fields[::2], fields[1::2])}))
-    if not found:
+        _, *fields = FIELD_PATTERN.split(content)
+        records.append((id, {name: " ".join(text.split()) for name, text in zip(fields[::2], fields[1::2])}))
+    if not records:
         raise InvalidInput(f"{path.name} has no record that begins with .I")
-    return found
+    return records
 
 
 def _text(path: Path) -> str:

@@ -13,7 +13,7 @@ from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compression import READ_ERRORS, read_all
 from rankloop.data.folder import data_path
 
-FILES = {
+FILE_NAMES = {
     "letter": ("letter.csv.gz",),
     "optdigits": ("optdigits.tra.csv.gz", "optdigits.tes.csv.gz"),
     "pendigits": ("pendigits.tra.csv.gz", "pendigits.tes.csv.gz"),
@@ -35,9 +35,9 @@ def read_labelled(name: str, folder: str | Path | None = None) -> LabelledSet:
 
     `folder` holds the files; unless given it is `uci` in the data folder.
     """
-    if name not in FILES:
-        raise InvalidInput(f"no labelled set {name!r}{nearest(name, FILES)}")
-    files = [(data_path("uci") if folder is None else Path(folder)) / file for file in FILES[name]]
+    if name not in FILE_NAMES:
+        raise InvalidInput(f"no labelled set {name!r}{nearest(name, FILE_NAMES)}")
+    files = [(data_path("uci") if folder is None else Path(folder)) / file for file in FILE_NAMES[name]]
     return _isolet(files[0]) if name == "isolet" else read_csv(files, label_first=name == "letter")
 
 

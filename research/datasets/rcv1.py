@@ -45,9 +45,9 @@ def read_rcv1_vectors(path: str | Path) -> TopicVectors:
 def _entry(pair: str, file: Path, line: int) -> tuple[int, float]:
     column, _, value = pair.partition(":")
     try:
-        found = int(column), float(value)
+        entry = int(column), float(value)
     except ValueError:
-        found = 0, np.nan
-    if found[0] < 1 or not np.isfinite(found[1]):
+        entry = 0, np.nan
+    if entry[0] < 1 or not np.isfinite(entry[1]):
         raise wrong_line(file, line, f"{pair[:40]!r} is no term:weight, as in 864:0.05")
-    return found
+    return entry

@@ -55,19 +55,19 @@ class Topics:
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         corpus, words = self._loaded()
         topic = self._topic(corpus, rng)
-        wanted = np.array([topic in topics for topics in corpus.topics], dtype=np.float64)
-        size = min(self.candidates, len(wanted))
+        is_relevant = np.array([topic in topics for topics in corpus.topics], dtype=np.float64)
+        size = min(self.candidates, len(is_relevant))
         while True:
-            rows = _distinct(len(wanted), rng.random(2 * size))
+            rows = _distinct(len(is_relevant), rng.random(2 * size))
             yield (
                 Query(topic, _dense(words.values, words.columns, words.starts, rows, len(words.names)), NO_CONTEXT),
-                wanted[rows],
+                is_relevant[rows],
             )
 
     def frequencies(self) -> dict[str, float]:
         """The share of the documents that each topic has, by its name."""
         topics, n_documents = self._loaded()[0].topics, len(self._loaded()[0].texts)
-        counts = Counter(topic for own in topics for topic in own)
+        counts = Counter(topic for document_topics in topics for topic in document_topics)
         return {topic: count / n_documents for topic, count in sorted(counts.items())}
 
     def _topic(self, corpus: TopicCorpus, rng: Generator) -> str:

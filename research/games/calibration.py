@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.games.numbers import DECIMAL_DIGITS, log_discounts
 
-ERROR = Decimal(10) ** -150  # far above what 200 digits lose in these sums
+DECIMAL_ERROR = Decimal(10) ** -150  # far above what 200 digits lose in these sums
 MAX_DENOMINATOR = 10**40
 
 World = dict[tuple[int, ...], Fraction]  # relevances with their probabilities
@@ -56,22 +56,22 @@ def normalised_gains(world: World) -> list[Decimal]:
     n_items = len(next(iter(world)))
     ideal = _ideal(n_items)
     with decimal.localcontext(prec=DECIMAL_DIGITS):
-        found = [Decimal(0)] * n_items
+        totals = [Decimal(0)] * n_items
         for relevance, probability in world.items():
             count = sum(relevance)
             for item in range(n_items):
                 if relevance[item]:
-                    found[item] += _decimal(probability) / ideal[count]
-    return found
+                    totals[item] += _decimal(probability) / ideal[count]
+    return totals
 
 
 def seen_by(world: World, items: tuple[int, ...]) -> dict[tuple[int, ...], Fraction]:
     """The probabilities of all grades on some items, exactly."""
-    found: dict[tuple[int, ...], Fraction] = {}
+    probabilities: dict[tuple[int, ...], Fraction] = {}
     for relevance, probability in world.items():
         grades = tuple(relevance[item] for item in items)
-        found[grades] = found.get(grades, Fraction(0)) + probability
-    return found
+        probabilities[grades] = probabilities.get(grades, Fraction(0)) + probability
+    return probabilities
 
 
 def check_calibration_pair(pair: CalibrationPair) -> None:
@@ -90,7 +90,9 @@ def reversed_items(pair: CalibrationPair) -> list[tuple[int, int]]:
     """Pairs of items (a, b) with a surely above b in `odd` and surely below in `even`: no order is right in both."""
     even, odd = normalised_gains(pair.even), normalised_gains(pair.odd)
     items = range(pair.n_items)
-    return [(a, b) for a in items for b in items if odd[a] - odd[b] > ERROR and even[b] - even[a] > ERROR]
+    return [
+        (a, b) for a in items for b in items if odd[a] - odd[b] > DECIMAL_ERROR and even[b] - even[a] > DECIMAL_ERROR
+    ]
 
 
 def worth_difference(depth: int) -> Decimal:

@@ -67,29 +67,29 @@ def sizes_of(measure: Measure | str, n_items: int, depth: int, max_grade: int = 
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
     worth = np.array([[built(r, grades.astype(np.float64)) for grades in game.relevances] for r in game.rankings])
-    seen = seen_probabilities(game.relevances, depth, max_grade)
-    needed = np.array([(game.relevances[row > 0.0] > 0).all(axis=0) for row in seen])
-    return Sizes(game, np.nan_to_num(worth), seen, needed)
+    observable = seen_probabilities(game.relevances, depth, max_grade)
+    needed = np.array([(game.relevances[row > 0.0] > 0).all(axis=0) for row in observable])
+    return Sizes(game, np.nan_to_num(worth), observable, needed)
 
 
-def kept_at(sizes: Sizes, seen: Floats) -> Kept:
+def kept_at(sizes: Sizes, observable: Floats) -> Kept:
     """The largest share that a mixture keeps against all people whose feedback has these probabilities."""
     (n_rankings, n_relevances), n_terms = sizes.worth.shape, len(sizes.seen)
     n_variables = n_rankings + 1 + n_rankings * n_terms
     below = np.zeros((n_rankings * n_relevances + n_rankings, n_variables))
     for ranking in range(n_rankings):
         rows = slice(ranking * n_relevances, (ranking + 1) * n_relevances)
-        own = slice(n_rankings + 1 + ranking * n_terms, n_rankings + 1 + (ranking + 1) * n_terms)
+        columns = slice(n_rankings + 1 + ranking * n_terms, n_rankings + 1 + (ranking + 1) * n_terms)
         below[rows, :n_rankings] = -sizes.worth.T
         below[rows, n_rankings] = sizes.worth[ranking]
-        below[rows, own] = sizes.seen.T
-        below[n_rankings * n_relevances + ranking, own] = -seen
-    goal, whole = np.zeros(n_variables), np.zeros((1, n_variables))
-    goal[n_rankings], whole[0, :n_rankings] = -1.0, 1.0
+        below[rows, columns] = sizes.seen.T
+        below[n_rankings * n_relevances + ranking, columns] = -observable
+    goal, total = np.zeros(n_variables), np.zeros((1, n_variables))
+    goal[n_rankings], total[0, :n_rankings] = -1.0, 1.0
     limits = [(0.0, None)] * n_rankings + [(0.0, 1.0)] + [(None, None)] * (n_rankings * n_terms)
-    found = _solved(goal, A_ub=below, b_ub=np.zeros(len(below)), A_eq=whole, b_eq=np.ones(1), bounds=limits)
-    mixture = np.maximum(found[:n_rankings], 0.0)
-    return Kept(float(found[n_rankings]), mixture / mixture.sum())
+    solution = _solved(goal, A_ub=below, b_ub=np.zeros(len(below)), A_eq=total, b_eq=np.ones(1), bounds=limits)
+    mixture = np.maximum(solution[:n_rankings], 0.0)
+    return Kept(float(solution[n_rankings]), mixture / mixture.sum())
 
 
 def ceiling(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) -> Ceiling:
@@ -100,7 +100,7 @@ def ceiling(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1
     sizes = sizes_of(measure, n_items, depth, max_grade)  # type: ignore[arg-type]  # hashable
     n_rankings = len(sizes.worth)
     targets = [list(range(n_rankings)), *([0, other] for other in range(1, n_rankings))]
-    return min((_lowest(sizes, chosen) for chosen in targets), key=lambda found: found.factor)
+    return min((_lowest(sizes, chosen) for chosen in targets), key=lambda lowest: lowest.factor)
 
 
 def _lowest(sizes: Sizes, targets: list[int]) -> Ceiling:
@@ -119,20 +119,20 @@ def _lowest(sizes: Sizes, targets: list[int]) -> Ceiling:
     alike[-1, :-1] = sizes.worth[targets].ravel()
     right, goal = np.zeros(len(alike)), np.zeros(n_variables)
     right[-1] = goal[-1] = 1.0
-    found = _solved(goal, A_ub=most, b_ub=np.zeros(n_rankings), A_eq=alike, b_eq=right, bounds=(0.0, None))
-    worlds = np.maximum(found[:-1], 0.0).reshape(n_worlds, n_relevances)
-    return Ceiling(float(found[-1]), worlds / worlds.sum())
+    solution = _solved(goal, A_ub=most, b_ub=np.zeros(n_rankings), A_eq=alike, b_eq=right, bounds=(0.0, None))
+    worlds = np.maximum(solution[:-1], 0.0).reshape(n_worlds, n_relevances)
+    return Ceiling(float(solution[-1]), worlds / worlds.sum())
 
 
-def check_ceiling(measure: Measure | str, n_items: int, depth: int, found: Ceiling, max_grade: int = 1) -> None:
+def check_ceiling(measure: Measure | str, n_items: int, depth: int, computed: Ceiling, max_grade: int = 1) -> None:
     """Raise `InvalidInput` unless the worlds look alike and no ranking earns more than `factor` of what is best."""
     sizes = sizes_of(measure, n_items, depth, max_grade)  # type: ignore[arg-type]  # hashable
-    shown = found.worlds @ sizes.seen.T
-    if found.worlds.min() < 0.0 or np.abs(shown - shown[0]).max() > 1e-9:
+    shown = computed.worlds @ sizes.seen.T
+    if computed.worlds.min() < 0.0 or np.abs(shown - shown[0]).max() > 1e-9:
         raise InvalidInput("feedback tells these people apart")
-    best = (found.worlds @ sizes.worth.T).max(axis=1).sum()
-    if (sizes.worth @ found.worlds.sum(axis=0)).max() > (found.factor + 1e-7) * best:
-        raise InvalidInput(f"some ranking earns more than {found.factor} of the best from these people")
+    best = (computed.worlds @ sizes.worth.T).max(axis=1).sum()
+    if (sizes.worth @ computed.worlds.sum(axis=0)).max() > (computed.factor + 1e-7) * best:
+        raise InvalidInput(f"some ranking earns more than {computed.factor} of the best from these people")
 
 
 def nearest_seen(sizes: Sizes, estimate: Floats) -> Floats:
@@ -140,9 +140,9 @@ def nearest_seen(sizes: Sizes, estimate: Floats) -> Floats:
     n_terms, n_relevances = sizes.seen.shape
     apart = np.hstack([sizes.seen, -np.eye(n_terms)]), np.hstack([-sizes.seen, -np.eye(n_terms)])
     goal = np.concatenate([np.zeros(n_relevances), np.ones(n_terms)])
-    whole = np.concatenate([np.ones(n_relevances), np.zeros(n_terms)])[None]
+    total = np.concatenate([np.ones(n_relevances), np.zeros(n_terms)])[None]
     limits = {"A_ub": np.vstack(apart), "b_ub": np.concatenate([estimate, -estimate])}
-    users = _solved(goal, **limits, A_eq=whole, b_eq=np.ones(1), bounds=(0.0, None))[:n_relevances]
+    users = _solved(goal, **limits, A_eq=total, b_eq=np.ones(1), bounds=(0.0, None))[:n_relevances]
     nearest: Floats = sizes.seen @ (users / users.sum())
     return nearest
 
@@ -234,11 +234,11 @@ class ConstantFactor:
 
 def _counted(sizes: Sizes, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
     """Of each term of `seen_probabilities`, whether its items were graded, and whether with its grades."""
-    known = np.zeros(sizes.needed.shape[1], dtype=bool)
-    known[items] = True
-    relevance = np.zeros(len(known))
+    is_revealed = np.zeros(sizes.needed.shape[1], dtype=bool)
+    is_revealed[items] = True
+    relevance = np.zeros(len(is_revealed))
     relevance[items] = grades
-    revealed = ~(sizes.needed & ~known).any(axis=1)
+    revealed = ~(sizes.needed & ~is_revealed).any(axis=1)
     here = int(np.flatnonzero((sizes.game.relevances == relevance).all(axis=1))[0])
     graded = np.asarray(revealed, dtype=np.float64)
     return graded, graded * sizes.seen[:, here]

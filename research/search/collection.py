@@ -22,10 +22,10 @@ from rankloop.search.sources import Skipped, SourceDocument
 from rankloop.search.texts import read_text
 from research.datasets.cranfield import TestCollection, read_cranfield
 
-CRANFIELD = "search/cranfield"
-KNOWN = 150  # queries that people ask; the others are never asked, and judged afterwards
+CRANFIELD_FOLDER = "search/cranfield"
+N_ASKED_QUERIES = 150  # queries that people ask; the others are never asked, and judged afterwards
 TOPICS, PER_TOPIC, WORDS_PER_TOPIC = 45, 20, 12
-COMMON = 400  # words that stand in documents of every topic
+N_COMMON_WORDS = 400  # words that stand in documents of every topic
 N_QUERIES = 225
 
 
@@ -50,16 +50,16 @@ class Asked(NamedTuple):
     def ndcg(self, ranking: Ints) -> float:
         """nDCG@10 by all documents that answer the query, found or not."""
         order = np.concatenate([ranking, len(self.relevance) + np.arange(self.missed)])
-        return float(NDCG(order, np.concatenate([self.relevance, np.ones(self.missed)])))
+        return float(NDCG_AT_10(order, np.concatenate([self.relevance, np.ones(self.missed)])))
 
 
-NDCG = parse_measure("nDCG@10")
+NDCG_AT_10 = parse_measure("nDCG@10")
 
 
 def collection() -> tuple[str, TestCollection, str]:
     """Name and content, and a notice where Cranfield is not on this machine."""
     try:
-        return "Cranfield", read_cranfield(data_path(CRANFIELD)), ""
+        return "Cranfield", read_cranfield(data_path(CRANFIELD_FOLDER)), ""
     except NotFound:
         return "made-up documents", made_up(), absence_notice("Cranfield") + "; documents are made up instead. "
 
@@ -76,11 +76,11 @@ def engine_of(documents: Documents) -> Iterator[LocalEngine]:
             engine.close()
 
 
-def asked(found: TestCollection, engine: LocalEngine) -> tuple[Schema, list[Asked]]:
+def asked(test_collection: TestCollection, engine: LocalEngine) -> tuple[Schema, list[Asked]]:
     """Every query of a collection as the search box puts it to its learner."""
     schema = search_schema()
     encoder, queries = Encoder(schema), []
-    for text, relevant in zip(found.queries, found.relevant):
+    for text, relevant in zip(test_collection.queries, test_collection.relevant):
         question = question_of(engine, read_text(text), CANDIDATES, now=0.0)
         rows = encoder.rows(list(question.rows), list(question.rows.values()), question.context)
         grades = np.array([float(id in relevant) for id in question.rows])
@@ -99,9 +99,9 @@ def made_up(seed: int = 0) -> TestCollection:
     for topic in range(TOPICS):
         members.append([f"t{topic}-{i}" for i in range(PER_TOPIC)])
         for id in members[-1]:
-            own = [f"topic{topic}word{w}" for w in rng.integers(0, WORDS_PER_TOPIC, 12)]
-            others = [f"common{w}" for w in rng.zipf(1.5, 40) % COMMON]
-            words = rng.permutation(own + others).tolist()
+            topic_words = [f"topic{topic}word{w}" for w in rng.integers(0, WORDS_PER_TOPIC, 12)]
+            others = [f"common{w}" for w in rng.zipf(1.5, 40) % N_COMMON_WORDS]
+            words = rng.permutation(topic_words + others).tolist()
             documents[id] = " ".join(words[:6]), " ".join(words[6:])
     queries, relevant = [], []
     for number in range(N_QUERIES):

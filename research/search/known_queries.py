@@ -15,15 +15,15 @@ from rankloop.experiments.report.model import Finding, Table
 from rankloop.features.schema import Schema
 from rankloop.search.ranked_search import search_session
 from research.registry import Setting, reproduction
-from research.search.collection import KNOWN, Asked, Documents, asked, collection, engine_of
+from research.search.collection import N_ASKED_QUERIES, Asked, Documents, asked, collection, engine_of
 from research.verdicts import is_above
 
 ROUNDS, QUICK_ROUNDS = 20_000, 2_000
 SEEDS, QUICK_SEEDS = tuple(range(200, 210)), (200,)  # nothing was chosen on them
 FIRST, LAST = 1_000, 2_000
-READ = 10  # results that people look at
+N_READ_RESULTS = 10  # results that people look at
 RANDOM_RATE = 0.1
-POINTS = 40
+CURVE_POINTS = 40
 TITLE = "A search box that learns, on real queries"
 TEXT = """The engine's first hundred for each query, by BM25; people of the dependent click model who know which \
 documents answer their query (informational behaviour), and who ask the first 150 of the queries, by a Zipf law. \
@@ -41,7 +41,7 @@ class People(NamedTuple):
     random: bool = False
 
 
-EVERYBODY = (
+USER_GROUPS = (
     People("informational"),
     People("navigational", "navigational"),
     People("a fifth adversarial", adversarial=0.2),
@@ -63,38 +63,40 @@ def played(schema: Schema, queries: list[Asked], users: People, rounds: int, see
     session = search_session(schema, seed)
     of_stream, of_users, *_ = generators(seed)
     readers: Any = build({"kind": "dcm", "behaviour": users.behaviour, "max_grade": 1}, "feedback")
-    popularity = 1.0 / np.arange(1, KNOWN + 1)
-    drawn = of_stream.choice(KNOWN, rounds, p=popularity / popularity.sum())
-    engine = np.array([one.ndcg(np.arange(len(one.relevance))) for one in queries])
+    popularity = 1.0 / np.arange(1, N_ASKED_QUERIES + 1)
+    drawn = of_stream.choice(N_ASKED_QUERIES, rounds, p=popularity / popularity.sum())
+    engine = np.array([judged_query.ndcg(np.arange(len(judged_query.relevance))) for judged_query in queries])
     shown = np.empty(rounds)
     for t, number in enumerate(drawn):
-        one = queries[number]
-        decision = session.rank(one.query)
-        shown[t] = one.ndcg(decision.ranking)
-        wanted = one.relevance
+        judged_query = queries[number]
+        decision = session.rank(judged_query.query)
+        shown[t] = judged_query.ndcg(decision.ranking)
+        relevance = judged_query.relevance
         if users.random:
-            wanted = (of_users.random(len(wanted)) < RANDOM_RATE).astype(np.float64)
+            relevance = (of_users.random(len(relevance)) < RANDOM_RATE).astype(np.float64)
         elif users.adversarial and of_users.random() < users.adversarial:
-            wanted = 1.0 - wanted
-        session.learn(one.query, decision, readers.observe(decision.ranking[:READ], wanted, of_users))
-    unseen = [one.ndcg(session.predict(one.query)) for one in queries[KNOWN:]]
-    return Played(shown, engine[drawn], float(np.mean(unseen)), float(engine[KNOWN:].mean()))
+            relevance = 1.0 - relevance
+        session.learn(
+            judged_query.query, decision, readers.observe(decision.ranking[:N_READ_RESULTS], relevance, of_users)
+        )
+    unseen = [judged_query.ndcg(session.predict(judged_query.query)) for judged_query in queries[N_ASKED_QUERIES:]]
+    return Played(shown, engine[drawn], float(np.mean(unseen)), float(engine[N_ASKED_QUERIES:].mean()))
 
 
 @reproduction("search-cranfield", title=TITLE)
 def search_cranfield(setting: Setting) -> Finding:
     """Everybody of EVERYBODY, seed by seed."""
-    name, found, notice = collection()
+    name, test_collection, notice = collection()
     rounds, seeds = (QUICK_ROUNDS, QUICK_SEEDS) if setting.quick else (ROUNDS, SEEDS)
-    with engine_of(Documents(name, found.documents)) as engine:
-        schema, queries = asked(found, engine)
+    with engine_of(Documents(name, test_collection.documents)) as engine:
+        schema, queries = asked(test_collection, engine)
         kind = engine.kind
     play = partial(played, schema, queries)
-    runs: dict[str, list[Played]] = {users.name: [] for users in EVERYBODY}
-    for i, users in enumerate(EVERYBODY):
+    runs: dict[str, list[Played]] = {users.name: [] for users in USER_GROUPS}
+    for i, users in enumerate(USER_GROUPS):
         for j, seed in enumerate(seeds):
             runs[users.name].append(play(users, rounds, seed))
-            setting.progress(i * len(seeds) + j + 1, len(EVERYBODY) * len(seeds))
+            setting.progress(i * len(seeds) + j + 1, len(USER_GROUPS) * len(seeds))
     facts = ("data", name), ("engine", kind), ("rounds", f"{rounds:,}"), ("seeds", ", ".join(map(str, seeds)))
     missing = (notice.strip(),) if notice else ()
     charts = (_curves(runs, rounds),)
@@ -119,31 +121,31 @@ def _last(runs: list[Played]) -> Floats:
 def _table(runs: dict[str, list[Played]]) -> Table:
     header = ("", f"first {FIRST:,}", f"last {LAST:,}", "engine, same queries", "unseen", "engine, unseen")
     rows = []
-    for name, own in runs.items():
-        engine = np.array([run.engine[-LAST:].mean() for run in own])
-        values = _first(own), _last(own), engine, np.array([run.unseen for run in own])
-        rows.append((name, *(str(estimate(value)) for value in values), f"{own[0].unseen_engine:.3f}"))
+    for name, user_runs in runs.items():
+        engine = np.array([run.engine[-LAST:].mean() for run in user_runs])
+        values = _first(user_runs), _last(user_runs), engine, np.array([run.unseen for run in user_runs])
+        rows.append((name, *(str(estimate(value)) for value in values), f"{user_runs[0].unseen_engine:.3f}"))
     return Table("nDCG@10", header, rows, "Mean ± standard error over seeds.")
 
 
 def _claims(runs: dict[str, list[Played]], real: bool) -> tuple[Verdict, ...]:
     """What was promised for Cranfield; of made-up documents only that clicks help and do not hurt."""
-    known, adversarial, random = (runs[EVERYBODY[i].name] for i in (0, 2, 3))
-    unseen, engine = np.array([run.unseen for run in known]), known[0].unseen_engine
+    honest, adversarial, random = (runs[USER_GROUPS[i].name] for i in (0, 2, 3))
+    unseen, engine = np.array([run.unseen for run in honest]), honest[0].unseen_engine
     cost = np.array([run.engine.mean() - run.shown.mean() for run in random])
     safe = (
         is_above("Queries that nobody asked are not hurt by more than .003", unseen, engine - 0.003),
         is_above("Random clicks cost at most .01", np.full(len(cost), 0.01), cost),
     )
     if not real:
-        before = np.array([run.engine[-LAST:].mean() for run in known])
+        engine_means = np.array([run.engine[-LAST:].mean() for run in honest])
         return (
-            is_above("The last 2,000 searches are shown a better order than the engine's", _last(known), before),
+            is_above("The last 2,000 searches are shown a better order than the engine's", _last(honest), engine_means),
             *safe,
         )
     return (
-        is_above("Shown, after only 1,000 searches, at least .61", _first(known), 0.61),
-        is_above("Shown, last 2,000 searches, at least .72", _last(known), 0.72),
+        is_above("Shown, after only 1,000 searches, at least .61", _first(honest), 0.61),
+        is_above("Shown, last 2,000 searches, at least .72", _last(honest), 0.72),
         *safe,
         is_above("Queries that nobody asked gain .01", unseen, engine + 0.01),
         is_above("With a fifth of adversarial people at least .68 is shown at the end", _last(adversarial), 0.68),
@@ -152,12 +154,12 @@ def _claims(runs: dict[str, list[Played]], real: bool) -> tuple[Verdict, ...]:
 
 def _curves(runs: dict[str, list[Played]], rounds: int) -> Any:
     """Means over windows of the rounds."""
-    width = rounds // POINTS
+    width = rounds // CURVE_POINTS
     at = np.arange(width, rounds + 1, width)
     lines = [
-        Line(name, np.array([run.shown.reshape(POINTS, width).mean(axis=1) for run in own]), colour)
-        for colour, (name, own) in enumerate(runs.items())
+        Line(name, np.array([run.shown.reshape(CURVE_POINTS, width).mean(axis=1) for run in user_runs]), colour)
+        for colour, (name, user_runs) in enumerate(runs.items())
     ]
-    engine = np.array([run.engine.reshape(POINTS, width).mean(axis=1) for run in next(iter(runs.values()))])
+    engine = np.array([run.engine.reshape(CURVE_POINTS, width).mean(axis=1) for run in next(iter(runs.values()))])
     lines.append(Line("engine alone", engine, role="floor"))
     return chart("search-box", "What people were shown", at, lines, x_label="searches", y_label="nDCG@10")

@@ -24,13 +24,13 @@ from rankloop.service.settings import Settings
 from research.datasets.cranfield import TestCollection
 from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
-from research.search.collection import KNOWN, Documents, collection
+from research.search.collection import N_ASKED_QUERIES, Documents, collection
 from research.verdicts import is_above
 
-VISITORS, VISITS, QUICK_VISITS = 200, 4_000, 400
+VISITORS, DEFAULT_VISITS, QUICK_VISITS = 200, 4_000, 400
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
-READ = 10
-POINTS = 40
+N_READ_RESULTS = 10
+CURVE_POINTS = 40
 BEHAVIOUR = {"kind": "dcm", "behaviour": "informational", "max_grade": 1}
 TITLE = "A search box with visitors: half teach, half compare"
 TEXT = f"""{PAPER}, section 7, as a whole system: `rankloop search` over a collection of documents, and visitors who \
@@ -63,22 +63,22 @@ class Visitor:
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = self._connection.getresponse()
         content = json.loads(answer.read())
-        given = answer.getheader("Set-Cookie", "")
-        if given:
-            self._cookie = given.partition(";")[0]
+        cookie = answer.getheader("Set-Cookie", "")
+        if cookie:
+            self._cookie = cookie.partition(";")[0]
         if answer.status != 200:
             raise RankloopError(f"{path}: {content.get('detail')}")
         return dict(content)
 
 
 @contextmanager
-def search_page(name: str, found: TestCollection, seed: int) -> Iterator[int]:
+def search_page(name: str, test_collection: TestCollection, seed: int) -> Iterator[int]:
     """The port of a running search page with a study over a collection; everything is gone afterwards."""
     from rankloop.search.routes import SearchPage  # only here: the list of reproductions does without a server
     from rankloop.service.http.server import make_server
 
     with tempfile.TemporaryDirectory() as folder:
-        engine, documents = LocalEngine(Path(folder)), Documents(name, found.documents)
+        engine, documents = LocalEngine(Path(folder)), Documents(name, test_collection.documents)
         calls = SearchPage(engine, documents, study=True, seed=seed)
         server = make_server(Settings(data=Path(folder), port=0), addition=calls)
         thread = Thread(target=server.run, name="search page")
@@ -97,7 +97,7 @@ def search_page(name: str, found: TestCollection, seed: int) -> Iterator[int]:
 
 def simulated(
     name: str,
-    found: TestCollection,
+    test_collection: TestCollection,
     visits: int,
     seed: int,
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -105,20 +105,23 @@ def simulated(
     """Let visitors search, look and click through HTTP; how the study stood on the way, and at the end."""
     rng = np.random.default_rng(seed)
     users: Any = build(BEHAVIOUR, "feedback")
-    popularity = 1.0 / np.arange(1, KNOWN + 1)
-    standings, every = [], max(visits // POINTS, 1)
-    with search_page(name, found, seed) as port, closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+    popularity = 1.0 / np.arange(1, N_ASKED_QUERIES + 1)
+    standings, every = [], max(visits // CURVE_POINTS, 1)
+    with (
+        search_page(name, test_collection, seed) as port,
+        closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection,
+    ):
         visitors = [Visitor(connection) for _ in range(min(VISITORS, visits // 4))]
         for visit in range(1, visits + 1):
             visitor = visitors[rng.integers(len(visitors))]
-            number = int(rng.choice(KNOWN, p=popularity / popularity.sum()))
-            shown = visitor.call("POST", "/search", {"text": found.queries[number], "n": READ})
+            number = int(rng.choice(N_ASKED_QUERIES, p=popularity / popularity.sum()))
+            shown = visitor.call("POST", "/search", {"text": test_collection.queries[number], "n": N_READ_RESULTS})
             ids = [result["id"] for result in shown["results"]]
             if ids:
-                relevance = np.array([float(id in found.relevant[number]) for id in ids])
+                relevance = np.array([float(id in test_collection.relevant[number]) for id in ids])
                 clicks = users.observe(np.arange(len(ids)), relevance, rng)
-                told = {"impression": shown["impression"], "clicks": [ids[i] for i in clicks.items], "final": True}
-                visitor.call("POST", "/search/clicks", told)
+                body = {"impression": shown["impression"], "clicks": [ids[i] for i in clicks.items], "final": True}
+                visitor.call("POST", "/search/clicks", body)
             if visit % every == 0 or visit == visits:
                 standings.append(_standing(visitor, visit))
                 progress(visit, visits)
@@ -133,15 +136,15 @@ def _standing(visitor: Visitor, visits: int) -> Standing:
 @reproduction("search-study", title=TITLE)
 def search_study(setting: Setting) -> Finding:
     """The study of several seeds, one after the other."""
-    name, found, notice = collection()
-    visits, seeds = (QUICK_VISITS, QUICK_SEEDS) if setting.quick else (VISITS, SEEDS)
+    name, test_collection, notice = collection()
+    visits, seeds = (QUICK_VISITS, QUICK_SEEDS) if setting.quick else (DEFAULT_VISITS, SEEDS)
     runs: list[list[Standing]] = []
     for seed in seeds:
 
         def advance(done: int, of: int) -> None:
             setting.progress(len(runs) * visits + done, of * len(seeds))
 
-        runs.append(simulated(name, found, visits, seed, advance))
+        runs.append(simulated(name, test_collection, visits, seed, advance))
     at = np.array([standing.visits for standing in runs[0]])
     facts = ("data", name), ("visits", f"{visits:,}"), ("seeds", ", ".join(map(str, seeds)))
     return Finding(

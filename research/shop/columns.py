@@ -57,19 +57,23 @@ class Kept:
         self.make, self.made = make, dict[str, tuple[Fields, Any]]()
 
     def __call__(self, row: Fields) -> Any:
-        found = self.made.get(row["sku"])
-        if found is None or found[0] is not row:
-            self.made[row["sku"]] = found = row, self.make(row)
-        return found[1]
+        cached = self.made.get(row["sku"])
+        if cached is None or cached[0] is not row:
+            self.made[row["sku"]] = cached = row, self.make(row)
+        return cached[1]
 
 
-LETTERS = dict(zip((*FEATURES, *CONTEXT), "ktbcpradigSDQX"))  # VowpalWabbit knows a field by one letter
+FIELD_LETTERS = dict(zip((*FEATURES, *CONTEXT), "ktbcpradigSDQX"))  # VowpalWabbit knows a field by one letter
 
 
 def as_text(row: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     """`|b brand_7 |p 16:0.3 17:0.7`, as VowpalWabbit reads it."""
-    return " ".join(f"|{LETTERS[field]} {_pairs(found)}" for field, found in by_field(row, kinds) if found)
+    return " ".join(
+        f"|{FIELD_LETTERS[field]} {_pairs(field_columns)}"
+        for field, field_columns in by_field(row, kinds)
+        if field_columns
+    )
 
 
-def _pairs(found: Columns) -> str:
-    return " ".join(name if value == 1.0 else f"{name}:{value:.4f}" for name, value in found)
+def _pairs(field_columns: Columns) -> str:
+    return " ".join(name if value == 1.0 else f"{name}:{value:.4f}" for name, value in field_columns)

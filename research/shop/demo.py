@@ -11,8 +11,8 @@ from rankloop.experiments.report.model import Finding, Table
 from research.shop.players import Arm, Logistic, Popularity, RandomOrder, Rankloop
 from research.shop.world import N_CANDIDATES, SHOWN, Shop, Visit
 
-VISITS = 3_000
-PARTS = 10  # of the visits, for the curves
+DEFAULT_VISITS = 3_000
+CURVE_POINTS = 10  # of the visits, for the curves
 ROLES: dict[str, Role] = {"random order": "floor", "best possible": "ceiling"}
 PEER = "VowpalWabbit"
 TITLE = "A shop: clicks per page"
@@ -27,7 +27,7 @@ TEXT = (
     "side gets the same raw rows (title, brand, price, rating, sku …), the same visitors and their clicks. The best "
     "order, which nobody can know, is the ceiling."
 )
-ABSENT = f"{PEER} is not installed: pip install vowpalwabbit, and it plays too"
+PEER_MISSING_TEXT = f"{PEER} is not installed: pip install vowpalwabbit, and it plays too"
 
 
 def play(arm: Arm, visits: Sequence[Visit], step: Callable[[], None] = lambda: None) -> Floats:
@@ -42,12 +42,12 @@ def play(arm: Arm, visits: Sequence[Visit], step: Callable[[], None] = lambda: N
 
 
 def shop_finding(
-    seed: int = 0, n_visits: int = VISITS, progress: Callable[[int, int], None] = lambda finished, of: None
+    seed: int = 0, n_visits: int = DEFAULT_VISITS, progress: Callable[[int, int], None] = lambda finished, of: None
 ) -> Finding:
     """Everybody who can play here, on the same visits."""
     visits = list(Shop(seed).visits(n_visits))
     players = {name: make for name, make in PLAYERS.items() if name != PEER or find_spec("vowpalwabbit")}
-    found, done = dict[str, Floats](), 0
+    clicks_by_player, done = dict[str, Floats](), 0
 
     def step() -> None:
         nonlocal done
@@ -56,14 +56,14 @@ def shop_finding(
             progress(done, n_visits * len(players))
 
     for name, make in players.items():
-        found[name] = play(make(seed), visits, step)
-    found["best possible"] = np.array([visit.expected(visit.best()) for visit in visits])
-    return _finding(found, () if PEER in players else (ABSENT,))
+        clicks_by_player[name] = play(make(seed), visits, step)
+    clicks_by_player["best possible"] = np.array([visit.expected(visit.best()) for visit in visits])
+    return _finding(clicks_by_player, () if PEER in players else (PEER_MISSING_TEXT,))
 
 
-def _finding(found: dict[str, Floats], missing: tuple[str, ...]) -> Finding:
-    part = max(1, len(found["rankloop"]) // PARTS)
-    blind = found["random order"].mean()
+def _finding(clicks_by_player: dict[str, Floats], missing: tuple[str, ...]) -> Finding:
+    part = max(1, len(clicks_by_player["rankloop"]) // CURVE_POINTS)
+    blind = clicks_by_player["random order"].mean()
     rows = [
         (
             name,
@@ -71,14 +71,14 @@ def _finding(found: dict[str, Floats], missing: tuple[str, ...]) -> Finding:
             f"{clicks[-part:].mean():.2f}",
             "" if name == "random order" else f"{100 * (clicks[-part:].mean() / blind - 1):+.0f} %",
         )
-        for name, clicks in found.items()
+        for name, clicks in clicks_by_player.items()
     ]
     header = "who ranks", "clicks per page", f"last {part:,} pages", "against random order"
     table = Table(TITLE, header, rows)
-    ends = np.arange(part, len(found["rankloop"]) + 1, part)
+    ends = np.arange(part, len(clicks_by_player["rankloop"]) + 1, part)
     lines = [
         Line(name, np.array([[clicks[end - part : end].mean() for end in ends]]), colour, ROLES.get(name, "arm"))
-        for colour, (name, clicks) in enumerate(found.items())
+        for colour, (name, clicks) in enumerate(clicks_by_player.items())
     ]
     picture = chart("shop", TITLE, ends, lines, caption=TEXT, x_label="pages", y_label="clicks per page")
     return Finding("shop", TITLE, TEXT, charts=(picture,), tables=(table,), missing=missing)

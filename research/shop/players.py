@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankloop.ranker import Ranker
-from research.shop.columns import LETTERS, Kept, as_text
+from research.shop.columns import FIELD_LETTERS, Kept, as_text
 from research.shop.world import CONTEXT, CROSSES, FEATURES, SHOWN, Fields
 
-PAIRS = [cross.split("*") for cross in CROSSES]
+CROSSED_FIELDS = [cross.split("*") for cross in CROSSES]
 
 
 class Arm(Protocol):
@@ -65,7 +65,7 @@ class Popularity:
 class VowpalWabbit:
     """What its three ways share: a letter for each field, `-q` for each cross, text that is made once per product."""
 
-    common = " ".join(f"-q {LETTERS[a]}{LETTERS[b]}" for a, b in PAIRS)
+    common = " ".join(f"-q {FIELD_LETTERS[a]}{FIELD_LETTERS[b]}" for a, b in CROSSED_FIELDS)
 
     def __init__(self, arguments: str, seed: int, bits: int = 22) -> None:
         from vowpalwabbit import Workspace

@@ -16,7 +16,7 @@ Fields = dict[str, Any]
 N_CANDIDATES, SHOWN, VISITS_A_DAY = 50, 10, 1000
 N_LIVE, N_CHURN = 5000, 48_000  # products on the shelves at once, and those that come by in CHURN_VISITS
 CHURN_VISITS = 30_000
-EXAMINATION = (1.0 + np.arange(SHOWN)) ** -0.7  # by position
+EXAMINATION_BY_POSITION = (1.0 + np.arange(SHOWN)) ** -0.7  # by position
 
 SEGMENTS = ("bargain", "family", "student", "professional", "luxury", "senior")
 DEVICES = ("phone", "tablet", "desktop")
@@ -27,11 +27,11 @@ N_WORDS = N_CATEGORIES * N_NOUNS + N_ADJECTIVES
 
 def made_up(n: int, syllables: int) -> list[str]:
     """Different made-up words."""
-    rng, found = default_rng(0), dict[str, None]()
-    while len(found) < n:
+    rng, words = default_rng(0), dict[str, None]()
+    while len(words) < n:
         parts = zip(rng.integers(0, 12, syllables), rng.integers(0, 5, syllables))
-        found["".join("bdfgklmnprst"[i] + "aeiou"[j] for i, j in parts)] = None
-    return list(found)
+        words["".join("bdfgklmnprst"[i] + "aeiou"[j] for i, j in parts)] = None
+    return list(words)
 
 
 WORDS = made_up(N_WORDS, 3)
@@ -62,9 +62,9 @@ CROSSES = (
 
 # What a segment pays: from where on it is too dear, how much that matters, and what a discount is worth to it.
 TOO_DEAR = np.log([1500.0, 4000.0, 2000.0, 10_000.0, 40_000.0, 5000.0])
-DEAR = np.array([1.3, 0.9, 1.2, 0.7, 0.4, 0.8])
+EXPENSIVE_DISLIKE = np.array([1.3, 0.9, 1.2, 0.7, 0.4, 0.8])
 TOO_CHEAP = np.log([100.0, 800.0, 100.0, 2500.0, 9000.0, 1000.0])
-CHEAP = np.array([0.0, 0.4, 0.0, 0.7, 1.2, 0.5])
+CHEAP_DISLIKE = np.array([0.0, 0.4, 0.0, 0.7, 1.2, 0.5])
 OF_DISCOUNT = np.array([4.0, 2.5, 3.0, 1.0, 0.0, 1.5])
 BASE, SCALE = -2.8, 0.85  # of the utility: such that a random page gets .57 clicks and the best one 1.86
 IN_SECTION, SAME_WORD, OUT_OF_STOCK, NEW = 1.5, 1.5, -1.2, 0.5
@@ -82,14 +82,14 @@ class Visit(NamedTuple):
     def clicks(self, order: Sequence[int]) -> list[int]:
         """Positions that are clicked when the candidates are shown in this order."""
         page = np.asarray(order[:SHOWN])
-        seen = self.position_draws[: len(page)] < EXAMINATION[: len(page)]
-        clicked: list[int] = np.flatnonzero(seen & (self.draws[page] < self.attraction[page])).tolist()
+        is_examined = self.position_draws[: len(page)] < EXAMINATION_BY_POSITION[: len(page)]
+        clicked: list[int] = np.flatnonzero(is_examined & (self.draws[page] < self.attraction[page])).tolist()
         return clicked
 
     def expected(self, order: Sequence[int]) -> float:
         """How many clicks a page in this order gets on average."""
         page = np.asarray(order[:SHOWN])
-        return float(EXAMINATION[: len(page)] @ self.attraction[page])
+        return float(EXAMINATION_BY_POSITION[: len(page)] @ self.attraction[page])
 
     def best(self) -> list[int]:
         """The order that gets the most clicks."""
@@ -183,10 +183,10 @@ class Shop:
         """How much a visitor likes these products."""
         products, tastes = self.products, self.tastes
         price, category = np.log(products.price[numbers]), products.category[numbers]
-        dear = DEAR[segment] * np.maximum(price - TOO_DEAR[segment], 0.0)
-        cheap = CHEAP[segment] * np.maximum(TOO_CHEAP[segment] - price, 0.0)
+        dear = EXPENSIVE_DISLIKE[segment] * np.maximum(price - TOO_DEAR[segment], 0.0)
+        cheap = CHEAP_DISLIKE[segment] * np.maximum(TOO_CHEAP[segment] - price, 0.0)
         rating = np.where(products.rated[numbers], 0.5 * (products.rating[numbers] - 3.9), -0.2)
-        found: Floats = (
+        utilities: Floats = (
             products.quality[numbers]
             + tastes.brands[segment, products.brand[numbers]]
             + tastes.categories[device, category]
@@ -200,7 +200,7 @@ class Shop:
             - dear
             - cheap
         )
-        return found
+        return utilities
 
 
 class Shelves:

@@ -81,7 +81,7 @@ def test_the_shop_prints_clicks_per_page(
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
     assert _code("shop", "--visits", "60", "--out", str(tmp_path)) == 0
     out = capsys.readouterr().out
-    assert all(text in out for text in ("clicks per page", "most clicked first", demo.ABSENT))
+    assert all(text in out for text in ("clicks per page", "most clicked first", demo.PEER_MISSING_TEXT))
     assert (tmp_path / "report.html").exists()
     assert _code("shop", "--visits", "60", "--json", "--out", str(tmp_path)) == 0
     clicks = json.loads(capsys.readouterr().out)["shop"]

@@ -28,9 +28,9 @@ from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiment
 from rankloop.experiments.run.tasks import VERSION, fingerprint
 from rankloop.experiments.spec.load import read_spec_text
 from research import papers, registry
-from research.record import FILE, finished_records, read_record, summary_json
+from research.record import RECORD_FILE, finished_records, read_record, summary_json
 from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
-from research.task_cache import FILE as KEPT
+from research.task_cache import RECORD_FILE as KEPT
 from research.task_cache import cached_map
 from research.verdicts import refutable
 from tests.experiments.cases import small
@@ -88,7 +88,7 @@ def test_seconds_add_up_over_interruptions_and_stay_when_nothing_is_left(tmp_pat
     assert kept is not None
     assert not kept.finished
     assert finished_records(tmp_path) == []
-    (tmp_path / "a" / FILE).write_bytes(msgspec.json.encode(msgspec.structs.replace(kept, seconds=100.0)))
+    (tmp_path / "a" / RECORD_FILE).write_bytes(msgspec.json.encode(msgspec.structs.replace(kept, seconds=100.0)))
     finding = reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
     assert finding.seconds == pytest.approx(100.0, abs=5.0)
     again = reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
@@ -104,7 +104,7 @@ def test_the_summary_holds_what_is_finished(tmp_path: Path) -> None:
     [told_] = summary["experiments"]
     assert (told_["id"], told_["version"], told_["quick"], told_["missing"]) == ("a", VERSION, True, ["Yahoo"])
     assert told_["claims"][1] == msgspec.to_builtins(CLAIMS[1])
-    (tmp_path / "a" / FILE).write_text("{")
+    (tmp_path / "a" / RECORD_FILE).write_text("{")
     with pytest.raises(InvalidInput, match="damaged"):
         finished_records(tmp_path)
 

@@ -2,7 +2,7 @@
 
 from rankloop.engine import Here
 from research.registry import Setting
-from research.task_cache import FILE, cached_map
+from research.task_cache import TASKS_FILE, cached_map
 
 done = []
 
@@ -15,7 +15,7 @@ def square(task: int) -> int:
 def test_a_line_torn_by_an_interruption_costs_one_task_only(tmp_path):
     setting = Setting(tmp_path, Here(), lambda done, of: None)
     assert cached_map(setting, [1, 2, 3], square) == [1, 4, 9]
-    file = tmp_path / FILE
+    file = tmp_path / TASKS_FILE
     file.write_bytes(file.read_bytes()[:-5])
     done.clear()
     assert cached_map(setting, [1, 2, 3], square) == [1, 4, 9]

@@ -24,7 +24,7 @@ from research.registry import Setting
 
 MEASURE = "nDCG(empty='skip')@5"  # random candidates without a relevant one say nothing about a ranker
 PAPER = 'Raman, Joachims, Shivaswamy and Schnabel (2013), "Stable coactive learning via perturbation"'
-TAKES = ("rounds", "seeds", "data", "topics", "items", "empty")
+ACCEPTED_OPTIONS = ("rounds", "seeds", "data", "topics", "items", "empty")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -60,59 +60,59 @@ def _topics(name: str, path: str, share: float, rounds: int | None = None, n_wor
     return ClickStream(name, stream, READER, CLEAN_READER, 1, path, rounds, share)
 
 
-SIMULATED = ClickStream("web search, simulated", {"kind": "web_search"}, GRADER, CLEAN_GRADER, 4)
-LETOR = (
+SIMULATED_STREAM = ClickStream("web search, simulated", {"kind": "web_search"}, GRADER, CLEAN_GRADER, 4)
+LETOR_STREAMS = (
     _letor("MQ2007", "letor/mq2007_partial", 2),
     _letor("MQ2008", "letor/mq2008", 2),
     _letor("MSLR sample", "letor/mslr_sample/mslr_sample.txt.gz", 4, normalise=True),
     _letor("ClueWeb09", "letor/clueweb09_webis", 4),
 )
-TEXT = (
+TEXT_STREAMS = (
     _topics("20 Newsgroups", "text/20news_bydate.jsonl.xz", share=0.0, rounds=10_000),
     _topics("Reuters", "text/reuters21578.sgm.xz", share=0.01),  # the others are too rare for 50 candidates
 )
-THEIRS = (  # the data of the paper that their owners may have
+PAPER_STREAMS = (  # the data of the paper that their owners may have
     _letor("Yahoo", "yahoo/set1.train.txt", 4, rounds=28_000),
     _topics("RCV1", "rcv1", share=0.0, rounds=50_000, n_words=3000),
 )
-STREAMS = (LETOR[0], *TEXT, *THEIRS)  # most like those of the paper, and those
+DEFAULT_STREAMS = (LETOR_STREAMS[0], *TEXT_STREAMS, *PAPER_STREAMS)  # most like those of the paper, and those
 QUICK_SHARE, QUICK_SEEDS, QUICK_TOPICS = 10, 2, 2
 
 
-def available_streams(wanted: tuple[ClickStream, ...], optional: bool = True) -> tuple[list[ClickStream], str]:
+def available_streams(requested: tuple[ClickStream, ...], optional: bool = True) -> tuple[list[ClickStream], str]:
     """The simulated stream and the wanted ones that are here; a notice about those that are not.
 
     Nobody is told that the paper's own data are away, unless they were asked for (`optional` is False).
     """
-    found, missing = [SIMULATED], []
-    for stream in wanted:
+    available, missing = [SIMULATED_STREAM], []
+    for stream in requested:
         try:
             data_path(stream.file)
         except NotFound:
-            missing += [] if optional and stream in THEIRS else [stream.name]
+            missing += [] if optional and stream in PAPER_STREAMS else [stream.name]
         else:
-            found.append(stream)
-    return found, missing_notice(", ".join(missing)) + ". " if missing else ""
+            available.append(stream)
+    return available, missing_notice(", ".join(missing)) + ". " if missing else ""
 
 
 def asked_streams(options: Options) -> tuple[list[ClickStream], str]:
     """Those of the paper's figures, or the ones that are asked for: by name, or by the path of any labelled set."""
     if not options.data:
-        found, notice = available_streams(STREAMS)
+        available, notice = available_streams(DEFAULT_STREAMS)
     else:
-        known = {one.name: one for one in (SIMULATED, *LETOR, *TEXT, *THEIRS)}
-        names = {name.lower(): name for name in known} | {"simulated": SIMULATED.name}
-        wanted = [
+        streams = {stream.name: stream for stream in (SIMULATED_STREAM, *LETOR_STREAMS, *TEXT_STREAMS, *PAPER_STREAMS)}
+        names = {name.lower(): name for name in streams} | {"simulated": SIMULATED_STREAM.name}
+        requested = [
             stream_of(name)
             if name.lower() not in names and _is_path(name)
-            else known[chosen_of(names, (name,), "data set")[0]]
+            else streams[chosen_of(names, (name,), "data set")[0]]
             for name in options.data
         ]
-        found, notice = available_streams(tuple(one for one in wanted if one.file), optional=False)
-        found = found if SIMULATED in wanted else found[1:]
-        if not found:
+        available, notice = available_streams(tuple(stream for stream in requested if stream.file), optional=False)
+        available = available if SIMULATED_STREAM in requested else available[1:]
+        if not available:
             raise NotFound(notice.strip())
-    return [_of_length(one, options.items) for one in found], notice
+    return [_of_length(stream, options.items) for stream in available], notice
 
 
 def stream_of(path: str) -> ClickStream:
@@ -131,29 +131,28 @@ def _is_path(name: str) -> bool:
         return False
 
 
-def _of_length(one: ClickStream, items: int | None) -> ClickStream:
+def _of_length(stream: ClickStream, items: int | None) -> ClickStream:
     """With lists of so many candidates."""
-    if items is None or not isinstance(one.stream, dict):
-        return one
-    kind = one.stream["kind"]
+    if items is None or not isinstance(stream.stream, dict):
+        return stream
+    kind = stream.stream["kind"]
     length = {"n_items": items} if kind == "web_search" else {"candidates": items}
     longer = {"min_items": items} if kind == "letor" else {}
-    return one._replace(stream=one.stream | length | longer)
+    return stream._replace(stream=stream.stream | length | longer)
 
 
-def topics_of(one: ClickStream, options: Options, quick: bool) -> dict[str, Thing]:
+def topics_of(stream: ClickStream, options: Options, quick: bool) -> dict[str, Thing]:
     """For a collection, a stream for each topic; all of them, those asked for, or those that are not too rare."""
-    if one.share is None or not isinstance(one.stream, dict):
+    if stream.share is None or not isinstance(stream.stream, dict):
         return {}
-    stream = build(one.stream, "stream")
-    frequencies = stream.frequencies()
+    frequencies = build(stream.stream, "stream").frequencies()
     if options.topics and ALL not in options.topics:
         chosen = chosen_of({name.lower(): name for name in frequencies}, options.topics, "topic")
     else:
-        least = 0.0 if options.topics else one.share
+        least = 0.0 if options.topics else stream.share
         chosen = [name for name, share in frequencies.items() if share >= least]
     chosen = chosen[:QUICK_TOPICS] if quick and not options.topics else chosen
-    return {topic: one.stream | {"topic": topic} for topic in chosen}
+    return {topic: stream.stream | {"topic": topic} for topic in chosen}
 
 
 class Plan(NamedTuple):
@@ -168,9 +167,9 @@ class Plan(NamedTuple):
     more: Callable[[int], Mapping[str, Any]] = lambda horizon: NOTHING  # given the number of rounds
 
 
-def size_of(plan: Plan, one: ClickStream, setting: Setting) -> tuple[int, int]:
+def size_of(plan: Plan, stream: ClickStream, setting: Setting) -> tuple[int, int]:
     """How many rounds, and how many seeds; of a collection every topic is a person, with one seed."""
-    rounds, seeds = one.rounds or plan.horizon, plan.seeds if one.share is None else 1
+    rounds, seeds = stream.rounds or plan.horizon, plan.seeds if stream.share is None else 1
     if setting.quick:
         rounds, seeds = rounds // QUICK_SHARE, min(seeds, QUICK_SEEDS)
     return setting.options.rounds or rounds, setting.options.seeds or seeds
@@ -178,32 +177,32 @@ def size_of(plan: Plan, one: ClickStream, setting: Setting) -> tuple[int, int]:
 
 def compared(plan: Plan, setting: Setting) -> tuple[Finding, dict[str, Curves]]:
     """One experiment for each data set under one title, and the curves of each."""
-    found, notice = asked_streams(setting.options)
-    experiments = [_experiment(plan, one, setting) for one in found]
-    whole, curves = finding_with(plan.text, notice), {}
-    for stream, own in zip(found, play_all(experiments, setting)):
-        curves[stream.name] = over_topics(own)
-        whole = with_part(whole, stream.name, summarise(curves[stream.name]))
-    sizes = "; ".join(f"{name}: {_size(own)}" for name, own in curves.items())
-    facts = dict(whole.facts) | {"rounds": sizes}
-    return whole._replace(facts=(*facts.items(), data_fact(found))), curves
+    streams, notice = asked_streams(setting.options)
+    experiments = [_experiment(plan, click_stream, setting) for click_stream in streams]
+    finding, curves = finding_with(plan.text, notice), {}
+    for stream, stream_curves in zip(streams, play_all(experiments, setting)):
+        curves[stream.name] = over_topics(stream_curves)
+        finding = with_part(finding, stream.name, summarise(curves[stream.name]))
+    sizes = "; ".join(f"{name}: {_size(stream_curves)}" for name, stream_curves in curves.items())
+    facts = dict(finding.facts) | {"rounds": sizes}
+    return finding._replace(facts=(*facts.items(), data_fact(streams))), curves
 
 
-def _experiment(plan: Plan, one: ClickStream, setting: Setting) -> Experiment:
-    rounds, seeds = size_of(plan, one, setting)
-    topics = topics_of(one, setting.options, setting.quick)
+def _experiment(plan: Plan, stream: ClickStream, setting: Setting) -> Experiment:
+    rounds, seeds = size_of(plan, stream, setting)
+    topics = topics_of(stream, setting.options, setting.quick)
     empty = setting.options.empty
     measure = MEASURE if empty is None else measure_name(f"nDCG(empty='{empty}')@5")
     return click_experiment(
-        f"{plan.id}-{one.label}",
-        None if topics else one.stream,
-        plan.arms(one),
+        f"{plan.id}-{stream.label}",
+        None if topics else stream.stream,
+        plan.arms(stream),
         rounds,
         seeds,
         measure,
         streams=topics,
         claims=[claim | {"measure": measure} for claim in plan.claims],
-        imports=() if one.share is None else ("research.datasets.topics",),
+        imports=() if stream.share is None else ("research.datasets.topics",),
         **plan.more(rounds),
     )
 

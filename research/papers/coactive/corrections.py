@@ -12,7 +12,7 @@ from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.analysis.verdicts import Verdict
 from research.verdicts import refutable
 
-DROP = discount(0) - discount(1)  # γ₁ − γ₂, which is also 1 − γ₂ / γ₁
+DISCOUNT_DROP = discount(0) - discount(1)  # γ₁ − γ₂, which is also 1 − γ₂ / γ₁
 
 
 def claims() -> tuple[Verdict, ...]:
@@ -26,7 +26,7 @@ def first_regret(size: float) -> float:
     At w = 0 a learner cannot know better. The joint features have length `size`, people answer with the best ranking,
     so α = 1 and ξ = 0, and nothing is perturbed, so β = 0 and Δ = 0.
     """
-    return size * DROP
+    return size * DISCOUNT_DROP
 
 
 def radius_under_root(last_term: Callable[[float], float] = lambda radius: math.sqrt(8.0 * radius)) -> Verdict:
@@ -57,12 +57,12 @@ def worked_example(entries_swapped: bool = True) -> Verdict:
     shown, clicked, expected = [2, 1, 3, 4, 6, 5], {1, 4, 6}, [1, 2, 4, 3, 6, 5]
     flipped = (1, 0) if entries_swapped else (0, 1)
     pairs = [flipped, (2, 3), (flipped[0] + 4, flipped[1] + 4)]
-    found = feedback(shown, clicked, pairs)
-    wrong = sum(found[position : position + 2] != expected[position : position + 2] for position in (0, 2, 4))
+    preferred = feedback(shown, clicked, pairs)
+    wrong = sum(preferred[position : position + 2] != expected[position : position + 2] for position in (0, 2, 4))
     return refutable(
         "Algorithm 3 gives the feedback of its worked example",
         wrong > 0,
-        f"it gives {found}, {wrong} of 3 pairs otherwise than the example",
+        f"it gives {preferred}, {wrong} of 3 pairs otherwise than the example",
         paper=f"Algorithm 3: swap(Pairs[i][0], Pairs[i][1]) as well; section 6, the example: {expected}",
         argument="A pair is two places of the ranking that is shown, upper and lower. Exchanging its entries too calls "
         "the upper place the lower one, and inverts the feedback of every flipped pair.",
@@ -71,8 +71,8 @@ def worked_example(entries_swapped: bool = True) -> Verdict:
 
 def negative_scores(scores: tuple[float, float] = (1.0, -1.0)) -> Verdict:
     """Proposition 5's premise: swapping two neighbours costs at most the share 1 − γ₂/γ₁ of their utility."""
-    cost = DROP * (scores[0] - scores[1])
-    allowed = DROP * (discount(0) * scores[0] + discount(1) * scores[1])
+    cost = DISCOUNT_DROP * (scores[0] - scores[1])
+    allowed = DISCOUNT_DROP * (discount(0) * scores[0] + discount(1) * scores[1])
     return refutable(
         "Proposition 5 holds whatever the scores of the items",
         cost > allowed,
@@ -85,7 +85,7 @@ def negative_scores(scores: tuple[float, float] = (1.0, -1.0)) -> Verdict:
 
 
 def _outside(radius: float) -> float:
-    return math.sqrt(4.0 * radius**2 + DROP * radius) * 2.0 * radius
+    return math.sqrt(4.0 * radius**2 + DISCOUNT_DROP * radius) * 2.0 * radius
 
 
 def term_outside_root(printed: Callable[[float], float] = _outside) -> Verdict:

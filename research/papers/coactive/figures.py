@@ -11,8 +11,8 @@ from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.experiments.spec.model import FLOOR
 from research.papers.coactive.click_streams import (
+    ACCEPTED_OPTIONS,
     PAPER,
-    TAKES,
     ClickStream,
     Plan,
     arm,
@@ -25,7 +25,7 @@ from research.registry import Setting, reproduction
 from research.verdicts import about, is_above
 
 TOP, PAIR, THREE, DYNAMIC = "clicks to the top", "pairs", "3PR", "3PR, dynamic"
-FULL = "structured perceptron, all grades"
+ALL_GRADES_ARM = "structured perceptron, all grades"
 LEARNERS: dict[str, Any] = {
     TOP: {"kind": "preference_perceptron", "clicks_to": "top"},
     PAIR: {"kind": "preference_perceptron", "clicks_to": "pairs"},
@@ -35,10 +35,10 @@ SVMS: dict[str, Any] = {
     f"ranking SVM, λ = {strength:g}": {"kind": "refitted_svm", "regularisation": strength, "growth": 4.0}
     for strength in (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 }
-ENDS = "section 8.1: significantly higher at the end (3PR: .717 Websearch, .286 RCV1, .386 News)"
+PAPER_END_VALUES = "section 8.1: significantly higher at the end (3PR: .717 Websearch, .286 RCV1, .386 News)"
 FAILS, DETERIORATES = 0.5, 0.9  # at most so much of 3PR's gain over random is left
-SLIGHTLY = 0.02  # the largest difference of the paper's table 1 is .011
-PRINTED = {  # table 1: presented and predicted
+MAX_SLIGHT_DIFFERENCE = 0.02  # the largest difference of the paper's table 1 is .011
+PRINTED_TABLE = {  # table 1: presented and predicted
     "web search, simulated": "Websearch .717, .723",
     "MQ2007": "Websearch .717, .723",
     "Yahoo": "Websearch .717, .723",
@@ -46,19 +46,19 @@ PRINTED = {  # table 1: presented and predicted
     "Reuters": "RCV1 .286, .291",
     "RCV1": "RCV1 .286, .291",
 }
-EXPECTED = "section 8.2: as expected, the presented rankings are of slightly lower quality"
+EXPECTED_TEXT = "section 8.2: as expected, the presented rankings are of slightly lower quality"
 
 
-@reproduction("coactive-4", takes=TAKES, title="Learning curves of the preference perceptrons and 3PR")
+@reproduction("coactive-4", takes=ACCEPTED_OPTIONS, title="Learning curves of the preference perceptrons and 3PR")
 def learning_curves(setting: Setting) -> Finding:
     """Figure 4: top, pairs, 3PR, a ranking SVM fitted from time to time, and a perceptron told the best ranking."""
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
-        full = arm(FULL, {"kind": "structured_perceptron"}, "full")
+        full = arm(ALL_GRADES_ARM, {"kind": "structured_perceptron"}, "full")
         return [*(arm(name, learner, stream.users) for name, learner in (LEARNERS | SVMS).items()), full]
 
     order = [
-        claim("above", "3PR is above pairs", THREE, right=PAIR, paper=ENDS),
+        claim("above", "3PR is above pairs", THREE, right=PAIR, paper=PAPER_END_VALUES),
         claim("above", "pairs are above top", PAIR, right=TOP, paper="section 8.1: pairs are more stable"),
     ]
     text = f"""{PAPER}, figure 4. Quality of what was shown, in the last tenth of the rounds. The ranking SVM is \
@@ -73,8 +73,8 @@ to tune."""
 
 def _about_curves(curves: Curves) -> list[Verdict]:
     svm = np.max([at_the_end(curves, name) for name in SVMS], axis=0)
-    three, full = at_the_end(curves, THREE), at_the_end(curves, FULL)
-    early_full, early_three = at_start(curves, FULL), at_start(curves, THREE)
+    three, full = at_the_end(curves, THREE), at_the_end(curves, ALL_GRADES_ARM)
+    early_full, early_three = at_start(curves, ALL_GRADES_ARM), at_start(curves, THREE)
     return [
         is_above("3PR is above the ranking SVM", three, svm, paper="section 8.1: the SVM performs poorly"),
         is_above("in the end 3PR is above the structured perceptron, which is told all grades", three, full,
@@ -105,7 +105,7 @@ def _at_most(text: str, left: Floats, limit: float, paper: str) -> Verdict:
     return msgspec.structs.replace(verdict, because=because, paper=paper, difference=None)
 
 
-@reproduction("coactive-7", takes=TAKES, title="How noise hurts")
+@reproduction("coactive-7", takes=ACCEPTED_OPTIONS, title="How noise hurts")
 def noise(setting: Setting) -> Finding:
     """Figure 7: the loss of quality when noise is added."""
 
@@ -121,7 +121,11 @@ def noise(setting: Setting) -> Finding:
     ]  # fmt: skip
     text = f"{PAPER}, figure 7: quality at the end with noisy people and with clean ones."
     finding, curves = compared(Plan("coactive-7", text, arms, clean), setting)
-    lost = [v for name, one in curves.items() for v in about((name,), (_loses_less(one, who) for who in (TOP, PAIR)))]
+    lost = [
+        v
+        for name, stream_curves in curves.items()
+        for v in about((name,), (_loses_less(stream_curves, who) for who in (TOP, PAIR)))
+    ]
     return finding._replace(claims=finding.claims + tuple(lost))
 
 
@@ -133,7 +137,7 @@ def _loses_less(curves: Curves, other: str) -> Verdict:
     return is_above(text, lost, lost_by_three, paper="section 8.5: it declines much less")
 
 
-@reproduction("coactive-table-1", takes=TAKES, title="What is shown against what is predicted")
+@reproduction("coactive-table-1", takes=ACCEPTED_OPTIONS, title="What is shown against what is predicted")
 def presented_and_predicted(setting: Setting) -> Finding:
     """Table 1: nDCG of the presented and of the predicted rankings of 3PR."""
 
@@ -146,16 +150,16 @@ def presented_and_predicted(setting: Setting) -> Finding:
     finding, curves = compared(plan, setting)
     rows: list[tuple[str, ...]] = []
     verdicts: list[Verdict] = []
-    for stream, one in curves.items():
+    for stream, stream_curves in curves.items():
         for name in (THREE, DYNAMIC):
-            shown, predicted = (at_the_end(one, name, quantity) for quantity in ("average", "predicted"))
-            printed = f"table 1: {PRINTED[stream]}" if name == THREE and stream in PRINTED else ""
+            shown, predicted = (at_the_end(stream_curves, name, quantity) for quantity in ("average", "predicted"))
+            printed = f"table 1: {PRINTED_TABLE[stream]}" if name == THREE and stream in PRINTED_TABLE else ""
             rows.append((f"{stream}, {name}", str(estimate(shown)), str(estimate(predicted)), printed))
             better = f"the predicted rankings of {name} are better"
-            slightly = f"the shown rankings of {name} are worse only by less than {SLIGHTLY}"
-            told = printed or EXPECTED if name == THREE else ""  # the paper has no dynamic swaps there
-            is_better = is_above(better, predicted, shown, paper=told)
-            is_close = is_above(slightly, shown, predicted, by=-SLIGHTLY, paper=told)
+            slightly = f"the shown rankings of {name} are worse only by less than {MAX_SLIGHT_DIFFERENCE}"
+            printed_text = printed or EXPECTED_TEXT if name == THREE else ""  # the paper has no dynamic swaps there
+            is_better = is_above(better, predicted, shown, paper=printed_text)
+            is_close = is_above(slightly, shown, predicted, by=-MAX_SLIGHT_DIFFERENCE, paper=printed_text)
             verdicts += about((stream,), (is_better, is_close))
     table = Table("Presented and predicted", ("", "presented", "predicted", "the paper"), rows)
     return finding._replace(tables=(table, *finding.tables), claims=tuple(verdicts))

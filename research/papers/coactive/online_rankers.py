@@ -10,7 +10,7 @@ from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.spec.model import Experiment, Thing
 from research.comparison import finding_with, play_all
 from research.papers.coactive.click_streams import (
-    LETOR,
+    LETOR_STREAMS,
     MEASURE,
     ClickStream,
     arm,
@@ -70,18 +70,18 @@ twice; fair pairs is shown with its defaults, .1 and .3). PDGD, tuned, and PDGD,
 @reproduction("online-rankers", title=TITLE)
 def online_rankers(setting: Setting) -> Finding:
     """Every learner, stream and condition; claims: the goals for newton pairs, and how it compares cell by cell."""
-    found, notice = available_streams(LETOR)
+    available, notice = available_streams(LETOR_STREAMS)
     horizon, seeds = (QUICK_HORIZON, SEEDS[:QUICK_SEEDS]) if setting.quick else (HORIZON, SEEDS)
-    asked = [(stream, condition) for stream in found for condition in CONDITIONS]
-    experiments = [experiment_in(stream, condition, horizon, seeds) for stream, condition in asked]
+    pairs = [(stream, condition) for stream in available for condition in CONDITIONS]
+    experiments = [experiment_in(stream, condition, horizon, seeds) for stream, condition in pairs]
     curves = play_all(experiments, setting)
-    cells: Cells = {(stream.name, condition): own for (stream, condition), own in zip(asked, curves)}
-    tables = [pooled_table(cells), *(table for stream in found for table in _tables(stream, cells))]
+    cells: Cells = {(stream.name, condition): cell_curves for (stream, condition), cell_curves in zip(pairs, curves)}
+    tables = [pooled_table(cells), *(table for stream in available for table in _tables(stream, cells))]
     return finding_with(TEXT, notice)._replace(
         tables=tuple(tables),
-        charts=tuple(_figure(stream, condition, cells[stream.name, condition]) for stream, condition in asked),
+        charts=tuple(_figure(stream, condition, cells[stream.name, condition]) for stream, condition in pairs),
         claims=tuple(verdicts(cells)),
-        facts=(("seeds", ", ".join(map(str, seeds))), data_fact(found)),
+        facts=(("seeds", ", ".join(map(str, seeds))), data_fact(available)),
     )
 
 
@@ -118,12 +118,12 @@ def _tables(stream: ClickStream, cells: Cells) -> list[Table]:
     tables = []
     n_seeds = len(next(iter(cells.values())).seeds)
     for quantity in QUANTITIES:
-        conditions = [one for one in CONDITIONS if (one == DRIFT) <= quantity.in_drift]
+        conditions = [condition for condition in CONDITIONS if (condition == DRIFT) <= quantity.in_drift]
         if quantity is AFTER_CHANGE:
             conditions = [DRIFT]
         rows = []
         for name in RANKERS | IN_DRIFT if DRIFT in conditions else RANKERS:
-            estimates = [estimate(value_of(cells[stream.name, one], name, quantity)) for one in conditions]
+            estimates = [estimate(value_of(cells[stream.name, condition], name, quantity)) for condition in conditions]
             rows.append((name, *map(str, estimates)))
         note = f"Mean ± standard error over {n_seeds} seeds."
         tables.append(Table(f"{stream.name}, {quantity.words}: {MEASURE}", ("", *conditions), rows, note))

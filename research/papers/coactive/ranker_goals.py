@@ -14,8 +14,8 @@ from research.verdicts import about, is_above
 
 OURS, FAIR, EITHER, TUNED, PAIRRANK = "newton pairs", "fair pairs", "fair pairs, either", "PDGD, tuned", "PairRank"
 SHORT_MEMORY, DRIFT = "fair pairs, memory 300", "drift"
-BESIDE = (FAIR, EITHER, TUNED, PAIRRANK)  # those that it is compared with cell by cell
-MARGINS = {"shown in the last tenth": 0.015, "shown in all rounds": 0.02}
+COMPARED_RANKERS = (FAIR, EITHER, TUNED, PAIRRANK)  # those that it is compared with cell by cell
+GOAL_MARGINS = {"shown in the last tenth": 0.015, "shown in all rounds": 0.02}
 BEHIND, BELOW = 0.1, 0.005
 IN_DRIFT = {"MQ2007": 0.86, "MSLR sample": 0.82, "web search, simulated": 0.69}
 Cells = dict[tuple[str, str], Curves]  # by stream and condition
@@ -30,15 +30,15 @@ class Quantity(NamedTuple):
     in_drift: bool = True
 
 
-LAST = Quantity("shown in the last tenth", "recent", lambda horizon: horizon)
-ALL = Quantity("shown in all rounds", "average", lambda horizon: horizon)
-FIRST = Quantity("shown in the first twentieth", "average", lambda horizon: horizon // 20)
+LAST_TENTH = Quantity("shown in the last tenth", "recent", lambda horizon: horizon)
+ALL_ROUNDS = Quantity("shown in all rounds", "average", lambda horizon: horizon)
+FIRST_TWENTIETH = Quantity("shown in the first twentieth", "average", lambda horizon: horizon // 20)
 NEW_SOON = Quantity("new queries after a twentieth", "new_queries", lambda horizon: horizon // 20, in_drift=False)
-NEW = Quantity("new queries at the end", "new_queries", lambda horizon: horizon, in_drift=False)
+NEW_AT_END = Quantity("new queries at the end", "new_queries", lambda horizon: horizon, in_drift=False)
 AFTER_CHANGE = Quantity(
     "shown in the tenth after the change", "recent", lambda horizon: horizon // 2 + max(1, round(0.1 * horizon))
 )
-QUANTITIES = (LAST, ALL, FIRST, NEW_SOON, NEW, AFTER_CHANGE)
+QUANTITIES = (LAST_TENTH, ALL_ROUNDS, FIRST_TWENTIETH, NEW_SOON, NEW_AT_END, AFTER_CHANGE)
 
 
 def value_of(curves: Curves, name: str, quantity: Quantity) -> Floats:
@@ -61,27 +61,38 @@ def pooled(cells: Cells, name: str, quantity: Quantity) -> Floats:
 
 def pooled_table(cells: Cells) -> Table:
     """How far newton pairs is above each other learner, over all streams and all people whose taste does not change."""
-    told = [quantity for quantity in QUANTITIES if quantity is not AFTER_CHANGE]
+    shown_quantities = [quantity for quantity in QUANTITIES if quantity is not AFTER_CHANGE]
     rows = []
     for name in next(iter(steady(cells).values())).arms:
         if name != OURS:
-            differences = [pooled(cells, OURS, one) - pooled(cells, name, one) for one in told]
+            differences = [
+                pooled(cells, OURS, quantity_shown) - pooled(cells, name, quantity_shown)
+                for quantity_shown in shown_quantities
+            ]
             rows.append((name, *(_signed(estimate(values)) for values in differences)))
-    note = f"Paired by run; mean ± standard error over {len(pooled(cells, OURS, LAST))} runs."
-    return Table(f"{OURS} less each other, pooled: {MEASURE}", ("", *(one.words for one in told)), rows, note)
+    note = f"Paired by run; mean ± standard error over {len(pooled(cells, OURS, LAST_TENTH))} runs."
+    return Table(
+        f"{OURS} less each other, pooled: {MEASURE}",
+        ("", *(quantity_shown.words for quantity_shown in shown_quantities)),
+        rows,
+        note,
+    )
 
 
 def verdicts(cells: Cells) -> Iterator[Verdict]:
     """The goals, then newton pairs beside the best others cell by cell."""
     yield from about(("goal",), _goals(cells))
     for (stream, condition), curves in cells.items():
-        ours = value_of(curves, OURS, LAST)
-        beside = (is_above(f"{OURS} is above {other}", ours, value_of(curves, other, LAST)) for other in BESIDE)
+        ours = value_of(curves, OURS, LAST_TENTH)
+        beside = (
+            is_above(f"{OURS} is above {other}", ours, value_of(curves, other, LAST_TENTH))
+            for other in COMPARED_RANKERS
+        )
         yield from about((stream, condition), beside)
 
 
 def _goals(cells: Cells) -> Iterator[Verdict]:
-    for quantity in (LAST, ALL):
+    for quantity in (LAST_TENTH, ALL_ROUNDS):
         yield _above_the_best(cells, quantity)
     yield _nowhere_below(cells)
     yield _never_far_behind(cells)
@@ -96,7 +107,7 @@ def best_other(cells: Cells, quantity: Quantity) -> str:
 
 
 def _above_the_best(cells: Cells, quantity: Quantity) -> Verdict:
-    margin, other = MARGINS[quantity.words], best_other(cells, quantity)
+    margin, other = GOAL_MARGINS[quantity.words], best_other(cells, quantity)
     text = f"{quantity.words}, pooled: {OURS} is at least {margin} above the best other, {other}"
     return is_above(text, pooled(cells, OURS, quantity), pooled(cells, other, quantity), by=margin)
 
@@ -105,12 +116,12 @@ def _nowhere_below(cells: Cells) -> Verdict:
     """Judged by the upper end of the interval of the paired difference."""
     below = []
     for (stream, condition), curves in cells.items():
-        ours = value_of(curves, OURS, LAST)
+        ours = value_of(curves, OURS, LAST_TENTH)
         for name in curves.arms:
-            difference = paired(ours, value_of(curves, name, LAST)) if name != OURS else None
+            difference = paired(ours, value_of(curves, name, LAST_TENTH)) if name != OURS else None
             if difference is not None and difference.high < 0:
                 below.append(f"{stream}, {condition}: {number(difference.mean)} to {name}")
-    text = f"{LAST.words}: {OURS} is below another beyond chance in no cell"
+    text = f"{LAST_TENTH.words}: {OURS} is below another beyond chance in no cell"
     return Verdict(text, word_of(not below), f"in {len(below)}: {'; '.join(below)}" if below else "in none")
 
 
@@ -118,8 +129,8 @@ def behind(cells: Cells, name: str) -> int:
     """In how many runs a learner begins more than .1 behind the one that begins best."""
     count = 0
     for curves in steady(cells).values():
-        best = np.max([value_of(curves, one, FIRST) for one in curves.arms], axis=0)
-        count += int(np.sum(value_of(curves, name, FIRST) < best - BEHIND))
+        best = np.max([value_of(curves, arm, FIRST_TWENTIETH) for arm in curves.arms], axis=0)
+        count += int(np.sum(value_of(curves, name, FIRST_TWENTIETH) < best - BEHIND))
     return count
 
 
@@ -127,36 +138,41 @@ def _never_far_behind(cells: Cells) -> Verdict:
     names = next(iter(steady(cells).values())).arms
     counts = {name: behind(cells, name) for name in names}
     because = ", ".join(f"{name} {count}" for name, count in counts.items())
-    text = f"{FIRST.words}: {OURS} is more than {BEHIND} behind the best in no run"
-    return Verdict(text, word_of(not counts[OURS]), f"of {len(pooled(cells, OURS, FIRST))} runs: {because}")
+    text = f"{FIRST_TWENTIETH.words}: {OURS} is more than {BEHIND} behind the best in no run"
+    return Verdict(text, word_of(not counts[OURS]), f"of {len(pooled(cells, OURS, FIRST_TWENTIETH))} runs: {because}")
 
 
 def _new_queries(cells: Cells) -> Iterator[Verdict]:
-    other = best_other(cells, NEW)
-    text = f"{NEW.words}, pooled: {OURS} is above the best other, {other}"
-    yield is_above(text, pooled(cells, OURS, NEW), pooled(cells, other, NEW))
-    told, held = [], True
+    other = best_other(cells, NEW_AT_END)
+    text = f"{NEW_AT_END.words}, pooled: {OURS} is above the best other, {other}"
+    yield is_above(text, pooled(cells, OURS, NEW_AT_END), pooled(cells, other, NEW_AT_END))
+    sentences, held = [], True
     for stream in dict.fromkeys(stream for stream, _ in cells):
-        own = {key: curves for key, curves in cells.items() if key[0] == stream}
-        best = best_other(own, NEW)
-        difference = float(np.nanmean(pooled(own, OURS, NEW)) - np.nanmean(pooled(own, best, NEW)))
-        told.append(f"{stream}: {number(difference)} to {best}")
+        stream_cells = {key: curves for key, curves in cells.items() if key[0] == stream}
+        best = best_other(stream_cells, NEW_AT_END)
+        difference = float(
+            np.nanmean(pooled(stream_cells, OURS, NEW_AT_END)) - np.nanmean(pooled(stream_cells, best, NEW_AT_END))
+        )
+        sentences.append(f"{stream}: {number(difference)} to {best}")
         held = held and difference >= -BELOW
-    text = f"{NEW.words}: {OURS} is on no set more than {BELOW} below another"
-    yield Verdict(text, word_of(held), "; ".join(told))
+    text = f"{NEW_AT_END.words}: {OURS} is on no set more than {BELOW} below another"
+    yield Verdict(text, word_of(held), "; ".join(sentences))
 
 
 def _drift(cells: Cells) -> Iterator[Verdict]:
     drifting = {stream: curves for (stream, condition), curves in cells.items() if condition == DRIFT}
     for stream, curves in drifting.items():
         if stream in IN_DRIFT:
-            ours, wanted = estimate(value_of(curves, OURS, LAST)), IN_DRIFT[stream]
-            text = f"drift, {LAST.words}, {stream}: {OURS} reaches {wanted}"
-            yield Verdict(text, word_of(ours.mean >= wanted), str(ours))
+            ours, goal = estimate(value_of(curves, OURS, LAST_TENTH)), IN_DRIFT[stream]
+            text = f"drift, {LAST_TENTH.words}, {stream}: {OURS} reaches {goal}"
+            yield Verdict(text, word_of(ours.mean >= goal), str(ours))
     for stream, curves in drifting.items():
         text = f"drift, {AFTER_CHANGE.words}, {stream}: {OURS} is above {SHORT_MEMORY}"
         yield is_above(text, value_of(curves, OURS, AFTER_CHANGE), value_of(curves, SHORT_MEMORY, AFTER_CHANGE))
-    false, noticed = _alarms(steady(cells)), _alarms({(stream, DRIFT): own for stream, own in drifting.items()})
+    false, noticed = (
+        _alarms(steady(cells)),
+        _alarms({(stream, DRIFT): stream_curves for stream, stream_curves in drifting.items()}),
+    )
     because = (
         f"alarms in {false[0]} of {false[1]} runs in which nothing changes, in {noticed[0]} of {noticed[1]} others"
     )
@@ -170,5 +186,5 @@ def _alarms(cells: Cells) -> tuple[int, int]:
     return int(np.sum(last > 0)), len(last)
 
 
-def _signed(found: SeedMean) -> str:
-    return f"{'+' if found.mean > 0 else ''}{found}"
+def _signed(difference: SeedMean) -> str:
+    return f"{'+' if difference.mean > 0 else ''}{difference}"

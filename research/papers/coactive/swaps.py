@@ -12,8 +12,8 @@ from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from research.comparison import label_of
 from research.papers.coactive.click_streams import (
+    ACCEPTED_OPTIONS,
     PAPER,
-    TAKES,
     ClickStream,
     Plan,
     arm,
@@ -25,19 +25,19 @@ from research.papers.coactive.figures import DYNAMIC
 from research.registry import Setting, reproduction
 from research.verdicts import about, is_above
 
-FIXED = {f"swap {p:g}": p for p in (0.0, 0.25, 0.5, 0.75, 1.0)}
-NEAR = 0.01
+FIXED_SWAPS = {f"swap {p:g}": p for p in (0.0, 0.25, 0.5, 0.75, 1.0)}
+MAX_DISTANCE_TO_BEST = 0.01
 NOISY, CLEAN = "noisy people", "clean people"
 OPENING, EARLY = 20, 1000  # rounds; chosen on seeds 100 to 109, which the experiment does not use
-SMOOTHED = 20  # checkpoints: p is nearly always 0 or 1
+SMOOTHING_CHECKPOINTS = 20  # checkpoints: p is nearly always 0 or 1
 
 
-@reproduction("coactive-5", takes=TAKES, title="How much perturbation is needed")
+@reproduction("coactive-5", takes=ACCEPTED_OPTIONS, title="How much perturbation is needed")
 def swap_probabilities(setting: Setting) -> Finding:
     """Figure 5: fixed swap probabilities and the dynamic one."""
 
     def arms(stream: ClickStream) -> list[dict[str, Any]]:
-        swaps: dict[str, Any] = FIXED | {DYNAMIC: "dynamic"}
+        swaps: dict[str, Any] = FIXED_SWAPS | {DYNAMIC: "dynamic"}
         return [arm(name, {"kind": "3pr", "swap": swap}, stream.users) for name, swap in swaps.items()]
 
     hurts = "section 8.3: more than 0.5 usually hurts"
@@ -49,21 +49,21 @@ def swap_probabilities(setting: Setting) -> Finding:
     ]  # fmt: skip
     text = f"{PAPER}, figure 5: 3PR with fixed swap probabilities and with the dynamic one without budget."
     finding, curves = compared(Plan("coactive-5", text, arms, claims), setting)
-    near = tuple(v for name, one in curves.items() for v in about((name,), [_near_the_best(one)]))
+    near = tuple(v for name, stream_curves in curves.items() for v in about((name,), [_near_the_best(stream_curves)]))
     return finding._replace(claims=finding.claims + near)
 
 
 def _near_the_best(curves: Curves) -> Verdict:
     """The dynamic probability against the fixed one that turned out best there."""
-    finals = {name: at_the_end(curves, name) for name in FIXED}
-    best = max(FIXED, key=lambda name: float(np.nanmean(finals[name])))
-    text = f"the dynamic probability is at most {NEAR} below the best fixed one"
+    finals = {name: at_the_end(curves, name) for name in FIXED_SWAPS}
+    best = max(FIXED_SWAPS, key=lambda name: float(np.nanmean(finals[name])))
+    text = f"the dynamic probability is at most {MAX_DISTANCE_TO_BEST} below the best fixed one"
     printed = "section 8.4: among the best; section 8.3: fixed, 0.25 is best on RCV1"
-    verdict = is_above(text, at_the_end(curves, DYNAMIC), finals[best], by=-NEAR, paper=printed)
+    verdict = is_above(text, at_the_end(curves, DYNAMIC), finals[best], by=-MAX_DISTANCE_TO_BEST, paper=printed)
     return msgspec.structs.replace(verdict, because=f"the best is {best}; {verdict.because}")
 
 
-@reproduction("coactive-6", takes=TAKES, title="The dynamic swap probability over time")
+@reproduction("coactive-6", takes=ACCEPTED_OPTIONS, title="The dynamic swap probability over time")
 def swap_over_time(setting: Setting) -> Finding:
     """Figure 6: p_t with little and with much noise."""
 
@@ -75,8 +75,10 @@ def swap_over_time(setting: Setting) -> Finding:
 compares the first {OPENING} rounds with the next ones up to round {EARLY:,}, "falls" these with the last third."""
     plan = Plan("coactive-6", text, arms, [], more=_told_often)
     finding, curves = compared(plan, setting)
-    swaps = {(stream, who): _swaps(one, who) for stream, one in curves.items() for who in (NOISY, CLEAN)}
-    rounds = {stream: one.rounds for stream, one in curves.items()}
+    swaps = {
+        (stream, who): _swaps(stream_curves, who) for stream, stream_curves in curves.items() for who in (NOISY, CLEAN)
+    }
+    rounds = {stream: stream_curves.rounds for stream, stream_curves in curves.items()}
     rows = [(", ".join(key), *map(str, map(estimate, windows(rounds[key[0]], rows)))) for key, rows in swaps.items()]
     table = Table("Mean swap probability", ("", "first rounds", f"to round {EARLY:,}", "last third"), rows)
     return finding._replace(
@@ -128,14 +130,18 @@ def _about_swaps(stream: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]
 
 def _chart(stream: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]) -> Chart:
     """Means of consecutive checkpoints, since a single p says little."""
-    starts = np.arange(0, len(rounds) - SMOOTHED + 1, SMOOTHED) if len(rounds) >= SMOOTHED else np.array([0])
+    starts = (
+        np.arange(0, len(rounds) - SMOOTHING_CHECKPOINTS + 1, SMOOTHING_CHECKPOINTS)
+        if len(rounds) >= SMOOTHING_CHECKPOINTS
+        else np.array([0])
+    )
     lengths = np.diff([*starts, len(rounds)])
     ends = rounds[np.append(starts[1:], len(rounds)) - 1]
     lines = [
         Line(who, np.add.reduceat(swaps[stream, who], starts, axis=1) / lengths, colour)
         for colour, who in enumerate((NOISY, CLEAN))
     ]
-    caption = f"Mean of {SMOOTHED} checkpoints each."
+    caption = f"Mean of {SMOOTHING_CHECKPOINTS} checkpoints each."
     return chart(
         f"swap-{label_of(stream)}", f"{stream}: swap probability", ends, lines, caption=caption, y_label="p", log_x=True
     )

@@ -20,17 +20,17 @@ from research.registry import Setting, reproduction
 from research.verdicts import is_above
 
 N_ITEMS, ACCURACY, HORIZON = 10, 0.8, 1000
-START = (1.0, -1.0)
+START_WEIGHTS = (1.0, -1.0)
 PERCEPTRON, AVERAGED, THREE = "preference perceptron", "averaged", "3PR"
-PERTURBED = "first two swapped, clicked item to rank 1"  # sections 4.2 and 5 to the letter
+PERTURBED_ARM = "first two swapped, clicked item to rank 1"  # sections 4.2 and 5 to the letter
 TOP_TWO = "first two swapped, only their order corrected"
 LEARNERS: dict[str, Any] = {
-    PERCEPTRON: {"kind": "preference_perceptron", "clicks_to": "swap_first", "start": START},
-    AVERAGED: {"kind": "averaged_preference_perceptron", "clicks_to": "swap_first", "start": START},
-    TOP_TWO: {"kind": "3pr", "perturb": "top_two", "start": START},
-    THREE: {"kind": "3pr", "start": START},
+    PERCEPTRON: {"kind": "preference_perceptron", "clicks_to": "swap_first", "start": START_WEIGHTS},
+    AVERAGED: {"kind": "averaged_preference_perceptron", "clicks_to": "swap_first", "start": START_WEIGHTS},
+    TOP_TWO: {"kind": "3pr", "perturb": "top_two", "start": START_WEIGHTS},
+    THREE: {"kind": "3pr", "start": START_WEIGHTS},
 }
-PRINTED = {PERCEPTRON: 9.36, AVERAGED: 9.37, PERTURBED: 2.08}
+PRINTED_RANKS = {PERCEPTRON: 9.36, AVERAGED: 9.37, PERTURBED_ARM: 2.08}
 TITLE = "The toy on which learning from clicks oscillates"
 
 
@@ -64,7 +64,7 @@ def perturbed_ranks(draws: Floats) -> Ints:
     a tie leaves it first. A row of draws is a round: the judgments from the top down, then the swap.
     """
     n_rounds, n_items = draws.shape[0], draws.shape[1] - 1
-    ranks, lead = np.empty(n_rounds, np.int64), START[0] - START[1]
+    ranks, lead = np.empty(n_rounds, np.int64), START_WEIGHTS[0] - START_WEIGHTS[1]
     for t in range(n_rounds):
         relevant = 0 if lead >= 0.0 else n_items - 1
         if draws[t, n_items] < 0.5 and relevant < 2:
@@ -103,7 +103,7 @@ def highest_rank_with_swaps() -> float:
     """
     gaining, losing = ACCURACY**2 / 2, (1 - ACCURACY) ** 2 / 2
     step = 2 * (discount(0) - discount(1))
-    losses_to_ruin = math.ceil((START[0] - START[1]) / step)
+    losses_to_ruin = math.ceil((START_WEIGHTS[0] - START_WEIGHTS[1]) / step)
     ever_lost = (losing / gaining) ** losses_to_ruin
     return 1.5 * (1 - ever_lost) + N_ITEMS * ever_lost
 
@@ -112,21 +112,21 @@ def highest_rank_with_swaps() -> float:
 def toy(setting: Setting) -> Finding:
     """Mean rank of the relevant item within 1000 rounds, and where it cannot be what the paper prints."""
     seeds, many = (20, 100) if setting.quick else (400, 2000)
-    found = {name: np.array([ranks((name, seed)) for seed in range(seeds)]) for name in LEARNERS}
-    found[PERTURBED] = np.array([perturbed_run(seed) for seed in range(many)])
-    means = {name: rows.mean(axis=1) for name, rows in found.items()}
+    ranks_by_learner = {name: np.array([ranks((name, seed)) for seed in range(seeds)]) for name in LEARNERS}
+    ranks_by_learner[PERTURBED_ARM] = np.array([perturbed_run(seed) for seed in range(many)])
+    means = {name: rows.mean(axis=1) for name, rows in ranks_by_learner.items()}
     limits = {
         PERCEPTRON: highest_possible_rank(),
         AVERAGED: highest_possible_rank(),
         TOP_TWO: highest_rank_with_swaps(),
-        PERTURBED: math.inf,
+        PERTURBED_ARM: math.inf,
     }
     rows = [
         (
             name,
             str(estimate(mean)),
             number(float(mean.max())),
-            number(PRINTED[name]) if name in PRINTED else "",
+            number(PRINTED_RANKS[name]) if name in PRINTED_RANKS else "",
             number(limits[name]) if limits.get(name, math.inf) < math.inf else "",
         )
         for name, mean in means.items()
@@ -135,40 +135,42 @@ def toy(setting: Setting) -> Finding:
     greatly = "section 5: greatly improves the mean rank, from 9.36 to 2.08"
     claims = (
         is_above("Perturbing the first two items keeps the relevant one up", means[PERCEPTRON][: len(means[TOP_TWO])],
-                 means[PERTURBED][: len(means[TOP_TWO])], paper=greatly),
+                 means[PERTURBED_ARM][: len(means[TOP_TWO])], paper=greatly),
         is_above("3PR keeps it up as well", means[PERCEPTRON], means[THREE]),
         is_above("The preference perceptron has it below the middle of the list", means[PERCEPTRON], 5.5,
                  paper="section 4.2: in the worst position for most of the time steps"),
-        *(_as_printed(name, means[name], limits[name]) for name in PRINTED),
+        *(_as_printed(name, means[name], limits[name]) for name in PRINTED_RANKS),
         is_above(f"{walk}: {number(limits[TOP_TWO])}", limits[TOP_TWO] - means[TOP_TWO], 0.0),
     )  # fmt: skip
     text = f"""{PAPER}, sections 4.2 and 5: {N_ITEMS} items of which one is relevant, people who click the first item \
 that they take for relevant and are right in {ACCURACY:.0%} of their judgments, {HORIZON} rounds from the right \
 weights. {_argument(PERCEPTRON, limits[PERCEPTRON])} Section 5 swaps the first two of the list that is shown with \
-probability ½ and keeps the feedback of section 4.2, which takes the clicked item to rank 1; that is "{PERTURBED}". \
+probability ½ and keeps the feedback of section 4.2, which takes the clicked item to rank 1; that is \
+"{PERTURBED_ARM}". \
 Another procedure corrects only the order of the two: `3pr(perturb="top_two")`. \
 {_argument(TOP_TWO, limits[TOP_TWO])}"""
     window = np.ones(50) / 50
     smooth = {
-        name: np.array([np.convolve(row, window, "valid") for row in rows_[:seeds]]) for name, rows_ in found.items()
+        name: np.array([np.convolve(row, window, "valid") for row in rows_[:seeds]])
+        for name, rows_ in ranks_by_learner.items()
     }
     lines = [Line(name, values, colour) for colour, (name, values) in enumerate(smooth.items())]
     drawn = chart("ranks", TITLE, np.arange(50, HORIZON + 1), lines, y_label="rank of the relevant item, mean of 50")
     header = ("", "mean", "largest of all runs", "printed", "at most")
     table = Table("Mean rank of the relevant item", header, rows, f"1 is best, {N_ITEMS} is worst.")
-    facts = ("data", "simulated"), ("seeds", f"0 to {seeds - 1}, and to {many - 1} for {PERTURBED}")
+    facts = ("data", "simulated"), ("seeds", f"0 to {seeds - 1}, and to {many - 1} for {PERTURBED_ARM}")
     return Finding(text=text, claims=claims, charts=(drawn,), tables=(table,), facts=facts)
 
 
 def _as_printed(name: str, means: Floats, limit: float) -> Verdict:
     """A printed number, held against what is possible and what is found."""
-    printed, found = PRINTED[name], estimate(means)
-    word: Word = "holds" if abs(found.mean - printed) < 0.05 else "does not hold"
+    printed, mean_rank = PRINTED_RANKS[name], estimate(means)
+    word: Word = "holds" if abs(mean_rank.mean - printed) < 0.05 else "does not hold"
     argument = ""
     if printed > limit:
         word, argument = "cannot hold", _argument(name, limit)
-    section = "section 5" if name == PERTURBED else "section 4.2"
-    because = f"{found}, the largest of {len(means):,} runs {number(float(means.max()))}"
+    section = "section 5" if name == PERTURBED_ARM else "section 4.2"
+    because = f"{mean_rank}, the largest of {len(means):,} runs {number(float(means.max()))}"
     return Verdict(f"Mean rank {printed}: {name}", word, because, f"{section}: {printed}", argument)
 
 

@@ -21,13 +21,14 @@ from research.verdicts import is_above
 TOP, THREE = "clicks to the top", "3PR"
 LEARNERS: dict[str, Any] = {TOP: {"kind": "preference_perceptron"}, THREE: {"kind": "3pr"}}
 STREAM = {"kind": "web_search", "n_items": 24}
-PEOPLE = {"kind": "gaussian_grader", "sd": 1.0}
+SIMULATED_USERS = {"kind": "gaussian_grader", "sd": 1.0}
 VISITS, SEEDS, PROBES, EVERY = 8000, 10, 50, 100
 QUICK_VISITS, QUICK_SEEDS = 1600, 2
 BASELINE_ROUNDS = 20
-STUDY = f"""{PAPER}, section 7, with simulated people: the search engine of the study and its people are gone. Half \
-of the visits teach; the other half sees the predicted ranking interleaved with a fixed baseline, from which learning \
-also starts, and teaches nobody. The baseline is what a structured perceptron makes of the grades of {BASELINE_ROUNDS} \
+STUDY_TEXT = f"""{PAPER}, section 7, with simulated users, since the search engine of the study no longer exists. \
+The learner learns from half of the visits; the other half sees the predicted ranking interleaved with a fixed \
+baseline, from which learning also starts, and is only counted. \
+The baseline is what a structured perceptron makes of the grades of {BASELINE_ROUNDS} \
 queries."""
 
 
@@ -58,7 +59,7 @@ def study(name: str, seed: int, visits: int) -> Study:
     start = baseline_weights(seed)
     learner = build(LEARNERS[name] | {"start": start}, "learner")
     baseline = build({"kind": "fixed_weights", "weights": start}, "learner")
-    stream, users = build(STREAM, "stream"), build(PEOPLE, "feedback")
+    stream, users = build(STREAM, "stream"), build(SIMULATED_USERS, "feedback")
     of_stream, of_users, _, of_mixing = generators(seed)
     problem = stream.problem._replace(shown=users.shown)
     session, fixed = Session(learner, problem, seed), baseline.init(problem)
@@ -77,8 +78,8 @@ def study(name: str, seed: int, visits: int) -> Study:
         ratios.append(wins / max(losses, 1))
         affirmed.append(getattr(session.state, "affirmativeness", np.nan) / len(states))
     shared = list(overlaps(learner, states, probes, apart=100, every=EVERY))
-    at = np.array([one.t for one in shared])
-    common = np.array([one.common for one in shared])
+    at = np.array([step.t for step in shared])
+    common = np.array([step.common for step in shared])
     return Study(at, np.array(ratios)[at - 1], common, np.array(affirmed)[at - 1])
 
 
@@ -89,27 +90,29 @@ def _studies(setting: Setting) -> dict[str, list[Study]]:
 
 
 def _rows(studies: list[Study], part: str) -> Floats:
-    return np.array([getattr(one, part) for one in studies])
+    return np.array([getattr(single_study, part) for single_study in studies])
 
 
 def _finding(
     setting: Setting, claims: tuple[Verdict, ...], chart_name: str, title: str, part: str, y_label: str
 ) -> Finding:
     """The claims with the curves of one part of the studies."""
-    found, visits = _studies(setting), QUICK_VISITS if setting.quick else VISITS
-    rows = {name: _rows(studies, part) for name, studies in found.items()}
-    lines = [Line(name, one, colour) for colour, (name, one) in enumerate(rows.items()) if not np.isnan(one).any()]
-    drawn = chart(chart_name, title, found[THREE][0].rounds, lines, x_label="lessons", y_label=y_label)
-    seeds = ", ".join(map(str, range(len(found[THREE]))))
+    studies, visits = _studies(setting), QUICK_VISITS if setting.quick else VISITS
+    rows = {name: _rows(seeds, part) for name, seeds in studies.items()}
+    lines = [
+        Line(name, values, colour) for colour, (name, values) in enumerate(rows.items()) if not np.isnan(values).any()
+    ]
+    drawn = chart(chart_name, title, studies[THREE][0].rounds, lines, x_label="updates", y_label=y_label)
+    seeds = ", ".join(map(str, range(len(studies[THREE]))))
     facts = ("data", "simulated"), ("visits", f"{visits:,}"), ("seeds", seeds)
-    return Finding(text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    return Finding(text=STUDY_TEXT, claims=claims, charts=(drawn,), facts=facts)
 
 
 @reproduction("coactive-1", title="Wins against a fixed baseline")
 def wins(setting: Setting) -> Finding:
     """Figure 1: the ratio of wins to losses against the baseline, over time."""
-    found = _studies(setting)
-    final = {name: _rows(studies, "win_ratio")[:, -1] for name, studies in found.items()}
+    studies = _studies(setting)
+    final = {name: _rows(seeds, "win_ratio")[:, -1] for name, seeds in studies.items()}
     claims = (
         is_above("3PR wins against the baseline", final[THREE], 1.0, paper="section 7: converges to 1.9"),
         is_above("3PR wins by more than moving clicks to the top", final[THREE], final[TOP],
@@ -121,13 +124,13 @@ def wins(setting: Setting) -> Finding:
 @reproduction("coactive-2", title="How much of the top 10 stays the same")
 def stability(setting: Setting) -> Finding:
     """Figure 2: items common to the top 10 of two models 100 lessons apart."""
-    found = _studies(setting)
-    last = {name: _rows(studies, "common")[:, -5:].mean(axis=1) for name, studies in found.items()}
+    studies = _studies(setting)
+    last = {name: _rows(seeds, "common")[:, -5:].mean(axis=1) for name, seeds in studies.items()}
     claims = (
         is_above("The top 10 of 3PR changes less than that of clicks to the top", last[THREE], last[TOP],
                  paper="section 4.1: clicks to the top keep 4 on average, 3PR does not oscillate"),
         is_above("The top 10 of 3PR settles: more in common at the end than at the beginning", last[THREE],
-                 _rows(found[THREE], "common")[:, 0], paper="figure 2"),
+                 _rows(studies[THREE], "common")[:, 0], paper="figure 2"),
     )  # fmt: skip
     return _finding(
         setting, claims, "overlap", "How much of the top 10 stays the same", "common", "common items in the top 10"
@@ -137,14 +140,14 @@ def stability(setting: Setting) -> Finding:
 @reproduction("coactive-3", title="How much people confirm 3PR")
 def confirmation(setting: Setting) -> Finding:
     """Figure 3: the mean affirmativeness of 3PR."""
-    found = _studies(setting)
-    values = _rows(found[THREE], "affirmativeness")
-    end, before = values[:, -1], values[:, round(0.8 * values.shape[1]) - 1]
+    studies = _studies(setting)
+    values = _rows(studies[THREE], "affirmativeness")
+    end, earlier = values[:, -1], values[:, round(0.8 * values.shape[1]) - 1]
     printed = "section 7: positive, and it stabilizes"
     claims = (
         is_above("The mean affirmativeness of 3PR is positive at the end", end, 0.0, paper=printed),
         is_above("It stabilises: the last fifth of the lessons changes it by less than a tenth", 0.1 * np.abs(end),
-                 np.abs(end - before), paper=printed),
+                 np.abs(end - earlier), paper=printed),
     )  # fmt: skip
     return _finding(
         setting, claims, "affirmativeness", "How much people confirm 3PR", "affirmativeness", "mean affirmativeness"

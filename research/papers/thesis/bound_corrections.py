@@ -32,8 +32,8 @@ def first_grade(verdicts: dict[str, Sequence[str]] | None = None) -> Verdict:
             name: [analyse(measure=name, n_items=n_items, depth=1, max_grade=1).verdict for n_items in sizes]
             for name in ("nDCG", "AP", "AUCLoss")
         }
-    hopeless = [verdict == "hopeless" for found in verdicts.values() for verdict in found]
-    listed = "; ".join(f"{name}: {' and '.join(found)}" for name, found in verdicts.items())
+    hopeless = [verdict == "hopeless" for words in verdicts.values() for verdict in words]
+    listed = "; ".join(f"{name}: {' and '.join(words)}" for name, words in verdicts.items())
     return Verdict(
         "With the grade of the first item alone, nDCG, AP and AUC cannot be learned",
         word_of(sum(hopeless), len(hopeless)),

@@ -23,13 +23,13 @@ SETS = {"MQ2008": "letor/mq2008", "MQ2007 (part)": "letor/mq2007_partial"}
 
 def data_sets() -> dict[str, Dataset]:
     """The query-normalised sets that are on this machine, and a synthetic one that always is."""
-    found = {"synthetic": queries(500, 50, 0)}
+    samples = {"synthetic": queries(500, 50, 0)}
     folder = data_folder()
     for name, part in SETS.items() if folder is not None else ():
         files = sorted((folder / part).glob("S*.txt*")) if folder is not None else []
         if files:
-            found[name] = concatenate([read_letor(file) for file in files])
-    return found
+            samples[name] = concatenate([read_letor(file) for file in files])
+    return samples
 
 
 @reproduction("table-4.1", title="The bounds on the risk of new queries, with numbers")
@@ -49,16 +49,16 @@ def rows_of(dataset: Dataset) -> list[Row]:
     return table(sample_of(dataset), "list_net", radius=RADIUS, training=training)
 
 
-def finding(found: dict[str, tuple[Sample, list[Row]]]) -> Finding:
+def finding(samples: dict[str, tuple[Sample, list[Row]]]) -> Finding:
     return Finding(
         text=(
             f"ListNet with weights in a ball of radius {RADIUS:g}. A bound says something when it is below the largest "
             "possible loss. The last column is how many queries that would take, everything else as it is."
         ),
-        claims=(verdict([rows for _, rows in found.values()]),),
-        tables=tuple(_table(name, sample, rows) for name, (sample, rows) in found.items()),
-        facts=(("seeds", "0"), ("data", ", ".join(found))),
-        missing=tuple(missing_notice(name) for name in SETS if name not in found),
+        claims=(verdict([rows for _, rows in samples.values()]),),
+        tables=tuple(_table(name, sample, rows) for name, (sample, rows) in samples.items()),
+        facts=(("seeds", "0"), ("data", ", ".join(samples))),
+        missing=tuple(missing_notice(name) for name in SETS if name not in samples),
     )
 
 

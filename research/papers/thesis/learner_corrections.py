@@ -121,9 +121,9 @@ def perturbation(power: int = 2) -> Verdict:
     n_items, blocks, grades = 20, 200, (7, 8)
 
     def bound(grade: int) -> float:
-        known, gain = constants("DCG", n_items, grade), 2.0**grade - 1.0
+        sizes, gain = constants("DCG", n_items, grade), 2.0**grade - 1.0
         epsilon = 1.0 / (gain**power * math.sqrt(n_items * blocks))
-        return epsilon * known.loss * known.gains * blocks + known.diameter / epsilon
+        return epsilon * sizes.loss * sizes.gains * blocks + sizes.diameter / epsilon
 
     growth = math.log(bound(grades[1]) / bound(grades[0])) / math.log((2.0 ** grades[1] - 1) / (2.0 ** grades[0] - 1))
     return refutable(
@@ -173,13 +173,13 @@ def second_moment(kind: str, printed: Moment) -> Verdict:
     """Lemma 29 against E‖z̃‖² at w = 0, by enumeration of the first item; rows of length 1, ‖w‖ ≤ 0.1, grades of 4."""
     n_items, longest, radius, max_grade, exploration = 5, 1.0, 0.1, 4.0, 0.1
     shares = _shares(kind, np.zeros(n_items), np.full(n_items, max_grade))
-    found = float(((shares**2).sum(axis=1) / _probabilities(n_items, exploration)).sum()) * longest**2
+    moment = float(((shares**2).sum(axis=1) / _probabilities(n_items, exploration)).sum()) * longest**2
     allowed = printed(n_items, longest, radius, max_grade) / exploration
     formula, argument = LEMMA_29[kind]
     return refutable(
         f"The second moment of the gradient estimate is below the printed constant: {kind}",
-        found > allowed,
-        f"m = 5, R_D = 1, U = 0.1, R_max = 4, γ = 0.1: {number(found)}, the printed constant allows {number(allowed)}",
+        moment > allowed,
+        f"m = 5, R_D = 1, U = 0.1, R_max = 4, γ = 0.1: {number(moment)}, the printed constant allows {number(allowed)}",
         paper=f"proof of Lemma 29: {formula} / γ",
         argument=argument,
     )

@@ -24,7 +24,7 @@ from research.task_cache import cached_map
 LENGTHS, SEEDS = (10, 30, 100, 300, 1000), 10
 QUICK_LENGTHS, QUICK_SEEDS = (10, 30, 100), 4
 N_TRAIN, N_NEW, N_FEATURES, RADIUS, DELTA = 50, 300, 5, 5.0, 0.05
-CLAIM = "The excess risk of regularised risk minimisation does not grow with the length of the lists"
+CLAIM_TEXT = "The excess risk of regularised risk minimisation does not grow with the length of the lists"
 PAPER = "chapter IV: bounds with no explicit dependence on the length, m^0; the bound of Chapelle and Wu grows as √m"
 GROWTH_OF_THE_OLD_BOUND = 0.5  # √m
 
@@ -64,21 +64,21 @@ def excess_risk(task: Task) -> float:
 def list_length(setting: Setting) -> Finding:
     lengths, n_seeds = (QUICK_LENGTHS, QUICK_SEEDS) if setting.quick else (LENGTHS, SEEDS)
     tasks = [Task(length, seed) for length in lengths for seed in range(n_seeds)]
-    found = np.reshape(cached_map(setting, tasks, excess_risk), (len(lengths), n_seeds))
-    return finding(np.array(lengths), found.T)
+    risks = np.reshape(cached_map(setting, tasks, excess_risk), (len(lengths), n_seeds))
+    return finding(np.array(lengths), risks.T)
 
 
 def finding(lengths: Ints, excess: Floats) -> Finding:
     """`excess` has a row per seed and a column per length."""
-    known = constants_of("list_net", int(lengths[-1]))
+    sizes = constants_of("list_net", int(lengths[-1]))
     largest = [math.log(length) + 2.0 * RADIUS for length in lengths]
     bounds = {
         "Chapelle and Wu": [
-            chapelle_wu(known.euclidean, RADIUS, 1.0, N_TRAIN, int(m), DELTA, most) for m, most in zip(lengths, largest)
+            chapelle_wu(sizes.euclidean, RADIUS, 1.0, N_TRAIN, int(m), DELTA, most) for m, most in zip(lengths, largest)
         ],
-        "Theorem 36": [rerm(known.lipschitz, RADIUS, 1.0, N_TRAIN) for _ in lengths],
+        "Theorem 36": [rerm(sizes.lipschitz, RADIUS, 1.0, N_TRAIN) for _ in lengths],
         "Theorem 38": [
-            uniform(known.lipschitz, RADIUS, 1.0, N_TRAIN, int(m), most, DELTA) for m, most in zip(lengths, largest)
+            uniform(sizes.lipschitz, RADIUS, 1.0, N_TRAIN, int(m), most, DELTA) for m, most in zip(lengths, largest)
         ],
     }
     lines = [Line("measured", excess, 0)]
@@ -115,4 +115,4 @@ def verdict(lengths: Ints, excess: Floats) -> Verdict:
     elif mean <= GROWTH_OF_THE_OLD_BOUND / 2:
         word = "partly"
     because = f"excess risk ∝ m^a with a = {estimate(slopes)} over {len(slopes)} seeds; the older bound grows as m^½"
-    return Verdict(CLAIM, word, because, PAPER)
+    return Verdict(CLAIM_TEXT, word, because, PAPER)

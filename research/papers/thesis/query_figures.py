@@ -15,15 +15,15 @@ from rankloop.experiments.report.model import Chart, Finding
 from rankloop.experiments.spec.model import FLOOR, Experiment
 from research.bounds.perceptrons import margin_of, max_pair_perceptron_loss, ranking_perceptron_loss, slam_weights
 from research.comparison import experiment_of, finding_with, label_of, play_all, with_part
-from research.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
+from research.papers.thesis.query_sets import SEPARABLE_SET, SPLITS_BY_NAME, QuerySet, available_sets
 from research.papers.thesis.step_sizes import MEASURE, Contender, with_chosen_rates
 from research.registry import Setting, reproduction
 
 SLAM, PAIR, LIST_NET = "SLAM perceptron", "max-pair perceptron", "ListNet"
 SVM, KL, SQUARED, SMOOTH = "RankSVM, top 2", "KL, top 1", "squared, top 1", "SmoothDCG, top 1"
-RESIDUAL = "squared, residual divided, top 1"
-RADII = (1.0, 10.0)  # of the ball onto which Algorithm 5 projects
-PERCEPTRONS = (
+RESIDUAL_ARM = "squared, residual divided, top 1"
+BALL_RADII = (1.0, 10.0)  # of the ball onto which Algorithm 5 projects
+PERCEPTRON_ARMS = (
     Contender(SLAM, {"kind": "ranking_perceptron", "measure": "nDCG@10"}),
     Contender(PAIR, {"kind": "max_pair_perceptron", "measure": "nDCG@10"}),
     Contender(LIST_NET, {"kind": "online_gradient", "surrogate": "list_net", "schedule": "root"}),
@@ -32,60 +32,70 @@ TOP_K = (
     Contender(LIST_NET, {"kind": "online_gradient", "surrogate": "list_net", "schedule": "root"}),
     *(
         Contender(
-            name, {"kind": "topk_gradient", "surrogate": surrogate}, {"kind": "top_k", "depth": depth}, radii=RADII
+            name, {"kind": "topk_gradient", "surrogate": surrogate}, {"kind": "top_k", "depth": depth}, radii=BALL_RADII
         )
         for name, surrogate, depth in (
             (SVM, "rank_svm", 2),
             (KL, "kl", 1),
             (SQUARED, {"kind": "squared", "divided": "grade"}, 1),
-            (RESIDUAL, {"kind": "squared", "divided": "residual"}, 1),
+            (RESIDUAL_ARM, {"kind": "squared", "divided": "residual"}, 1),
             (SMOOTH, "smooth_dcg", 1),
         )
     ),
 )
 
-SIZES = ("rounds", "seeds")
-TAKES = (*SIZES, "data")
-CHOSEN = "The step size of every learner is chosen alike, on another part of the stream, before the comparison."
+SIZE_OPTIONS = ("rounds", "seeds")
+ACCEPTED_OPTIONS = (*SIZE_OPTIONS, "data")
+STEP_SIZE_TEXT = "The step size of every learner is chosen alike, on another part of the stream, before the comparison."
 THESIS = 'Chaudhuri (2016), "Learning to rank"'
 SEPARABLE_TEXT = f"""{THESIS}, figure 2.1: 20 items with 20 features and five grades, which a linear function ranks \
 perfectly with a margin. The summed loss of both perceptrons is bounded for ever, so their average nDCG@10 goes to 1. \
-{CHOSEN}"""
-SEARCH_TEXT = f"{THESIS}, figure 2.2, on other data: queries that no linear function ranks perfectly. {CHOSEN}"
+{STEP_SIZE_TEXT}"""
+SEARCH_TEXT = f"{THESIS}, figure 2.2, on other data: queries that no linear function ranks perfectly. {STEP_SIZE_TEXT}"
 TOP_K_TEXT = f"""{THESIS}, figures 3.4 and 3.5, on other data: Algorithm 5 sees the grade of the first item (RankSVM: \
 of the first two), ListNet the grades of all. Exploration and steps follow the schedule of the thesis, probabilities \
 are floored at 0.3, and weights are projected onto a ball whose radius is chosen with the step size. "Squared" is the \
 estimator that the thesis prints, 2·(s − R(σ₁)·e/p), in which only the seen grade is divided by its probability; \
-rankloop's own default divides 2·(s − R) of the seen item, which is unbiased too. {CHOSEN}"""
+rankloop's own default divides 2·(s − R) of the seen item, which is unbiased too. {STEP_SIZE_TEXT}"""
 
 TO_ONE = 'text of figure 2.1: the perceptrons "rapidly converge to 1"; no numbers'
-IMPERCEPTIBLE = 'figure 2.1: "the two perceptron-like algorithms have imperceptible difference"'
-SLOWER = 'text of figure 2.1: ListNet, at O(1/√t), "is significantly slower"; no numbers'
+PAPER_PERCEPTRONS_EQUAL = 'figure 2.1: "the two perceptron-like algorithms have imperceptible difference"'
+PAPER_LISTNET_SLOWER = 'text of figure 2.1: ListNet, at O(1/√t), "is significantly slower"; no numbers'
 LAST_TEN = (
     "section 2.8, nDCG@10 over the last ten iterations: MSLR 0.25 against ListNet's 0.22, Yahoo 0.75 against 0.74 "
     "(the text calls it slightly worse), Yandex overlapping"
 )
-POORLY = 'figure 2.2: "performs quite poorly on Yahoo and Yandex datasets"; no numbers'
-HIGHEST = 'text of figures 3.4 and 3.5: ListNet "has highest average NDCG value throughout"; no numbers'
-CLOSE = (
+PAPER_POOR_ON_YAHOO = 'figure 2.2: "performs quite poorly on Yahoo and Yandex datasets"; no numbers'
+PAPER_LISTNET_HIGHEST = 'text of figures 3.4 and 3.5: ListNet "has highest average NDCG value throughout"; no numbers'
+PAPER_CLOSE_TO_BEST = (
     'text of figures 3.4 and 3.5: on Yahoo, "RankSVM and KL are very close to the performance of ListNet"; no numbers'
 )
 LESS_NOISE = "text of figures 3.4 and 3.5: RankSVM does better than the others, from two grades with less variance"
-STUCK = 'text of figures 3.4 and 3.5: SmoothDCG "produces poor performance"; no numbers'
-CLOSER = 'text of figures 3.4 and 3.5: "much closer to ListNet in performance" than to the random algorithm; no numbers'
+PAPER_SMOOTH_DCG_POOR = 'text of figures 3.4 and 3.5: SmoothDCG "produces poor performance"; no numbers'
+PAPER_CLOSER_TO_LISTNET = (
+    'text of figures 3.4 and 3.5: "much closer to ListNet in performance" than to the random algorithm; no numbers'
+)
 
 
-@reproduction("thesis-2.1", takes=SIZES, title="Perceptrons for ranking on separable queries")
+@reproduction("thesis-2.1", takes=SIZE_OPTIONS, title="Perceptrons for ranking on separable queries")
 def separable(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where a perfect ranker exists, with the bounds on what they can lose."""
     claims = [
         claim("above", "The averaged nDCG@10 of the SLAM perceptron goes to 1", TO_ONE, SLAM, value=0.999),
         claim("above", "The averaged nDCG@10 of the max-pair perceptron goes to 1", TO_ONE, PAIR, value=0.999),
-        claim("near", "The two perceptrons differ imperceptibly", IMPERCEPTIBLE, SLAM, right=PAIR, within=0.001),
-        claim("below", "ListNet is significantly slower than the SLAM perceptron", SLOWER, LIST_NET, right=SLAM),
+        claim(
+            "near", "The two perceptrons differ imperceptibly", PAPER_PERCEPTRONS_EQUAL, SLAM, right=PAIR, within=0.001
+        ),
+        claim(
+            "below",
+            "ListNet is significantly slower than the SLAM perceptron",
+            PAPER_LISTNET_SLOWER,
+            LIST_NET,
+            right=SLAM,
+        ),
     ]
-    plan = Plan("thesis-2.1", PERCEPTRONS, claims, horizon=5000, quick_horizon=5000, seeds=10)
-    [(finding, curves)] = _compared(plan, {plan.id: SEPARABLE}, setting)
+    plan = Plan("thesis-2.1", PERCEPTRON_ARMS, claims, horizon=5000, quick_horizon=5000, seeds=10)
+    [(finding, curves)] = _compared(plan, {plan.id: SEPARABLE_SET}, setting)
     charts = (*finding.charts, bounds_chart(curves))
     return finding._replace(text=SEPARABLE_TEXT, charts=charts, facts=(*finding.facts, ("data", "simulated")))
 
@@ -118,20 +128,20 @@ def _bounds(experiment: Experiment) -> dict[str, float]:
     }
 
 
-@reproduction("thesis-2.2", takes=TAKES, title="Perceptrons for ranking on search queries")
+@reproduction("thesis-2.2", takes=ACCEPTED_OPTIONS, title="Perceptrons for ranking on search queries")
 def search_queries(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where no ranker is perfect."""
     competitive = "The SLAM perceptron is competitive with ListNet (at most 0.03 less)"
     poor = "The max-pair perceptron performs quite poorly (0.02 less than SLAM)"
     claims = [
         claim("above", competitive, LAST_TEN, SLAM, right=LIST_NET, by=-0.03),
-        claim("below", poor, POORLY, PAIR, right=SLAM, by=0.02),
+        claim("below", poor, PAPER_POOR_ON_YAHOO, PAIR, right=SLAM, by=0.02),
     ]
-    plan = Plan("thesis-2.2", PERCEPTRONS, claims, horizon=10_000, quick_horizon=1000, seeds=20)
-    return on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
+    plan = Plan("thesis-2.2", PERCEPTRON_ARMS, claims, horizon=10_000, quick_horizon=1000, seeds=20)
+    return on_all(plan, tuple(SPLITS_BY_NAME), SEARCH_TEXT, setting)
 
 
-@reproduction("thesis-3.4", takes=TAKES, title="Learning from the grades of the first items: web search")
+@reproduction("thesis-3.4", takes=ACCEPTED_OPTIONS, title="Learning from the grades of the first items: web search")
 def web_search(setting: Setting) -> Finding:
     """Algorithm 5 with four surrogates beside ListNet with all grades; the claims are those of the Yahoo data."""
     better = "text of figure 3.4 (Yahoo): KL does much better than squared; no numbers"
@@ -140,7 +150,9 @@ def web_search(setting: Setting) -> Finding:
     return on_all(plan, ("Yahoo", "MSLR sample", "ClueWeb09"), TOP_K_TEXT, setting)
 
 
-@reproduction("thesis-3.5", takes=TAKES, title="Learning from the grades of the first items: graded query sets")
+@reproduction(
+    "thesis-3.5", takes=ACCEPTED_OPTIONS, title="Learning from the grades of the first items: graded query sets"
+)
 def graded_queries(setting: Setting) -> Finding:
     """The same; the claims are those of the Yandex data."""
     equal = "text of figure 3.5 (Yandex): KL does equally as well as squared; no numbers"
@@ -163,50 +175,55 @@ class Plan(NamedTuple):
 def _top_k_claims() -> list[dict[str, Any]]:
     return [
         *(
-            claim("above", f"ListNet with all grades is above {arm}", HIGHEST, LIST_NET, right=arm)
+            claim("above", f"ListNet with all grades is above {arm}", PAPER_LISTNET_HIGHEST, LIST_NET, right=arm)
             for arm in (SVM, KL, SQUARED)
         ),
-        *(claim("near", f"{arm} is close to ListNet", CLOSE, arm, right=LIST_NET, within=0.03) for arm in (SVM, KL)),
+        *(
+            claim("near", f"{arm} is close to ListNet", PAPER_CLOSE_TO_BEST, arm, right=LIST_NET, within=0.03)
+            for arm in (SVM, KL)
+        ),
         *(claim("above", f"RankSVM does better than {arm}", LESS_NOISE, SVM, right=arm) for arm in (KL, SQUARED)),
-        claim("below", "SmoothDCG performs poorly: below squared", STUCK, SMOOTH, right=SQUARED),
-        claim("above", "Dividing the residual does better than dividing the grade", "", RESIDUAL, right=SQUARED),
+        claim("below", "SmoothDCG performs poorly: below squared", PAPER_SMOOTH_DCG_POOR, SMOOTH, right=SQUARED),
+        claim("above", "Dividing the residual does better than dividing the grade", "", RESIDUAL_ARM, right=SQUARED),
     ]
 
 
 def on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> Finding:
     """One comparison per data set, each with step sizes of its own, under one title."""
-    found, notice = available_sets(names, setting.options.data)
-    whole = finding_with(text, notice)
-    parts = _compared(plan, {f"{plan.id}-{label_of(one.name)}": one for one in found}, setting)
-    for one, (part, curves) in zip(found, parts):
+    available, notice = available_sets(names, setting.options.data)
+    combined = finding_with(text, notice)
+    parts = _compared(plan, {f"{plan.id}-{label_of(query_set.name)}": query_set for query_set in available}, setting)
+    for query_set, (part, curves) in zip(available, parts):
         closer = tuple(_closer(curves, arm) for arm in (SVM, KL, SQUARED) if arm in curves.arms)
-        whole = with_part(whole, one.name, part._replace(claims=part.claims + closer, inside=()))
-    sizes = "; ".join(f"{one.name}: {curves.experiment.horizon:,}" for one, (_, curves) in zip(found, parts))
-    facts = dict(whole.facts) | {"rounds": sizes, "data": ", ".join(one.name for one in found)}
-    return whole._replace(facts=tuple(facts.items()))
+        combined = with_part(combined, query_set.name, part._replace(claims=part.claims + closer, inside=()))
+    sizes = "; ".join(
+        f"{query_set.name}: {curves.experiment.horizon:,}" for query_set, (_, curves) in zip(available, parts)
+    )
+    facts = dict(combined.facts) | {"rounds": sizes, "data": ", ".join(query_set.name for query_set in available)}
+    return combined._replace(facts=tuple(facts.items()))
 
 
 def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[tuple[Finding, Curves]]:
     """On each set, first the step sizes, then the comparison; all sets together, so that no core waits for one."""
     seeds = setting.options.seeds or (2 if setting.quick else plan.seeds)
-    horizons = [_horizon(plan, one, setting) for one in named.values()]
-    tuning = {name: (one.tuning, rounds) for (name, one), rounds in zip(named.items(), horizons)}
+    horizons = [_horizon(plan, query_set, setting) for query_set in named.values()]
+    tuning = {name: (query_set.tuning, rounds) for (name, query_set), rounds in zip(named.items(), horizons)}
     chosen = with_chosen_rates(plan.contenders, tuning, setting)
     experiments = [
-        experiment_of(name, one.stream, msgspec.to_builtins(arms), MEASURE, rounds, seeds, claims=plan.claims)
-        for (name, one), rounds, (arms, _) in zip(named.items(), horizons, chosen)
+        experiment_of(name, query_set.stream, msgspec.to_builtins(arms), MEASURE, rounds, seeds, claims=plan.claims)
+        for (name, query_set), rounds, (arms, _) in zip(named.items(), horizons, chosen)
     ]
-    found = [(summarise(curves), curves) for curves in play_all(experiments, setting)]
+    findings = [(summarise(curves), curves) for curves in play_all(experiments, setting)]
     return [
         (finding._replace(tables=(*finding.tables, steps)), curves)
-        for (finding, curves), (_, steps) in zip(found, chosen)
+        for (finding, curves), (_, steps) in zip(findings, chosen)
     ]
 
 
-def _horizon(plan: Plan, one: QuerySet, setting: Setting) -> int:
+def _horizon(plan: Plan, query_set: QuerySet, setting: Setting) -> int:
     """As many rounds as the thesis has, or as are enough, or as somebody asks for."""
     rounds = plan.quick_horizon if setting.quick else plan.horizon
-    return setting.options.rounds or min(rounds, one.enough or rounds)
+    return setting.options.rounds or min(rounds, query_set.enough or rounds)
 
 
 def _closer(curves: Curves, arm: str) -> Verdict:
@@ -217,7 +234,12 @@ def _closer(curves: Curves, arm: str) -> Verdict:
     because = (
         f"{100 * shares.mean():.0f} % of ListNet's gain over random, above half in {inside} of {len(shares)} seeds"
     )
-    return Verdict(f"{arm} is much closer to ListNet than to random", word_of(inside, len(shares)), because, CLOSER)
+    return Verdict(
+        f"{arm} is much closer to ListNet than to random",
+        word_of(inside, len(shares)),
+        because,
+        PAPER_CLOSER_TO_LISTNET,
+    )
 
 
 def claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def _whole(file: str, scale: bool = False) -> Split:
     return Split([file], [file], scale)
 
 
-SPLITS = {  # the first three are the data of the thesis, which users fetch themselves
+SPLITS_BY_NAME = {  # the first three are the data of the thesis, which users fetch themselves
     "Yahoo": Split(["yahoo/set1.train.txt"], ["yahoo/set1.valid.txt"]),
     "Yandex": _whole("yandex/imat2009_learning.txt"),
     "MSLR-WEB10K": Split(["MSLR-WEB10K/Fold1/train.txt"], ["MSLR-WEB10K/Fold1/vali.txt"], scale=True),
@@ -46,31 +46,31 @@ class QuerySet(NamedTuple):
     enough: int | None = None
 
 
-SIMULATED = QuerySet("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_gaussian"})
-SEPARABLE = QuerySet("separable", {"kind": "separable"}, {"kind": "separable"})
+SIMULATED_SET = QuerySet("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_gaussian"})
+SEPARABLE_SET = QuerySet("separable", {"kind": "separable"}, {"kind": "separable"})
 
 
-def available_sets(names: tuple[str, ...], wanted: tuple[str, ...] = ()) -> tuple[list[QuerySet], str]:
+def available_sets(names: tuple[str, ...], requested: tuple[str, ...] = ()) -> tuple[list[QuerySet], str]:
     """The simulated queries and those of the named data sets that are here; a notice about those that are not.
 
     Where somebody wants certain ones, those alone: data sets of any figure, or "simulated".
     """
-    known = {name.lower(): name for name in (SIMULATED.name, *SPLITS)}
-    names = tuple(chosen_of(known, wanted, "data set")) or (SIMULATED.name, *names)
-    found, missing = [SIMULATED] if SIMULATED.name in names else [], []
-    for name in (name for name in names if name != SIMULATED.name):
-        split = SPLITS[name]
+    name_by_lower_case = {name.lower(): name for name in (SIMULATED_SET.name, *SPLITS_BY_NAME)}
+    names = tuple(chosen_of(name_by_lower_case, requested, "data set")) or (SIMULATED_SET.name, *names)
+    available, missing = [SIMULATED_SET] if SIMULATED_SET.name in names else [], []
+    for name in (name for name in names if name != SIMULATED_SET.name):
+        split = SPLITS_BY_NAME[name]
         try:
             streams = _letor(split.files, split.scale), _letor(split.tuning, split.scale)
-            found.append(QuerySet(name, *streams, split.enough))
+            available.append(QuerySet(name, *streams, split.enough))
         except NotFound:
             missing.append(name)
     if not missing:
-        return found, ""
-    if not found:
+        return available, ""
+    if not available:
         raise NotFound(missing_notice(", ".join(missing)))
-    instead = "simulated queries only" if found == [SIMULATED] else "the other data sets are used"
-    return found, f"{missing_notice(', '.join(missing))}: {instead}. "
+    instead = "simulated queries only" if available == [SIMULATED_SET] else "the other data sets are used"
+    return available, f"{missing_notice(', '.join(missing))}: {instead}. "
 
 
 def _letor(files: list[str], scale: bool) -> Thing:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rankloop.experiments.report.model import Finding
-from research.papers.thesis.query_figures import RADII, TAKES, Plan, claim, on_all
+from research.papers.thesis.query_figures import ACCEPTED_OPTIONS, BALL_RADII, Plan, claim, on_all
 from research.papers.thesis.step_sizes import Contender
 from research.registry import Setting, reproduction
 
@@ -22,13 +22,13 @@ def _contender(name: str, smoothing: float, decay: float = 0.0) -> Contender:
         "surrogate": {"kind": "smooth_dcg", "smoothing": smoothing},
         "smoothing_decay": decay,
     }
-    return Contender(name, learner, {"kind": "top_k", "depth": 1}, radii=RADII)
+    return Contender(name, learner, {"kind": "top_k", "depth": 1}, radii=BALL_RADII)
 
 
 CONTENDERS = (_contender(FIXED, 1.0), _contender(SHARP, 0.01), _contender(SLOW, 1.0, 0.1), _contender(FAST, 1.0, 0.2))
 
 
-@reproduction("thesis-3.4-annealing", takes=TAKES, title="SmoothDCG with a smoothing that shrinks")
+@reproduction("thesis-3.4-annealing", takes=ACCEPTED_OPTIONS, title="SmoothDCG with a smoothing that shrinks")
 def annealing(setting: Setting) -> Finding:
     claims = [
         *(claim("above", f"Annealing helps: {arm} is above smoothing 1", "", arm, right=FIXED) for arm in (SLOW, FAST)),

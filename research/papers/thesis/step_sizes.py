@@ -12,9 +12,9 @@ from research.comparison import experiment_of, play_all
 from research.registry import Setting
 
 MEASURE = "nDCG@10"
-LEVEL = 0.001  # what differs less is equal
-FEWEST = 1000  # rounds to try a step size over
-FINALISTS = 2
+EQUALITY_TOLERANCE = 0.001  # what differs less is equal
+MIN_TUNING_ROUNDS = 1000  # rounds to try a step size over
+N_FINALISTS = 2
 TUNING_SEEDS = (1000, 1001, 1002, 1003)  # other draws than those of the comparison
 
 
@@ -56,7 +56,7 @@ def with_chosen_rates(
     Every rate is tried over a tenth of the rounds; the best two of each learner then over all of them, since a step
     that is best at first may lose everything later.
     """
-    shortened = {name: min(rounds, max(FEWEST, rounds // 10)) for name, (_, rounds) in streams.items()}
+    shortened = {name: min(rounds, max(MIN_TUNING_ROUNDS, rounds // 10)) for name, (_, rounds) in streams.items()}
     longer = [name for name, (_, rounds) in streams.items() if shortened[name] < rounds]
     arms = [_arm(who, choice, f"{who.name}, {choice}") for who in contenders for choice in who.choices]
     heats = [_trial(f"{name}-steps", streams[name][0], shortened[name], arms, setting) for name in streams]
@@ -76,9 +76,9 @@ def _tried(contenders: tuple[Contender, ...], curves: Curves) -> Tried:
     names = {arm.name for arm in curves.experiment.arms}
     return {
         who.name: {
-            one: estimate(values_at(curves, name, MEASURE, "average")).mean
-            for one in who.choices
-            if (name := f"{who.name}, {one}") in names
+            option: estimate(values_at(curves, name, MEASURE, "average")).mean
+            for option in who.choices
+            if (name := f"{who.name}, {option}") in names
         }
         for who in contenders
     }
@@ -86,8 +86,8 @@ def _tried(contenders: tuple[Contender, ...], curves: Curves) -> Tried:
 
 def _finalists(who: Contender, tried: dict[Choice, float]) -> list[dict[str, Any]]:
     """The best rates, each in the smallest ball that is as good there."""
-    own = [{one: value for one, value in tried.items() if one.rate == rate} for rate in who.rates]
-    best = sorted(own, key=lambda values: -max(values.values()))[:FINALISTS]
+    by_rate = [{option: value for option, value in tried.items() if option.rate == rate} for rate in who.rates]
+    best = sorted(by_rate, key=lambda values: -max(values.values()))[:N_FINALISTS]
     return [_arm(who, best_choice(values), f"{who.name}, {best_choice(values)}") for values in best]
 
 
@@ -101,10 +101,12 @@ def _chosen(
         chosen.append(Arm(**_arm(who, best, who.name)))
         for radius in who.radii:
             name = who.name if radius is None else f"{who.name}, radius {radius:g}"
-            own = [f"{tried[who.name][Choice(rate, radius)]:.4f}" for rate in who.rates]
-            long = "; ".join(f"{one.rate:g}: {value:.4f}" for one, value in finals.items() if one.radius == radius)
-            told = f"{best.rate:g}" if best.radius == radius else ""
-            rows.append((name, *own, *[""] * (most - len(own)), long, told))
+            short_values = [f"{tried[who.name][Choice(rate, radius)]:.4f}" for rate in who.rates]
+            long = "; ".join(
+                f"{option.rate:g}: {value:.4f}" for option, value in finals.items() if option.radius == radius
+            )
+            chosen_rate = f"{best.rate:g}" if best.radius == radius else ""
+            rows.append((name, *short_values, *[""] * (most - len(short_values)), long, chosen_rate))
     header = ("learner", *(f"rate {position + 1}" for position in range(most)), "at full length", "chosen")
     note = (
         f"Mean nDCG@10 over {rounds:,} rounds of another part of the stream; rates rise from left to right. "
@@ -115,9 +117,13 @@ def _chosen(
 
 def best_choice(tried: dict[Choice, float]) -> Choice:
     """The best one, in the smallest ball that is as good: what a larger one allows shows in longer runs only."""
-    top = max(tried, key=lambda one: tried[one])
-    equal = (one for one, value in tried.items() if one.rate == top.rate and value >= tried[top] - LEVEL)
-    return min(equal, key=lambda one: one.radius or np.inf)
+    top = max(tried, key=lambda option: tried[option])
+    equal = (
+        option
+        for option, value in tried.items()
+        if option.rate == top.rate and value >= tried[top] - EQUALITY_TOLERANCE
+    )
+    return min(equal, key=lambda option: option.radius or np.inf)
 
 
 def _arm(who: Contender, choice: Choice, name: str) -> dict[str, Any]:

@@ -39,9 +39,9 @@ class CostSensitive:
     n_ads: int
 
     def scores(self, contexts: Floats) -> Floats:
-        found = np.full((len(contexts), self.n_ads), -1.0)
-        found[:, self.classifier.classes_] = self.classifier.predict_proba(contexts)
-        return found
+        scores = np.full((len(contexts), self.n_ads), -1.0)
+        scores[:, self.classifier.classes_] = self.classifier.predict_proba(contexts)
+        return scores
 
 
 def fit_logistic(log: AdLog, *, regularisation: float = 0.01, ratio: float | None = None, rng: Generator) -> OneVsAll:
@@ -88,10 +88,10 @@ def fit_cost_sensitive(log: AdLog, *, regularisation: float = 0.01) -> CostSensi
 def _one_vs_all(log: AdLog, make: Callable[[int], Any], ratio: float | None, rng: Generator) -> OneVsAll:
     classifiers: list[Any] = []
     for ad in range(log.n_ads):
-        own = np.flatnonzero(log.ads == ad)
-        clicked = log.rewards[own] > 0
+        ad_rows = np.flatnonzero(log.ads == ad)
+        clicked = log.rewards[ad_rows] > 0
         if clicked.any() and not clicked.all():
-            rows = own if ratio is None else own[undersampled(clicked, ratio, rng)]
+            rows = ad_rows if ratio is None else ad_rows[undersampled(clicked, ratio, rng)]
             classifiers.append(make(len(rows)).fit(log.contexts[rows], log.rewards[rows] > 0))
         else:
             classifiers.append(1.0 if clicked.any() else None)

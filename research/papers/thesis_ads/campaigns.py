@@ -39,11 +39,11 @@ POLICIES = (*(f"ranker, {criterion}" for criterion in CRITERIA), *CLASSIFIERS, "
 REPEATS, QUICK_REPEATS = 10, 2
 TREES, QUICK_TREES = 200, 50
 QUICK_SHARE = 0.2
-EXPLORED = 0.2
-RATIO = 1.0  # unclicked per clicked example, for the classifiers
+EXPLORED_SHARE = 0.2
+UNCLICKED_PER_CLICKED = 1.0  # unclicked per clicked example, for the classifiers
 N_CONTEXT, INFORMATIVE = 25, 5
-TESTED = 100_000
-TARGETING = 0.5  # how far the targeted policy's odds move with a person's last features
+N_TEST_ROWS = 100_000
+TARGETING_STRENGTH = 0.5  # how far the targeted policy's odds move with a person's last features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,9 @@ class Targeted:
 
     def probabilities(self, contexts: Floats) -> Floats:
         shares = np.array(IMPRESSIONS[SIMILAR[self.domain][0]], dtype=np.float64)
-        odds = shares * np.exp(TARGETING * contexts[:, -len(shares) :])
-        found: Floats = odds / odds.sum(axis=1, keepdims=True)
-        return found
+        odds = shares * np.exp(TARGETING_STRENGTH * contexts[:, -len(shares) :])
+        probabilities: Floats = odds / odds.sum(axis=1, keepdims=True)
+        return probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,20 +101,20 @@ def evaluate(task: Repeat) -> Result:
     campaign = campaign_of(task.domain)
     rng = default_rng(task.repeat)
     train = targeted_log(campaign, task.share, rng)
-    test = campaign.log(Uniform(n_ads=train.n_ads), round(task.share * TESTED), rng)
+    test = campaign.log(Uniform(n_ads=train.n_ads), round(task.share * N_TEST_ROWS), rng)
     scorers = _scorers(train, task.n_trees, rng)
-    policies: list[Policy] = [EpsilonGreedy(scorer=scorer, epsilon=EXPLORED) for scorer in scorers]
+    policies: list[Policy] = [EpsilonGreedy(scorer=scorer, epsilon=EXPLORED_SHARE) for scorer in scorers]
     truths = [campaign.value(policy, 20_000, default_rng(task.repeat)) for policy in policies]
     policies.append(Uniform(n_ads=train.n_ads))
-    found = [off_policy([policy_rows(test, policy)]) for policy in policies]
+    estimates = [off_policy([policy_rows(test, policy)]) for policy in policies]
     uniform = float(np.mean(campaign.rates))
-    return Result([f.value for f in found], [f.lower for f in found], [*truths, uniform], *counts(train))
+    return Result([f.value for f in estimates], [f.lower for f in estimates], [*truths, uniform], *counts(train))
 
 
 def counts(log: AdLog) -> tuple[list[int], list[float]]:
     """How often each ad was shown, and its clicks per impression."""
-    own = [log.rewards[log.ads == ad] for ad in range(log.n_ads)]
-    return [len(rewards) for rewards in own], [float(rewards.mean()) for rewards in own]
+    ad_rewards = [log.rewards[log.ads == ad] for ad in range(log.n_ads)]
+    return [len(rewards) for rewards in ad_rewards], [float(rewards.mean()) for rewards in ad_rewards]
 
 
 def targeted_log(campaign: Campaign, share: float, rng: np.random.Generator) -> AdLog:
@@ -124,13 +124,13 @@ def targeted_log(campaign: Campaign, share: float, rng: np.random.Generator) -> 
 
 def _scorers(log: AdLog, n_trees: int, rng: np.random.Generator) -> list[Scorer]:
     columns = most_informative(log.contexts, log.rewards)
-    seen = log._replace(contexts=np.ascontiguousarray(log.contexts[:, columns]))
-    weights = fit_rankers(seen, AUCRanker()).weights
+    reduced = log._replace(contexts=np.ascontiguousarray(log.contexts[:, columns]))
+    weights = fit_rankers(reduced, AUCRanker()).weights
     scorers: list[Scorer] = [
-        *(LinearScorer(weights, fit_thresholds(seen, weights, criterion)) for criterion in CRITERIA),
-        fit_logistic(seen, ratio=RATIO, rng=rng),
-        fit_forest(seen, ratio=RATIO, n_trees=n_trees, rng=rng),
-        fit_cost_sensitive(seen),
+        *(LinearScorer(weights, fit_thresholds(reduced, weights, criterion)) for criterion in CRITERIA),
+        fit_logistic(reduced, ratio=UNCLICKED_PER_CLICKED, rng=rng),
+        fit_forest(reduced, ratio=UNCLICKED_PER_CLICKED, n_trees=n_trees, rng=rng),
+        fit_cost_sensitive(reduced),
     ]
     return [OnFeatures(inner=scorer, columns=columns) for scorer in scorers]
 
@@ -186,8 +186,8 @@ def _gain(
     text: str, values: Floats, criterion: Criterion, other: str, least: float = 0.0, paper: str = "figure 5.2: it does"
 ) -> Verdict:
     """By the true click rates, repeat by repeat, the difference being paired; the estimates are shown beside."""
-    own, against = CRITERIA.index(criterion), POLICIES.index(other)
-    estimated, _, true = (values[:, :, own] / values[:, :, against] - 1.0).T
+    criterion_index, against = CRITERIA.index(criterion), POLICIES.index(other)
+    estimated, _, true = (values[:, :, criterion_index] / values[:, :, against] - 1.0).T
     mean, error = estimate(true)
     word: Word = "partly" if mean > 0.0 else "does not hold"
     if mean - 2.0 * error > least:

@@ -50,8 +50,8 @@ def information_gain(features: ArrayLike, clicked: ArrayLike, bins: int = 10) ->
     columns, positive = finite_floats(features, 2, "features"), np.asarray(clicked) > 0
     if positive.shape != (len(columns),) or not len(columns):
         raise InvalidInput(f"{positive.shape} labels for {len(columns)} rows")
-    whole = _entropy(np.array([positive.mean()]))[0]
-    return np.array([whole - _remaining(column, positive, bins) for column in columns.T])
+    total_entropy = _entropy(np.array([positive.mean()]))[0]
+    return np.array([total_entropy - _remaining(column, positive, bins) for column in columns.T])
 
 
 def most_informative(features: ArrayLike, clicked: ArrayLike, share: float = 0.2) -> Ints:
@@ -70,8 +70,10 @@ def only_ads(log: AdLog, ads: Ints) -> AdLog:
     """The rows that showed one of these ads, renumbered by their position in `ads`; propensities stay as logged."""
     position = np.full(log.n_ads, -1)
     position[ads] = np.arange(len(ads))
-    own = position[log.ads] >= 0
-    return AdLog(log.contexts[own], position[log.ads[own]], log.rewards[own], log.propensities[own], len(ads))
+    is_kept = position[log.ads] >= 0
+    return AdLog(
+        log.contexts[is_kept], position[log.ads[is_kept]], log.rewards[is_kept], log.propensities[is_kept], len(ads)
+    )
 
 
 def _remaining(column: Floats, positive: Mask, bins: int) -> float:

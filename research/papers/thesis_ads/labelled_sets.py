@@ -22,11 +22,11 @@ from research.registry import Setting, reproduction
 from research.task_cache import cached_map
 
 QUICK_SETS = ("movement_libras", "optdigits")
-STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+REGULARISATIONS = (0.01, 0.1, 1.0, 10.0)
 POLICIES = ("ranker", "logistic", "forest")
 REPEATS, QUICK_REPEATS = 10, 2
 TREES, QUICK_TREES = 200, 50
-RATIO = 2.0  # unclicked per clicked example, where classes are balanced
+UNCLICKED_PER_CLICKED = 2.0  # unclicked per clicked example, where classes are balanced
 
 
 class Repeat(NamedTuple):
@@ -44,8 +44,8 @@ def accuracies(task: Repeat) -> list[float]:
     train, test = split(read_labelled(task.name), rng)
     log = bandit_log(train, rng)
     shown = _balanced(log, rng) if task.balanced else log
-    scorers: list[Scorer] = [fit_rankers(shown, AUCRanker(regularisation=strength)) for strength in STRENGTHS]
-    scorers += [fit_logistic(shown, regularisation=strength, rng=rng) for strength in STRENGTHS]
+    scorers: list[Scorer] = [fit_rankers(shown, AUCRanker(regularisation=strength)) for strength in REGULARISATIONS]
+    scorers += [fit_logistic(shown, regularisation=strength, rng=rng) for strength in REGULARISATIONS]
     scorers.append(fit_forest(shown, n_trees=task.n_trees, rng=rng))
     return [_accuracy(scorer, test) for scorer in scorers]
 
@@ -56,20 +56,22 @@ def _accuracy(scorer: Scorer, test: LabelledSet) -> float:
 
 def _balanced(log: AdLog, rng: np.random.Generator) -> AdLog:
     rows = [np.flatnonzero(log.ads == ad) for ad in range(log.n_ads)]
-    return log.take(np.concatenate([own[undersampled(log.rewards[own], RATIO, rng)] for own in rows]))
+    return log.take(
+        np.concatenate([ad_rows[undersampled(log.rewards[ad_rows], UNCLICKED_PER_CLICKED, rng)] for ad_rows in rows])
+    )
 
 
 @reproduction("thesis-5.1", title="Rankers and classifiers that choose one of K ads, on five public sets")
 def thesis_5_1(setting: Setting) -> Finding:
     names, repeats, trees = (QUICK_SETS, QUICK_REPEATS, QUICK_TREES) if setting.quick else (SETS, REPEATS, TREES)
     tasks = [Repeat(name, balanced, r, trees) for name in names for balanced in (False, True) for r in range(repeats)]
-    found = np.array(cached_map(setting, tasks, accuracies)).reshape(len(names), 2, repeats, -1)
-    return finding(names, found, shapes_table(names, [shape_of(name) for name in names]))
+    results = np.array(cached_map(setting, tasks, accuracies)).reshape(len(names), 2, repeats, -1)
+    return finding(names, results, shapes_table(names, [shape_of(name) for name in names]))
 
 
-def finding(names: tuple[str, ...], found: Floats, shapes: Table) -> Finding:
+def finding(names: tuple[str, ...], results: Floats, shapes: Table) -> Finding:
     """`found` has the axes set, balanced, repeat, and the columns of `accuracies`."""
-    best = best_of(found)
+    best = best_of(results)
     return Finding(
         text=(
             "Each class is an ad; one is shown to each training example at random and clicked if it is the true class. "
@@ -77,18 +79,18 @@ def finding(names: tuple[str, ...], found: Floats, shapes: Table) -> Finding:
             "strength of the l2 penalty is the best of 0.01, 0.1, 1 and 10 on the test part; the last table shows all. "
             "The rankers minimise over all pairs exactly, where the thesis made a million steps of stochastic descent."
         ),
-        claims=(*claims(names, best), untuned(names, found)),
+        claims=(*claims(names, best), untuned(names, results)),
         charts=tuple(_chart(names, best[:, side], side) for side in range(2)),
-        tables=(shapes, _rates(names, best), _strengths(names, found)),
+        tables=(shapes, _rates(names, best), _strengths(names, results)),
     )
 
 
-def best_of(found: Floats) -> Floats:
+def best_of(results: Floats) -> Floats:
     """(set, balanced, repeat, policy): the strength that is best on average over the repeats."""
-    n = len(STRENGTHS)
-    kinds = [found[..., :n], found[..., n : 2 * n]]
+    n = len(REGULARISATIONS)
+    kinds = [results[..., :n], results[..., n : 2 * n]]
     chosen = [np.take_along_axis(k, k.mean(axis=2).argmax(-1)[:, :, None, None], axis=3)[..., 0] for k in kinds]
-    return np.stack([*chosen, found[..., -1]], axis=-1)
+    return np.stack([*chosen, results[..., -1]], axis=-1)
 
 
 def claims(names: tuple[str, ...], best: Floats) -> tuple[Verdict, ...]:
@@ -108,9 +110,9 @@ def claims(names: tuple[str, ...], best: Floats) -> tuple[Verdict, ...]:
     )
 
 
-def untuned(names: tuple[str, ...], found: Floats) -> Verdict:
+def untuned(names: tuple[str, ...], results: Floats) -> Verdict:
     """Not a claim of the thesis: with the worst of the strengths, rankers lose less than logistic regression."""
-    n, means = len(STRENGTHS), found[:, 0].mean(axis=1)
+    n, means = len(REGULARISATIONS), results[:, 0].mean(axis=1)
     margins = means[:, :n].min(axis=1) - means[:, n : 2 * n].min(axis=1)
     text = "With the worst penalty the ranker policy beats the logistic one: it needs no tuning"
     return _on_sets(text, names, margins, "not in the thesis")
@@ -137,9 +139,9 @@ def _rates(names: tuple[str, ...], best: Floats) -> Table:
     return Table("Click rate, mean over repeats", ("set, unclicked examples kept", *POLICIES), rows)
 
 
-def _strengths(names: tuple[str, ...], found: Floats) -> Table:
-    n = len(STRENGTHS)
-    means = found[:, 0].mean(axis=1)
-    header = ("set", *(f"{kind}, {s:g}" for kind in ("ranker", "logistic") for s in STRENGTHS))
+def _strengths(names: tuple[str, ...], results: Floats) -> Table:
+    n = len(REGULARISATIONS)
+    means = results[:, 0].mean(axis=1)
+    header = ("set", *(f"{kind}, {s:g}" for kind in ("ranker", "logistic") for s in REGULARISATIONS))
     rows = [(name, *(number(value) for value in means[position, : 2 * n])) for position, name in enumerate(names)]
     return Table("Click rate by strength of the penalty, without under-sampling", header, rows)

@@ -25,14 +25,14 @@ class Shape(NamedTuple):
 
 
 PRINTED_DOMAINS: tuple[Domain, ...] = ("hotel", "bank")
-PRINTED = {
+PRINTED_SHAPES = {
     "optdigits": Shape(5620, 64, 10, 0.10),
     "isolet": Shape(7797, 617, 26, 0.04),
     "letter": Shape(20000, 16, 26, 0.04),
     "pendigits": Shape(10992, 16, 10, 0.10),
     "movement_libras": Shape(360, 91, 15, 0.07),
 }
-SETS = tuple(PRINTED)
+SETS = tuple(PRINTED_SHAPES)
 MAX_STANDARD_ERRORS = 3.5  # between a simulated click rate and the printed one, ten rates being compared
 
 
@@ -64,16 +64,16 @@ def shape_claims(shapes: list[Shape]) -> tuple[Verdict, ...]:
 
 
 def _count(name: str, field: str, shapes: list[Shape]) -> Verdict:
-    printed, found = ([getattr(shape, field) for shape in some] for some in (PRINTED.values(), shapes))
-    wrong = [f"{name}: {ours}, not {theirs}" for name, theirs, ours in zip(SETS, printed, found) if ours != theirs]
-    because = "; ".join(wrong) or ", ".join(map(str, found))
+    printed, computed = ([getattr(shape, field) for shape in some] for some in (PRINTED_SHAPES.values(), shapes))
+    wrong = [f"{name}: {ours}, not {theirs}" for name, theirs, ours in zip(SETS, printed, computed) if ours != theirs]
+    because = "; ".join(wrong) or ", ".join(map(str, computed))
     paper = f"table 5.1: {', '.join(map(str, printed))}"
     return Verdict(f"The {name} of every set is as printed", word_of(len(SETS) - len(wrong), len(SETS)), because, paper)
 
 
 def _shares(shapes: list[Shape]) -> Verdict:
     """As printed, which is to the percent, up to chance."""
-    printed = [shape.clicked for shape in PRINTED.values()]
+    printed = [shape.clicked for shape in PRINTED_SHAPES.values()]
     slack = [0.005 + MAX_STANDARD_ERRORS * math.sqrt(p * (1.0 - p) / shape.size) for p, shape in zip(printed, shapes)]
     wrong = [n for n, p, s, most in zip(SETS, printed, shapes, slack) if abs(s.clicked - p) > most]
     because = ", ".join(f"{shape.clicked:.1%}" for shape in shapes)

@@ -110,7 +110,7 @@ def finding(horizons: Ints, regrets: Floats) -> Finding:
             "length whose learner knew the length. Dashed: the proved bounds, drawn where they say more than that "
             "every round was the worst possible."
         ),
-        claims=tuple(verdict(rate, found) for rate, found in zip(RATES, slopes)),
+        claims=tuple(verdict(rate, rate_slopes) for rate, rate_slopes in zip(RATES, slopes)),
         charts=tuple(_chart(measure, horizons, regrets) for measure in dict.fromkeys(rate.measure for rate in RATES)),
         tables=(_measured(horizons, regrets, slopes), _bounds(horizons, regrets)),
         facts=(("seeds", ", ".join(map(str, range(regrets.shape[1])))), ("data", "simulated")),
@@ -142,17 +142,17 @@ def _chart(measure: str, horizons: Ints, regrets: Floats) -> Chart:
 def _measured(horizons: Ints, regrets: Floats, slopes: Sequence[Floats]) -> Table:
     header = ("learner", "measure", *(f"T = {horizon:,}" for horizon in horizons), "exponent")
     rows = [
-        (rate.name, rate.measure, *(number(value) for value in found.mean(axis=0)), str(estimate(slope)))
-        for rate, found, slope in zip(RATES, regrets, slopes)
+        (rate.name, rate.measure, *(number(value) for value in rate_regrets.mean(axis=0)), str(estimate(slope)))
+        for rate, rate_regrets, slope in zip(RATES, regrets, slopes)
     ]
     return Table("Regret, mean over seeds", header, rows)
 
 
 def _bounds(horizons: Ints, regrets: Floats) -> Table:
     rows = []
-    for rate, found in zip(RATES, regrets):
+    for rate, rate_regrets in zip(RATES, regrets):
         bound, start = rate.bound(int(horizons[-1])), useful_from(rate.bound, N_ITEMS)
-        ratio = bound.regret / found[:, -1].mean()
+        ratio = bound.regret / rate_regrets[:, -1].mean()
         since = "always vacuous" if start is None else f"useful from T = {start:,}"
         rows.append((rate.name, rate.measure, number(bound.regret), number(ratio), since))
     header = ("learner", "measure", f"bound at T = {horizons[-1]:,}", "times the measured", "vacuous until")

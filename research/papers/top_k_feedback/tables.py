@@ -12,7 +12,7 @@ from research.games.matrices import Grid, feedback_grid, loss_grid
 from research.games.theorem_32 import theorem_32
 from research.registry import Setting, reproduction
 
-LOSSES = """
+PRINTED_LOSSES = """
 123 0 3 2 5 1 4 3 6
 132 0 2 3 5 1 3 4 6
 213 0 3 1 4 2 5 3 6
@@ -20,7 +20,7 @@ LOSSES = """
 312 0 2 1 3 3 5 4 6
 321 0 1 2 3 3 4 5 6
 """
-GRADES = """
+PRINTED_GRADES = """
 123 0 0 0 0 1 1 1 1
 132 0 0 0 0 1 1 1 1
 213 0 0 1 1 0 0 1 1
@@ -28,7 +28,7 @@ GRADES = """
 312 0 0 1 1 0 0 1 1
 321 0 1 0 1 0 1 0 1
 """
-PROOF = "proof of Theorem 32, with table B.1"
+PROOF_SOURCE = "proof of Theorem 32, with table B.1"
 NOTHING_DRAWN = (("seeds", "nothing is drawn"), ("data", "none needed"))
 MEAN_GRADES = (0.45, 0.45, 0.4)
 MEAN_SHARES = ((0.3533, 0.3920, 0.3226), (0.3339, 0.3339, 0.4000))
@@ -60,12 +60,12 @@ def numbers_verdict(text: str, printed: tuple[float, ...], computed: Floats, whe
 @reproduction("table-3.1", title="The loss of every ranking of three items: SumLoss")
 def losses(setting: Setting) -> Finding:
     grid = loss_grid(Game(measure=parse_measure("SumLoss"), n_items=3))
-    found = analyse_depths("SumLoss", 3)
-    rows = [(str(analysis.depth), analysis.verdict, analysis.reason) for analysis in found]
+    analyses = analyse_depths("SumLoss", 3)
+    rows = [(str(analysis.depth), analysis.verdict, analysis.reason) for analysis in analyses]
     text = "Rows are rankings, written as the rank of each item; columns are the grades that people may have in mind."
     return Finding(
         text=text,
-        claims=(entries_verdict(LOSSES, grid, "table 3.1"), _regret_class(found[0].verdict)),
+        claims=(entries_verdict(PRINTED_LOSSES, grid, "table 3.1"), _regret_class(analyses[0].verdict)),
         tables=(
             Table("Loss matrix", grid.header, grid.rows),
             Table("What follows for each depth of feedback", ("depth", "regret class", "why"), rows),
@@ -90,7 +90,7 @@ def feedback(setting: Setting) -> Finding:
     text = "The learner sees this entry and never its loss: rows of the loss table with the same entries here differ."
     return Finding(
         text=text,
-        claims=(entries_verdict(GRADES, grid, "table 3.2"),),
+        claims=(entries_verdict(PRINTED_GRADES, grid, "table 3.2"),),
         tables=(Table("Feedback matrix", grid.header, grid.rows),),
         facts=NOTHING_DRAWN,
     )
@@ -106,20 +106,24 @@ def twins(setting: Setting) -> Finding:
     equal = float(np.abs(means[0] - means[1]).max())
     orders = [ranking_of(share).tolist() for share in shares]
     claims = (
-        numbers_verdict("The mean grades are (0.45, 0.45, 0.4).", MEAN_GRADES, means[0], PROOF),
+        numbers_verdict("The mean grades are (0.45, 0.45, 0.4).", MEAN_GRADES, means[0], PROOF_SOURCE),
         Verdict(
             "Both have the same mean grades, so feedback on the first item looks the same.",
             word_of(equal < 1e-12),
             f"they differ by {equal:.1e}",
-            f"{PROOF}: equal",
+            f"{PROOF_SOURCE}: equal",
         ),
-        numbers_verdict("The mean gain over ideal gain under p is as printed.", MEAN_SHARES[0], shares[0], PROOF),
-        numbers_verdict("The mean gain over ideal gain under p̃ is as printed.", MEAN_SHARES[1], shares[1], PROOF),
+        numbers_verdict(
+            "The mean gain over ideal gain under p is as printed.", MEAN_SHARES[0], shares[0], PROOF_SOURCE
+        ),
+        numbers_verdict(
+            "The mean gain over ideal gain under p̃ is as printed.", MEAN_SHARES[1], shares[1], PROOF_SOURCE
+        ),
         Verdict(
             "No ranking is the best for both, so every learner fails on one of them.",
             word_of(orders[0][0] != orders[1][0] and pair.gap > 0),
             f"the best orders are {orders[0]} and {orders[1]}; any ranking loses {pair.gap:.4f} per round in sum",
-            f"{PROOF}: item 2 first under p, item 3 first under p̃; items count from 1 there, from 0 here",
+            f"{PROOF_SOURCE}: item 2 first under p, item 3 first under p̃; items count from 1 there, from 0 here",
         ),
     )
     rows = [("".join(str(int(grade)) for grade in row), f"{p:.2f}", f"{q:.2f}") for row, p, q in zip(relevances, *both)]

@@ -11,7 +11,7 @@ from rankloop import build
 from rankloop.core.errors import InvalidInput
 from research.datasets.corpora import read_rcv1_tokens
 from research.datasets.rcv1 import read_rcv1_vectors
-from research.papers.coactive.click_streams import THEIRS, available_streams
+from research.papers.coactive.click_streams import PAPER_STREAMS, available_streams
 from tests.research.datasets.test_corpora import write_rcv1
 
 VECTORS = "2286  864:0.0497399253756197 1523:0.044664135988103\n2287  1:1.0\n"
@@ -36,7 +36,7 @@ def test_the_click_worlds_know_what_is_here(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "yahoo").mkdir()
     (tmp_path / "yahoo" / "set1.train.txt").write_text("1 qid:1 1:0.5\n")
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
-    found = available_streams(THEIRS)[0]
+    found = available_streams(PAPER_STREAMS)[0]
     assert [stream.name for stream in found[1:]] == ["Yahoo", "RCV1"]
     stream = build(found[2].stream | {"candidates": 4, "n_words": 6}, "stream")
     query, relevance = next(stream.rounds(np.random.default_rng(0)))
@@ -44,7 +44,7 @@ def test_the_click_worlds_know_what_is_here(tmp_path: Path, monkeypatch: pytest.
     assert relevance.sum() == sum(query.id in topics for topics in read_rcv1_tokens(tmp_path / "rcv1").topics)
     assert len(list(islice(stream.rounds(np.random.default_rng(1)), 3))) == 3
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path / "yahoo"))
-    assert len(available_streams(THEIRS)[0]) == 1
+    assert len(available_streams(PAPER_STREAMS)[0]) == 1
 
 
 def test_what_is_wrong_names_file_and_line(tmp_path: Path) -> None:

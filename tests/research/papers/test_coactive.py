@@ -19,15 +19,15 @@ from research.papers.coactive import user_study as study_module
 from research.papers.coactive.click_streams import (
     CLEAN_GRADER,
     GRADER,
-    LETOR,
+    LETOR_STREAMS,
     ClickStream,
     Plan,
     available_streams,
 )
 from research.papers.coactive.toy import (
     PERCEPTRON,
-    PERTURBED,
-    PRINTED,
+    PERTURBED_ARM,
+    PRINTED_RANKS,
     TOP_TWO,
     Toy,
     _as_printed,
@@ -61,7 +61,7 @@ def test_all_figures_are_known():
 
 def test_streams_that_are_missing_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
-    found, notice = available_streams(LETOR[:1])
+    found, notice = available_streams(LETOR_STREAMS[:1])
     assert [stream.name for stream in found] == ["web search, simulated"]
     assert "MQ2007" in notice
 
@@ -100,7 +100,7 @@ def test_online_rankers_on_a_small_stream(setting, monkeypatch):
     assert [row[0] for row in last.rows] == [*rankers.RANKERS, *rankers.IN_DRIFT]
     assert [row[0] for row in new.rows] == list(rankers.RANKERS)
     assert sum(claim.subject == ("goal",) for claim in finding.claims) == 8
-    assert sum(claim.subject[:1] == ("small",) for claim in finding.claims) == 2 * len(goals.BESIDE)
+    assert sum(claim.subject[:1] == ("small",) for claim in finding.claims) == 2 * len(goals.COMPARED_RANKERS)
 
 
 def run_of(seed, arm, first, alarms):
@@ -121,7 +121,7 @@ def test_goals_by_hand():
     runs = [run_of(seed, goals.OURS, 0.5 - 0.2 * seed, float(seed)) for seed in (0, 1)]
     runs += [run_of(seed, goals.FAIR, 0.45, 0.0) for seed in (0, 1)]
     cells = {("stream", "perfect"): Curves(SimpleNamespace(horizon=1000), runs)}
-    assert goals.pooled(cells, goals.OURS, goals.FIRST).tolist() == [0.5, 0.3]
+    assert goals.pooled(cells, goals.OURS, goals.FIRST_TWENTIETH).tolist() == [0.5, 0.3]
     assert (goals.behind(cells, goals.OURS), goals.behind(cells, goals.FAIR)) == (1, 0)  # .3 is .15 behind .45
     assert goals._alarms(cells) == (1, 2)
     assert goals.pooled_table(cells).rows[0][:2] == ("fair pairs", "0.0000 ± 0.0000")
@@ -150,12 +150,12 @@ def test_swapping_the_first_two_is_a_random_walk_with_a_lead_of_three_steps():
 
 
 def test_what_is_printed_can_hold_be_missed_or_be_impossible():
-    printed, found = PRINTED[PERCEPTRON], np.array([5.9, 5.95, 6.0])
+    printed, found = PRINTED_RANKS[PERCEPTRON], np.array([5.9, 5.95, 6.0])
     assert _as_printed(PERCEPTRON, found, limit=6.56).word == "cannot hold"
     assert "at most 6.56" in _as_printed(PERCEPTRON, found, limit=6.56).argument
     assert _as_printed(PERCEPTRON, found, limit=9.5).word == "does not hold"
     assert _as_printed(PERCEPTRON, np.full(3, printed), limit=9.5).word == "holds"
-    literal = _as_printed(PERTURBED, np.array([1.49, 1.5, 2.17]), limit=np.inf)
+    literal = _as_printed(PERTURBED_ARM, np.array([1.49, 1.5, 2.17]), limit=np.inf)
     assert (literal.word, literal.argument, literal.paper) == ("does not hold", "", "section 5: 2.08")
     assert literal.because.endswith("the largest of 3 runs 2.170")
 
@@ -277,7 +277,7 @@ def test_the_papers_own_data_are_read_where_they_are(tmp_path, monkeypatch):
     (tmp_path / "yahoo" / "set1.train.txt").write_text("2 qid:1 10:0.89028 11:0.75\n0 qid:1 3:0.1\n")
     [yahoo], notice = click_streams.asked_streams(Options(data=("yahoo",)))
     assert (yahoo.rounds, notice) == (28_000, "")
-    assert str(tmp_path) not in available_streams(LETOR[:1])[1]  # results that are kept name no folder
+    assert str(tmp_path) not in available_streams(LETOR_STREAMS[:1])[1]  # results that are kept name no folder
 
 
 def test_an_option_that_a_figure_does_not_have_is_refused(tmp_path):

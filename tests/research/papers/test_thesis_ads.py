@@ -116,7 +116,7 @@ def test_the_open_bandit_dataset_is_compared():
 
 
 def test_verdicts_on_the_printed_tables_turn_with_the_numbers():
-    as_printed = list(ads_tables.PRINTED.values())
+    as_printed = list(ads_tables.PRINTED_SHAPES.values())
     assert words(ads_tables.shape_claims(as_printed)) == ["holds"] * 4
     wrong = [shape._replace(size=1000, classes=2) for shape in as_printed]
     assert words(ads_tables.shape_claims(wrong)) == ["does not hold", "holds", "does not hold", "holds"]

@@ -25,6 +25,6 @@ def test_who_learns_is_above_popularity_and_random_order(monkeypatch: pytest.Mon
     clicks = {row[0]: float(row[1]) for row in finding.tables[0].rows}
     assert clicks["random order"] < clicks["most clicked first"] < clicks["rankloop"] < clicks["best possible"]
     assert clicks["rankloop"] > 1.2 * clicks["random order"]
-    assert finding.missing == (demo.ABSENT,)
+    assert finding.missing == (demo.PEER_MISSING_TEXT,)
     assert told[-1] == (1200, 1200)
     assert finding.charts[0].name == "shop"

@@ -10,8 +10,8 @@ from research.papers.thesis import smoothing_schedule as annealing
 from research.papers.thesis.query_figures import (
     KL,
     LIST_NET,
-    PERCEPTRONS,
-    RESIDUAL,
+    PERCEPTRON_ARMS,
+    RESIDUAL_ARM,
     SLAM,
     SQUARED,
     SVM,
@@ -21,7 +21,7 @@ from research.papers.thesis.query_figures import (
     _compared,
     claim,
 )
-from research.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
+from research.papers.thesis.query_sets import SEPARABLE_SET, SPLITS_BY_NAME, QuerySet, available_sets
 from research.papers.thesis.step_sizes import (
     TUNING_SEEDS,
     Choice,
@@ -70,7 +70,7 @@ def test_the_radius_is_chosen_with_the_step_size(setting):
 def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
     surrogates = {who.name: who.learner.get("surrogate") for who in TOP_K}
     assert surrogates[SQUARED]["divided"] == "grade"
-    assert surrogates[RESIDUAL]["divided"] == "residual"
+    assert surrogates[RESIDUAL_ARM]["divided"] == "residual"
     assert all(None not in who.radii for who in TOP_K if who.learner["kind"] == "topk_gradient")
 
 
@@ -109,7 +109,7 @@ def test_the_verdict_of_the_finals_counts():
 
 
 def test_rounds_seeds_and_data_are_options(setting):
-    plan = Plan("figure", untuned(PERCEPTRONS[:1]), [], 200, 200, 2)
+    plan = Plan("figure", untuned(PERCEPTRON_ARMS[:1]), [], 200, 200, 2)
     asked = setting._replace(options=Options(rounds=60, seeds=3))
     [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, asked)
     assert (curves.experiment.horizon, curves.seeds) == (60, [0, 1, 2])
@@ -121,13 +121,13 @@ def test_rounds_seeds_and_data_are_options(setting):
 
 
 def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
-    two = tuple(who._replace(rates=(0.1, 1.0)) for who in PERCEPTRONS)
+    two = tuple(who._replace(rates=(0.1, 1.0)) for who in PERCEPTRON_ARMS)
     plan = Plan("figure", two, [claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
     [(finding, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert not set(curves.seeds) & set(TUNING_SEEDS)
     assert finding.claims[0].word in ("holds", "partly")
     assert finding.claims[0].paper == "figure 0"
-    assert [arm.name for arm in curves.experiment.arms] == [who.name for who in PERCEPTRONS]
+    assert [arm.name for arm in curves.experiment.arms] == [who.name for who in PERCEPTRON_ARMS]
 
 
 def untuned(contenders):
@@ -181,7 +181,7 @@ def test_absent_data_sets_leave_a_notice(tmp_path, monkeypatch):
 
 
 def test_present_data_sets_are_split(tmp_path, monkeypatch):
-    split = SPLITS["MQ2008"]
+    split = SPLITS_BY_NAME["MQ2008"]
     for file, ending in zip((*split.files, *split.tuning), (".gz", "", ".gz", "", "")):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{file}{ending}").write_bytes(b"")
@@ -197,10 +197,10 @@ def test_the_bounds_are_drawn_above_what_is_lost(setting, monkeypatch):
 
     drawn = []
     monkeypatch.setattr(query_figures, "chart", lambda name, title, rounds, lines, **more: drawn.extend(lines))
-    queries = SEPARABLE._replace(
+    queries = SEPARABLE_SET._replace(
         stream={"kind": "separable", "n_queries": 50}, tuning={"kind": "separable", "n_queries": 50}
     )
-    plan = Plan("figure", untuned(PERCEPTRONS), [], 200, 200, 2)
+    plan = Plan("figure", untuned(PERCEPTRON_ARMS), [], 200, 200, 2)
     [(_, curves)] = _compared(plan, {"figure": queries}, setting)
     query_figures.bounds_chart(curves)
     lost, bounds = drawn[:2], drawn[2:]

@@ -14,7 +14,7 @@ def test_the_printed_tables_come_out(tmp_path):
 
 def test_a_changed_entry_flips_the_verdict():
     grid = loss_grid(Game(measure="SumLoss", n_items=3))
-    verdict = tables.entries_verdict(tables.LOSSES.replace("231 0 1", "231 0 2"), grid)
+    verdict = tables.entries_verdict(tables.PRINTED_LOSSES.replace("231 0 1", "231 0 2"), grid)
     assert verdict.word == "does not hold"
     assert verdict.because == "row 231, column 001: 2 printed, 1 computed"
 
