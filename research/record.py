@@ -32,7 +32,12 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 def record_of(finding: Finding, quick: bool) -> Record:
-    """What is worth keeping of a finding once its charts are drawn."""
+    """Return the record of a finding, without its charts.
+
+    Args:
+      finding: The finding.
+      quick: True for a quick run.
+    """
     facts = dict(finding.facts)
     return Record(
         id=finding.id,
@@ -48,6 +53,12 @@ def record_of(finding: Finding, quick: bool) -> Record:
 
 
 def write_record(folder: Path, record: Record) -> None:
+    """Write a record to its folder.
+
+    Args:
+      folder: The folder.
+      record: The record.
+    """
     atomic_write(folder / RECORD_FILE, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
 

@@ -40,7 +40,7 @@ AS_PUBLISHED = Options()
 
 
 class Setting(NamedTuple):
-    """Where and how something is reproduced; `folder` is its own."""
+    """Setting of a reproduction; `folder` is used by no other."""
 
     folder: Path
     engine: Engine

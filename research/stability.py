@@ -19,7 +19,13 @@ class TopOverlap(NamedTuple):
 
 
 def common_items(a: Ints, b: Ints, top: int = 10) -> int:
-    """How many items are among the first `top` of both rankings."""
+    """Return the number of items among the first `top` of both rankings.
+
+    Args:
+      a: A ranking.
+      b: Another ranking.
+      top: The number of positions.
+    """
     return len(np.intersect1d(a[:top], b[:top], assume_unique=True))
 
 

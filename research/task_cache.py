@@ -55,7 +55,7 @@ def _name(task: Any, function: Callable[..., Any]) -> str:
 
 
 def _finished(path: Path, kind: Any) -> dict[str, Any]:
-    """What the folder has; a line that was torn by an interruption, or is of another version, is computed again."""
+    """Return the finished tasks of a folder; incomplete lines and lines of another version are left out."""
     finished = {}
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:

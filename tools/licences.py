@@ -1,6 +1,6 @@
-"""The licences of what rankloop and its extras install, as a page: python tools/licences.py > docs/licences.md
+"""The licences of what rankloop and its extras install, as a page: python tools/licences.py > docs/licences.md.
 
-Read from the metadata of what is installed here, so it is to be run where all extras are.
+It reads the metadata of installed packages, so run it where all extras are installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_LICENCE_LETTERS = 60  # characters; some packages put the whole text there
 
 
 def licence_of(name: str) -> str:
-    """What the package says of itself: by expression, by classifier, in its own words."""
+    """Return the licence of a package: its expression, its classifier, or its text."""
     said = metadata(name)
     classifiers = [part.split(" :: ")[-1] for part in said.get_all("Classifier") or () if part.startswith("License ::")]
     words = (said.get("License") or "").strip().splitlines()
@@ -54,6 +54,7 @@ def needed(texts: list[str], licences: dict[str, set[str]], by: str) -> None:
 
 
 def main() -> None:
+    """Print the licences of all dependencies."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     licences: dict[str, set[str]] = {}
     needed(project["dependencies"], licences, "always")

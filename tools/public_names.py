@@ -1,4 +1,4 @@
-"""The names that users call, one per line: python tools/public_names.py > tests/public_names.txt
+"""The names that users call, one per line: python tools/public_names.py > tests/public_names.txt.
 
 Python names, registered kinds with their parameters, commands with their options, HTTP paths with their fields.
 """
@@ -24,6 +24,7 @@ from rankloop.service.settings import Settings
 
 
 def python_names() -> Iterator[str]:
+    """Yield the public Python names."""
     folder = Path(rankloop.__file__).parent
     packages = [
         path.name
@@ -51,12 +52,14 @@ def _parameters(thing: object) -> str:
 
 
 def kinds() -> Iterator[str]:
+    """Yield the registered kinds with their parameters."""
     for family, members in catalogue().items():
         for member in members:
             yield f"kind {family} {member['kind']}({', '.join(part['name'] for part in member['parameters'])})"
 
 
 def commands() -> Iterator[str]:
+    """Yield the commands with their options."""
     import_commands()
     group = typer.main.get_command(app)
     for name, command in sorted(_leaves(group, "")):
@@ -73,6 +76,7 @@ def _leaves(command: object, name: str) -> Iterator[tuple[str, object]]:
 
 
 def http() -> Iterator[str]:
+    """Yield the HTTP paths with their fields."""
     paths = make_app(Settings(data=Path("never-opened"))).openapi()["paths"]
     for path, methods in sorted(paths.items()):
         yield from (f"http {method.upper()} {path}" for method in sorted(methods))

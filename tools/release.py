@@ -96,6 +96,7 @@ def check_contents(wheel: Path, source: Path) -> None:
 
 
 def version_of(wheel: Path) -> str:
+    """Return the version of a wheel."""
     return wheel.name.split("-")[1]
 
 
@@ -120,6 +121,7 @@ def try_out(python: str, wheel: Path) -> None:
 
 
 def main() -> None:
+    """Build the release and try it out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--try", nargs="*", default=[], dest="pythons", metavar="PYTHON")
     options = parser.parse_args()

@@ -59,7 +59,7 @@ class Walk(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """How often a thread went from one file to another."""
+        """Return the number of changes of file within the threads."""
         return sum(previous[0] != after[0] for steps in self.steps.values() for previous, after in pairwise(steps))
 
 
@@ -70,6 +70,7 @@ class Recorder:
         self._steps: dict[str, list[tuple[str, str]]] | None = None
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Record a call or a return."""
         code, steps = frame.f_code, self._steps
         if steps is not None and event == "call" and code.co_filename.startswith(PACKAGE):
             step = code.co_filename.removeprefix(PACKAGE), code.co_name
@@ -138,6 +139,7 @@ def walks(kind: str = "fair_pairs") -> list[Walk]:
 
 
 def main() -> None:
+    """Print the walks of a ranking and of feedback."""
     for walk in walks():
         print(f"{walk.call}: {len(walk.files)} files, {walk.changes} changes of file")
         for file in walk.files:

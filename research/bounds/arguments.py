@@ -33,7 +33,7 @@ RANGE_BY_NAME = {
 
 
 def checked(bound: Callable[P, T]) -> Callable[P, T]:
-    """The same function, which refuses arguments outside their range; ranges go by name."""
+    """Return the function with a check of the range of each argument, by the argument's name."""
     signature = inspect.signature(bound)
 
     @wraps(bound)

@@ -21,14 +21,14 @@ MAX_HORIZON = 2**62
 
 
 class Bound(NamedTuple):
-    """What is promised, and the most that could be lost in as many rounds by any rankings whatever."""
+    """Bound on the regret, and the largest regret that any rankings could have in as many rounds."""
 
     regret: float
     worst: float
 
     @property
     def vacuous(self) -> bool:
-        """Whether the promise says nothing."""
+        """Return true if the bound is not below the largest possible regret."""
         return self.regret >= self.worst
 
 

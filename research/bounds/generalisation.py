@@ -23,7 +23,7 @@ MAX_QUERIES = 2**60
 
 
 class Constants(NamedTuple):
-    """What is known of a loss: sum of absolute slopes G, Euclidean slope G₂, curvature H (None: not smooth)."""
+    """Constants of a loss: sum of absolute slopes G, Euclidean slope G₂, curvature H (None: not smooth)."""
 
     lipschitz: float
     euclidean: float
@@ -118,7 +118,7 @@ def uniform_l1(
 
 @checked
 def rademacher(entropy: Callable[[Floats], Floats], n_queries: int, largest: float) -> float:
-    """inf over α of 4α + 10 ∫_α^B √(entropy(ε)/n) dε, equation 4.6; `entropy` is log₂ of the covering number.
+    """Return inf over α of 4α + 10 ∫_α^B √(entropy(ε)/n) dε, equation 4.6; `entropy` is log₂ of the covering number.
 
     Entropies fall as ε grows, so that rectangles of the height at their left end are an upper bound, here on a grid so
     fine that it is within 0.1 % of the integral.

@@ -22,7 +22,7 @@ from research.bounds.generalisation import (
 
 
 class Sample(NamedTuple):
-    """What the bounds need to know of a data set; `widest` is the largest absolute feature."""
+    """Sizes of a data set that the bounds need; `widest` is the largest absolute feature."""
 
     n_queries: int
     n_items: int
@@ -44,10 +44,12 @@ class Row(NamedTuple):
 
     @property
     def meaningful(self) -> bool:
+        """Return true if the bound is below the largest loss."""
         return self.value < self.largest
 
 
 def sample_of(dataset: Dataset) -> Sample:
+    """Return the sizes of a data set."""
     if dataset.n_queries == 0:
         raise InvalidInput("the data set has no queries")
     lengths = np.sqrt((dataset.features**2).sum(axis=1))

@@ -23,7 +23,7 @@ from rankloop.surrogates.slam import ndcg_weights
 
 
 class SlamWeights(NamedTuple):
-    """What the bounds need to know of the weights v of a list: how many are positive, their ratio, their smallest."""
+    """Weights v of a list as the bounds need them: number of positive ones, their ratio, the smallest."""
 
     positive: int
     ratio: float  # v_max of the papers: the largest by the smallest positive weight

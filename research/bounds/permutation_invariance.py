@@ -20,11 +20,12 @@ class InvariantScores(NamedTuple):
     v: Floats
 
     def __call__(self, features: Floats) -> Floats:
+        """Return the scores of the items."""
         scores: Floats = features @ self.w + features.sum(axis=0) @ self.v
         return scores
 
     def maps(self, n_items: int) -> Floats:
-        """The same as W_1, …, W_m: u = w + v in row i of W_i, u′ = v in all others."""
+        """Return the scores as maps W_1, …, W_m: u = w + v in row i of W_i, u′ = v in all others."""
         return np.eye(n_items)[:, :, None] * self.w + np.tile(self.v, (n_items, n_items, 1))
 
 
@@ -45,9 +46,11 @@ def nearest_invariant(maps: Floats) -> InvariantScores:
 
 
 def invariant_dimension(n_items: int, n_features: int) -> int:
-    """How many numbers a linear map keeps that is equal under every exchange of neighbouring items, by linear algebra.
+    """Return the dimension of the linear maps that are equal under every exchange of neighbouring items.
 
-    Exchanges of neighbours make all permutations. The features do not mix, so that one is enough to look at.
+    Args:
+      n_items: The number of items.
+      n_features: The number of features.
     """
     if n_items < 1 or n_features < 1:
         raise InvalidInput(f"there must be an item and a feature, got {n_items} and {n_features}")

@@ -34,6 +34,7 @@ class TopicCorpus(NamedTuple):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
+        """Return the names of all topics."""
         return tuple(sorted({topic for topics in self.topics for topic in topics}))
 
 
@@ -148,6 +149,12 @@ def read_rcv1_tokens(path: str | Path) -> TopicCorpus:
 
 
 def required_rcv1_files(source: Path, form: str) -> list[Path]:
+    """Return the files of a form of RCV1, or raise if they are missing.
+
+    Args:
+      source: The folder.
+      form: The form of the files.
+    """
     files = rcv1_files(source, form) if source.exists() else []
     if not files:
         raise NotFound(f"{source} holds no lyrl2004_{form}_train.dat or lyrl2004_{form}_test_pt0.dat …")
@@ -196,6 +203,14 @@ def _complete(file: Path, number: str, tokens: list[str], began: int, has_text: 
 
 
 def rcv1_labels(topics: dict[str, tuple[str, ...]], number: str, file: Path, line: int) -> tuple[str, ...]:
+    """Return the topics of a document, or raise if it has none.
+
+    Args:
+      topics: The topics by document.
+      number: The document.
+      file: The file, for the error message.
+      line: The line, for the error message.
+    """
     if number not in topics:
         raise wrong_line(file, line, f"document {number} has no topic in {RCV1_TOPICS}, of another collection?")
     return topics[number]
@@ -214,4 +229,11 @@ def rcv1_lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def wrong_line(file: Path, line: int, said: str) -> InvalidInput:
+    """Return the error for a line of a file.
+
+    Args:
+      file: The file.
+      line: The line.
+      said: The text of the error.
+    """
     return InvalidInput(f"{file.name}, line {line}: {said}")

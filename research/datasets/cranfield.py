@@ -37,7 +37,7 @@ def read_cranfield(folder: Path) -> TestCollection:
 
 
 def _records(path: Path) -> list[tuple[str, dict[str, str]]]:
-    """What each record is called, and its fields."""
+    """Return the name and the fields of each record."""
     _, *parts = RECORD_PATTERN.split(_text(path))
     records = []
     for id, content in zip(parts[::2], parts[1::2]):

@@ -18,7 +18,7 @@ class FetchFailed(RankloopError, OSError):
 
 
 class PublicFile(NamedTuple):
-    """Where a file lies; sha256 is None when nobody has published one that we could check."""
+    """Address of a public file; sha256 is None if no checksum is published."""
 
     url: str
     file: str

@@ -49,10 +49,12 @@ class Topics:
 
     @property
     def problem(self) -> Problem:
+        """Return the problem that learners are initialised with."""
         names = self._loaded()[1].names
         return Problem(n_features=len(names), feature_names=names)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries and their hidden relevances."""
         corpus, words = self._loaded()
         topic = self._topic(corpus, rng)
         is_relevant = np.array([topic in topics for topics in corpus.topics], dtype=np.float64)

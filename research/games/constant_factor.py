@@ -60,6 +60,14 @@ class Sizes(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def sizes_of(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) -> Sizes:
+    """Return the sizes of a game.
+
+    Args:
+      measure: A measure or its name.
+      n_items: The number of items.
+      depth: The number of top items whose grades come back.
+      max_grade: Grades are 0, 1, … up to this.
+    """
     built = measure_for(measure, max_grade)
     if n_items > MAX_ITEMS or not built.higher_is_better:
         raise InvalidInput(
@@ -157,7 +165,7 @@ def _solved(goal: Floats, **program: object) -> Floats:
 
 
 class State(NamedTuple):
-    """How often the grades of each term were revealed and came true, and the mixture that is played afterwards."""
+    """Counts of the terms whose grades were revealed and came true, and the mixture that is played afterwards."""
 
     revealed: Floats
     hits: Floats
@@ -190,6 +198,7 @@ class ConstantFactor:
         check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
+        """Return the state before the first round."""
         n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
         sizes = sizes_of(self.measure, n_items, depth, problem.max_grade)  # type: ignore[arg-type]  # hashable
         uniform = np.full(math.factorial(n_items), 1.0 / math.factorial(n_items))
@@ -197,11 +206,13 @@ class ConstantFactor:
         return State(nothing, nothing, uniform, 0.0, 0, depth, shown_or_all(problem), problem.max_grade)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Draw a ranking."""
         chosen = int(np.searchsorted(np.cumsum(state.mixture)[:-1], rng.random(), side="right"))
         ranking = self._sizes(state, query.n_items).game.rankings[chosen].copy()
         return Decision(ranking, self.log_prob(state, query, ranking), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Count the revealed grades."""
         rounds = state.rounds + 1
         if state.rounds >= self._exploring:
             return state._replace(rounds=rounds)
@@ -216,10 +227,12 @@ class ConstantFactor:
         return state._replace(mixture=require_finite(kept.mixture), factor=kept.factor)
 
     def predict(self, state: State, query: Query) -> Ints:
+        """Return the most probable ranking."""
         best: Ints = self._sizes(state, query.n_items).game.rankings[int(np.argmax(state.mixture))].copy()
         return best
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return the log-probability of a ranking."""
         rankings, n_seen = self._sizes(state, query.n_items).game.rankings, seen_count(state.shown, query.n_items)
         total = float(state.mixture[(rankings[:, :n_seen] == ranking[:n_seen]).all(axis=1)].sum())
         return math.log(total) if total > 0.0 else -math.inf

@@ -20,7 +20,7 @@ CONFIDENCE_LEVEL = 0.975  # at each end, so that an interval holds with 95 %
 
 
 class Compared(NamedTuple):
-    """What the random log itself says, and what each of METHODS says of it from the other log."""
+    """Estimate of the random log itself, and the estimates of METHODS from the other log."""
 
     campaign: str
     own: Estimate
@@ -29,6 +29,7 @@ class Compared(NamedTuple):
 
 @reproduction("open-bandit", title="A random policy's click rate, told from another policy's log")
 def open_bandit(setting: Setting) -> Finding:
+    """Reproduce the estimates on the Open Bandit data."""
     comparisons = []
     for position, campaign in enumerate(CAMPAIGNS):
         comparisons.append(compared(campaign))
@@ -53,6 +54,7 @@ def _rows(table: ChoiceLog, n_items: int) -> Iterator[ChoiceRows]:
 
 
 def finding(comparisons: list[Compared]) -> Finding:
+    """Return the section of the report."""
     rows = [[compared.own.value * 100] + [guess.value * 100 for guess in compared.guesses] for compared in comparisons]
     low = [[(e.value - e.lower) * 100 for e in (compared.own, *compared.guesses)] for compared in comparisons]
     high = [[(e.upper - e.value) * 100 for e in (compared.own, *compared.guesses)] for compared in comparisons]

@@ -36,6 +36,7 @@ class Documents:
         self.name, self.skipped, self._documents = name, Skipped(), documents
 
     def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+        """Yield the documents."""
         for id, (title, body) in self._documents.items():
             yield SourceDocument(id, "1", TextDocument(id, title, body))
 

@@ -33,7 +33,7 @@ of a query it has, were chosen on Cranfield, with seeds 0 and 1 and the same spl
 
 
 class People(NamedTuple):
-    """Who searches: how they click, which share means the opposite, or whether clicks mean nothing at all."""
+    """Group of simulated users: their click model, the share that means the opposite, or clicks that mean nothing."""
 
     name: str
     behaviour: str = "informational"
@@ -129,7 +129,7 @@ def _table(runs: dict[str, list[Played]]) -> Table:
 
 
 def _claims(runs: dict[str, list[Played]], real: bool) -> tuple[Verdict, ...]:
-    """What was promised for Cranfield; of made-up documents only that clicks help and do not hurt."""
+    """Return the claims: all for Cranfield, for simulated documents only that clicks help."""
     honest, adversarial, random = (runs[USER_GROUPS[i].name] for i in (0, 2, 3))
     unseen, engine = np.array([run.unseen for run in honest]), honest[0].unseen_engine
     cost = np.array([run.engine.mean() - run.shown.mean() for run in random])

@@ -59,6 +59,13 @@ class Visitor:
         self._cookie = ""
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Send a request, and return the answer.
+
+        Args:
+          method: The HTTP method.
+          path: The path.
+          body: The body, as JSON.
+        """
         headers = {"Content-Type": "application/json"} | ({"Cookie": self._cookie} if self._cookie else {})
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = self._connection.getresponse()

@@ -32,6 +32,12 @@ def columns(kind: str, field: str, value: Any) -> Columns:
 
 
 def names(kind: str, value: Any) -> Iterable[str]:
+    """Return the column names of a value.
+
+    Args:
+      kind: The kind of the field.
+      value: The value.
+    """
     if kind == "words":
         return list(dict.fromkeys(value.split()))
     return [each.replace(" ", "_") for each in (value if isinstance(value, list) else [value])]
@@ -46,17 +52,24 @@ def tents(scaled: float) -> Columns:
 
 
 def by_field(row: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Columns]]:
+    """Yield each field with its columns.
+
+    Args:
+      row: The values by field.
+      kinds: The kinds by field.
+    """
     for field, kind in kinds.items():
         yield field, columns(kind, field, row[field])
 
 
 class Kept:
-    """What is made of a product's row, once for as long as the row is the same."""
+    """Cache of what is computed from a product's row, for as long as the row is the same."""
 
     def __init__(self, make: Callable[[Fields], Any]) -> None:
         self.make, self.made = make, dict[str, tuple[Fields, Any]]()
 
     def __call__(self, row: Fields) -> Any:
+        """Return the cached value of a row."""
         cached = self.made.get(row["sku"])
         if cached is None or cached[0] is not row:
             self.made[row["sku"]] = cached = row, self.make(row)

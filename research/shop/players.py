@@ -18,26 +18,36 @@ CROSSED_FIELDS = [cross.split("*") for cross in CROSSES]
 
 
 class Arm(Protocol):
-    """Orders the candidates, best first (numbers of candidates, at least a page), then hears which positions of the
-    page were clicked."""
+    """Ranker in the simulated shop.
 
-    def rank(self, candidates: list[Fields], context: Fields) -> Sequence[int]: ...
-    def learn(self, order: Sequence[int], clicks: list[int]) -> None: ...
+    It ranks the candidates of a page and learns from the clicks.
+    """
+
+    def rank(self, candidates: list[Fields], context: Fields) -> Sequence[int]:
+        """Return the order of the candidates, best first."""
+
+    def learn(self, order: Sequence[int], clicks: list[int]) -> None:
+        """Learn from the clicks on the last page."""
 
 
 def best_first(scores: Any) -> list[int]:
+    """Return the order by falling scores."""
     order: list[int] = np.argsort(-np.asarray(scores), kind="stable").tolist()
     return order
 
 
 class RandomOrder:
+    """Baseline that shows a random order."""
+
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
     def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
+        """Return a random order."""
         return self.random.sample(range(len(candidates)), len(candidates))
 
-    def learn(self, order: Sequence[int], clicks: list[int]) -> None: ...
+    def learn(self, order: Sequence[int], clicks: list[int]) -> None:
+        """Ignore the clicks."""
 
 
 class Popularity:
@@ -49,13 +59,16 @@ class Popularity:
         self.n_shown, self.n_clicked = 1, 0
 
     def rate(self, sku: str) -> float:
+        """Return the smoothed click rate of a product."""
         return (self.clicked[sku] + self.prior * self.n_clicked / self.n_shown) / (self.shown[sku] + self.prior)
 
     def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
+        """Return the order by click rate."""
         self.skus = [row["sku"] for row in candidates]
         return best_first([self.rate(sku) for sku in self.skus])
 
     def learn(self, order: Sequence[int], clicks: list[int]) -> None:
+        """Count impressions and clicks."""
         for position, item in enumerate(order[:SHOWN]):
             self.shown[self.skus[item]] += 1
             self.clicked[self.skus[item]] += position in clicks
@@ -63,7 +76,7 @@ class Popularity:
 
 
 class VowpalWabbit:
-    """What its three ways share: a letter for each field, `-q` for each cross, text that is made once per product."""
+    """Common part of the three learners of VowpalWabbit: a letter for each field, `-q` for each cross, cached texts."""
 
     common = " ".join(f"-q {FIELD_LETTERS[a]}{FIELD_LETTERS[b]}" for a, b in CROSSED_FIELDS)
 
@@ -75,6 +88,7 @@ class VowpalWabbit:
         self.text = Kept(lambda row: as_text(row, FEATURES))
 
     def encode(self, candidates: list[Fields], context: Fields) -> None:
+        """Return the context and the candidates as VowpalWabbit reads them."""
         self.shared, self.items = as_text(context, CONTEXT), [self.text(row) for row in candidates]
 
 
@@ -85,11 +99,13 @@ class Logistic(VowpalWabbit):
         super().__init__(f"--loss_function logistic {arguments}", seed)
 
     def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
+        """Return the order by predicted click probability."""
         self.encode(candidates, context)
         predict, shared = self.workspace.predict, self.shared
         return best_first([predict(f"{shared} {item}") for item in self.items])
 
     def learn(self, order: Sequence[int], clicks: list[int]) -> None:
+        """Learn from the clicks on the last page."""
         for position, item in enumerate(order[:SHOWN]):
             label = 1 if position in clicks else -1
             self.workspace.learn(f"{label} |o {position} {self.shared} {self.items[item]}")
@@ -109,11 +125,13 @@ class Rankloop:
         )
 
     def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
+        """Return the order of the ranker."""
         self.impression = self.ranker.rank({row["sku"]: row for row in candidates}, context=context)
         number = {row["sku"]: item for item, row in enumerate(candidates)}
         return [number[sku] for sku in self.impression.ids]
 
     def encode(self, candidates: list[Fields], context: Fields) -> object:
+        """Return the encoded candidates."""
         encoder = self.ranker.encoders[1]
         return encoder.rows([row["sku"] for row in candidates], candidates, context)
 
@@ -122,5 +140,6 @@ class Rankloop:
         self.ranker.encoders[1]._known.clear()
 
     def learn(self, order: Sequence[int], clicks: list[int]) -> None:
+        """Learn from the clicks on the last page."""
         ids = self.impression.ids
         self.ranker.learn(self.impression, clicks=[ids[position] for position in clicks])

@@ -87,7 +87,7 @@ class Visit(NamedTuple):
         return clicked
 
     def expected(self, order: Sequence[int]) -> float:
-        """How many clicks a page in this order gets on average."""
+        """Return the expected number of clicks on a page in this order."""
         page = np.asarray(order[:SHOWN])
         return float(EXAMINATION_BY_POSITION[: len(page)] @ self.attraction[page])
 
@@ -98,7 +98,7 @@ class Visit(NamedTuple):
 
 
 class Tastes:
-    """What people like; every shop has its own."""
+    """Preferences of the segments; every shop has its own."""
 
     def __init__(self, rng: Generator) -> None:
         self.brands = rng.normal(0, 0.9, (len(SEGMENTS), N_BRANDS))
@@ -155,6 +155,7 @@ class Shop:
         self.n_live = n_live
 
     def visits(self, n: int) -> Iterator[Visit]:
+        """Yield visits."""
         rng, shelves = default_rng(self.visitors), Shelves(self.products, self.n_live)
         for t in range(n):
             if t % VISITS_A_DAY == 0:
@@ -180,7 +181,7 @@ class Shop:
         return Visit(candidates, context, attraction, rng.random(N_CANDIDATES), rng.random(SHOWN))
 
     def utility(self, numbers: Ints, age: Ints, segment: int, device: int, section: int, query: list[int]) -> Floats:
-        """How much a visitor likes these products."""
+        """Return a visitor's utility of products."""
         products, tastes = self.products, self.tastes
         price, category = np.log(products.price[numbers]), products.category[numbers]
         dear = EXPENSIVE_DISLIKE[segment] * np.maximum(price - TOO_DEAR[segment], 0.0)
@@ -204,7 +205,7 @@ class Shop:
 
 
 class Shelves:
-    """What is there to sell at a time, as the shop's table has it."""
+    """Products on sale at a time."""
 
     def __init__(self, products: Products, n_live: int) -> None:
         self.products, self.n_live, self.there = products, n_live, n_live
@@ -216,13 +217,14 @@ class Shelves:
         self.day, self.rows = day, dict[int, Fields]()
 
     def stock(self, t: int) -> None:
-        """What has arrived until visit t takes its slot, and what was there is gone."""
+        """Replace products by those that arrived until visit t."""
         n_new = len(self.products.slot) - self.n_live
         arrived = slice(self.there, self.n_live + min(n_new * t // CHURN_VISITS, n_new))
         self.product[self.products.slot[arrived]] = np.arange(arrived.start, arrived.stop)
         self.since[arrived], self.there = self.day, arrived.stop
 
     def age(self, numbers: Any) -> Any:
+        """Return the age of products."""
         return self.products.age[numbers] + self.day - self.since[numbers]
 
     def row(self, number: int) -> Fields:

@@ -30,7 +30,7 @@ from rankloop.experiments.spec.load import read_spec_text
 from research import papers, registry
 from research.record import RECORD_FILE, finished_records, read_record, summary_json
 from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
-from research.task_cache import RECORD_FILE as KEPT
+from research.task_cache import TASKS_FILE as KEPT
 from research.task_cache import cached_map
 from research.verdicts import refutable
 from tests.experiments.cases import small

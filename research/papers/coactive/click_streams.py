@@ -43,6 +43,7 @@ class ClickStream(NamedTuple):
 
     @property
     def label(self) -> str:
+        """Return the name of the stream as part of a file name."""
         return label_of(self.name)
 
 
@@ -156,7 +157,7 @@ def topics_of(stream: ClickStream, options: Options, quick: bool) -> dict[str, T
 
 
 class Plan(NamedTuple):
-    """What is compared on every stream and what is claimed of it; `more` are further fields of the experiment."""
+    """Arms and claims on every stream; `more` are further fields of the experiment."""
 
     id: str
     text: str
@@ -168,7 +169,13 @@ class Plan(NamedTuple):
 
 
 def size_of(plan: Plan, stream: ClickStream, setting: Setting) -> tuple[int, int]:
-    """How many rounds, and how many seeds; of a collection every topic is a person, with one seed."""
+    """Return the numbers of rounds and seeds; in a collection every topic is a user, with one seed.
+
+    Args:
+      plan: The plan.
+      stream: The stream.
+      setting: The setting of the reproduction.
+    """
     rounds, seeds = stream.rounds or plan.horizon, plan.seeds if stream.share is None else 1
     if setting.quick:
         rounds, seeds = rounds // QUICK_SHARE, min(seeds, QUICK_SEEDS)
@@ -208,7 +215,7 @@ def _experiment(plan: Plan, stream: ClickStream, setting: Setting) -> Experiment
 
 
 def over_topics(curves: Curves) -> Curves:
-    """The same with every topic as a seed of one stream, so that means and intervals are over people."""
+    """Return the curves with every topic as a seed of one stream, so that means and intervals are over users."""
     if len(curves.streams) == 1:
         return curves
     count, name = len(curves.seeds), curves.experiment.name
@@ -227,6 +234,7 @@ def _size(curves: Curves) -> str:
 
 
 def data_fact(streams: list[ClickStream]) -> tuple[str, str]:
+    """Return the names of the data sets, for the report."""
     return "data", "; ".join(stream.name for stream in streams)
 
 
@@ -244,6 +252,7 @@ def click_experiment(
 
 
 def measure_of(curves: Curves) -> str:
+    """Return the measure of the curves."""
     return measure_name(curves.experiment.measures[0])
 
 
@@ -258,7 +267,13 @@ def arm(name: str, learner: Thing, users: Thing) -> dict[str, Any]:
 
 
 def at_the_end(curves: Curves, name: str, quantity: str = "recent") -> Floats:
-    """What an arm reached, one value per seed."""
+    """Return the last value of an arm, one per seed.
+
+    Args:
+      curves: The values of the experiment.
+      name: The arm.
+      quantity: The quantity.
+    """
     return values_at(curves, name, measure_of(curves), quantity)
 
 

@@ -89,16 +89,18 @@ def _about_curves(curves: Curves) -> list[Verdict]:
 
 
 def gain_left(curves: Curves, name: str) -> Floats:
-    """What a learner gains over random order in the end, as a share of what 3PR gains, one value per seed.
+    """Return a learner's final gain over random order as a share of 3PR's, one value per seed.
 
-    The gain of 3PR is its mean over the seeds, so that a seed in which it gains nothing does not decide.
+    Args:
+      curves: The values of the experiment.
+      name: The learner.
     """
     ours, three, random = (at_the_end(curves, who) for who in (name, THREE, FLOOR))
     return np.asarray((ours - random) / np.nanmean(three - random))
 
 
 def _at_most(text: str, left: Floats, limit: float, paper: str) -> Verdict:
-    """Whether the share of 3PR's gain that is left is below a limit."""
+    """Decide if the share of 3PR's gain that is left is below a limit."""
     verdict = is_above(f"{text}: less than {100 * limit:.0f} % of 3PR's gain over random is left", limit - left, 0.0)
     share = estimate(100.0 * left)
     because = f"{share} % of the gain is left"

@@ -60,7 +60,7 @@ def pooled(cells: Cells, name: str, quantity: Quantity) -> Floats:
 
 
 def pooled_table(cells: Cells) -> Table:
-    """How far newton pairs is above each other learner, over all streams and all people whose taste does not change."""
+    """Compare newton pairs with each other learner, over all streams and all users whose taste does not change."""
     shown_quantities = [quantity for quantity in QUANTITIES if quantity is not AFTER_CHANGE]
     rows = []
     for name in next(iter(steady(cells).values())).arms:

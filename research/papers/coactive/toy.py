@@ -40,6 +40,7 @@ class Toy:
     problem = Problem(n_features=2)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries and their hidden relevances."""
         relevance = np.zeros(N_ITEMS)
         relevance[0] = 1.0
         query = Query.of(np.stack([relevance, 1.0 - relevance], axis=1))
@@ -84,11 +85,7 @@ def perturbed_run(seed: int) -> Ints:
 
 
 def highest_possible_rank() -> float:
-    """What the mean rank of the relevant item can be at most in the long run, for any decreasing discount.
-
-    The relevant item is first or last. First, it loses ground when it is misjudged and another item is clicked; last,
-    it gains when all are judged rightly. A gain moves the weights at least as far as a loss, and both balance.
-    """
+    """Return the largest possible mean rank of the relevant item in the long run, for any decreasing discount."""
     losing = (1 - ACCURACY) * (1 - ACCURACY ** (N_ITEMS - 1))
     gaining = ACCURACY * ACCURACY ** (N_ITEMS - 1)
     time_last = losing / (losing + gaining)
@@ -96,11 +93,7 @@ def highest_possible_rank() -> float:
 
 
 def highest_rank_with_swaps() -> float:
-    """The same, in every round, when the first two are swapped with probability ½ and only their order is corrected.
-
-    A gain (shown second, both judged rightly) and a loss (shown first, both misjudged) move the weights equally far, so
-    the lead of the relevant item is a random walk, and it is ever lost as a gambler is ever ruined.
-    """
+    """Return the largest mean rank if the first two are swapped with probability ½, and only these are corrected."""
     gaining, losing = ACCURACY**2 / 2, (1 - ACCURACY) ** 2 / 2
     step = 2 * (discount(0) - discount(1))
     losses_to_ruin = math.ceil((START_WEIGHTS[0] - START_WEIGHTS[1]) / step)

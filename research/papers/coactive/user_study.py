@@ -33,7 +33,7 @@ queries."""
 
 
 class Study(NamedTuple):
-    """What is written down of one learner and seed, at `rounds`, counted in lessons."""
+    """Record of one learner and seed at `rounds`, counted in updates."""
 
     rounds: Ints
     win_ratio: Floats  # over all comparisons so far

@@ -34,6 +34,7 @@ def data_sets() -> dict[str, Dataset]:
 
 @reproduction("table-4.1", title="The bounds on the risk of new queries, with numbers")
 def bounds_table(setting: Setting) -> Finding:
+    """Compute the bounds on data sets."""
     sets = data_sets()
     rows = {}
     for position, (name, dataset) in enumerate(sets.items()):
@@ -50,6 +51,7 @@ def rows_of(dataset: Dataset) -> list[Row]:
 
 
 def finding(samples: dict[str, tuple[Sample, list[Row]]]) -> Finding:
+    """Return the section of the report."""
     return Finding(
         text=(
             f"ListNet with weights in a ball of radius {RADIUS:g}. A bound says something when it is below the largest "

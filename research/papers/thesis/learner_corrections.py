@@ -29,10 +29,26 @@ LEMMA_29 = {
 
 
 def lemma_29_squared(n_items: int, longest: float, radius: float, max_grade: float) -> float:
+    """Return the bound of Lemma 29 for the squared loss.
+
+    Args:
+      n_items: The number of items.
+      longest: The largest norm of a feature vector.
+      radius: The radius of the weights.
+      max_grade: The highest grade.
+    """
     return n_items**4 * longest**4 * radius**2 * max_grade**2
 
 
 def lemma_29_kl(n_items: int, longest: float, radius: float, max_grade: float) -> float:
+    """Return the bound of Lemma 29 for the KL loss.
+
+    Args:
+      n_items: The number of items.
+      longest: The largest norm of a feature vector.
+      radius: The radius of the weights.
+      max_grade: The highest grade.
+    """
     return n_items**2 * longest**2 * math.exp(2.0 * longest * radius)
 
 
@@ -186,7 +202,12 @@ def second_moment(kind: str, printed: Moment) -> Verdict:
 
 
 def scaled_exploration(scale: float = 10.0, exploration: float = 0.01) -> Verdict:
-    """What the experiments do on a mismatch, divide by scale·γ/m in place of γ/m, by enumeration of the first item."""
+    """Return the effect of dividing by scale·γ/m instead of γ/m on a mismatch, by enumeration of the first item.
+
+    Args:
+      scale: The factor.
+      exploration: The exploration γ.
+    """
     n_items = 20
     scores, relevance = np.linspace(1.0, 0.0, n_items), np.tile([1.0, 0.0, 2.0, 0.0], 5)
     shares, probabilities = _shares("squared", scores, relevance), _probabilities(n_items, exploration)

@@ -62,6 +62,7 @@ def excess_risk(task: Task) -> float:
 
 @reproduction("thesis-4-length", title="Does the length of the lists matter?")
 def list_length(setting: Setting) -> Finding:
+    """Measure the excess risk for lists of different lengths."""
     lengths, n_seeds = (QUICK_LENGTHS, QUICK_SEEDS) if setting.quick else (LENGTHS, SEEDS)
     tasks = [Task(length, seed) for length in lengths for seed in range(n_seeds)]
     risks = np.reshape(cached_map(setting, tasks, excess_risk), (len(lengths), n_seeds))
@@ -104,7 +105,12 @@ def finding(lengths: Ints, excess: Floats) -> Finding:
 
 
 def verdict(lengths: Ints, excess: Floats) -> Verdict:
-    """Whether the exponent a of excess ∝ m^a stays clear of the ½ of the bound that knows the length."""
+    """Decide if the exponent a of excess ∝ m^a stays clear of the ½ of the bound that depends on the length.
+
+    Args:
+      lengths: The lengths of the lists.
+      excess: The excess risks, one row per seed and one column per length.
+    """
     centred = np.log(lengths) - np.log(lengths).mean()
     slopes = (centred * np.log(np.maximum(excess, 1e-12))).sum(axis=1) / (centred**2).sum()
     mean, error = estimate(slopes)

@@ -154,7 +154,7 @@ def web_search(setting: Setting) -> Finding:
     "thesis-3.5", takes=ACCEPTED_OPTIONS, title="Learning from the grades of the first items: graded query sets"
 )
 def graded_queries(setting: Setting) -> Finding:
-    """The same; the claims are those of the Yandex data."""
+    """Compare learners on graded query sets; the claims are those of the Yandex data."""
     equal = "text of figure 3.5 (Yandex): KL does equally as well as squared; no numbers"
     claims = [*_top_k_claims(), claim("near", "KL and squared do equally well", equal, KL, right=SQUARED, within=0.02)]
     plan = Plan("thesis-3.5", TOP_K, claims, horizon=100_000, quick_horizon=3000, seeds=20)
@@ -162,7 +162,7 @@ def graded_queries(setting: Setting) -> Finding:
 
 
 class Plan(NamedTuple):
-    """What is compared, what is claimed of it, and how long it runs."""
+    """Arms, claims and length of an experiment."""
 
     id: str
     contenders: tuple[Contender, ...]
@@ -227,7 +227,7 @@ def _horizon(plan: Plan, query_set: QuerySet, setting: Setting) -> int:
 
 
 def _closer(curves: Curves, arm: str) -> Verdict:
-    """Whether a convex surrogate gains more than half of what all grades gain over random rankings."""
+    """Decide if a convex surrogate gains more than half of what all grades gain over random rankings."""
     ours, full, floor = (values_at(curves, who, MEASURE, "average") for who in (arm, LIST_NET, FLOOR))
     shares = (ours - floor) / (full - floor)
     inside = int((shares > 0.5).sum())
@@ -243,4 +243,13 @@ def _closer(curves: Curves, arm: str) -> Verdict:
 
 
 def claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:
+    """Return a claim about nDCG@10.
+
+    Args:
+      check: The kind of claim.
+      text: The claim.
+      paper: The numbers of the paper.
+      left: The arm.
+      **more: Further fields of the claim.
+    """
     return {"check": check, "text": text, "paper": paper, "left": left, "measure": MEASURE} | more

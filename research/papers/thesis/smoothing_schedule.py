@@ -30,6 +30,7 @@ CONTENDERS = (_contender(FIXED, 1.0), _contender(SHARP, 0.01), _contender(SLOW, 
 
 @reproduction("thesis-3.4-annealing", takes=ACCEPTED_OPTIONS, title="SmoothDCG with a smoothing that shrinks")
 def annealing(setting: Setting) -> Finding:
+    """Compare schedules of the smoothing of SmoothDCG."""
     claims = [
         *(claim("above", f"Annealing helps: {arm} is above smoothing 1", "", arm, right=FIXED) for arm in (SLOW, FAST)),
         claim("above", "Annealing is above the thesis' smoothing of 0.01", "", SLOW, right=SHARP),

@@ -32,6 +32,7 @@ class Contender(NamedTuple):
 
     @property
     def choices(self) -> list["Choice"]:
+        """Return all combinations of step size and radius."""
         return [Choice(rate, radius) for radius, rate in product(self.radii, self.rates)]
 
 

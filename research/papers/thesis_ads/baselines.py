@@ -23,6 +23,7 @@ class OneVsAll:
     classifiers: tuple[Any, ...]  # None for an ad without clicks, 1.0 for one that was always clicked
 
     def scores(self, contexts: Floats) -> Floats:
+        """Return the score of each ad, as (n_rows, n_ads)."""
         return np.column_stack([self._of(classifier, contexts) for classifier in self.classifiers])
 
     def _of(self, classifier: Any, contexts: Floats) -> Floats:
@@ -39,6 +40,7 @@ class CostSensitive:
     n_ads: int
 
     def scores(self, contexts: Floats) -> Floats:
+        """Return the score of each ad, as (n_rows, n_ads)."""
         scores = np.full((len(contexts), self.n_ads), -1.0)
         scores[:, self.classifier.classes_] = self.classifier.predict_proba(contexts)
         return scores

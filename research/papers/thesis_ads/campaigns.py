@@ -56,6 +56,7 @@ class Targeted:
     domain: Domain
 
     def probabilities(self, contexts: Floats) -> Floats:
+        """Return the probability of each ad, as (n_rows, n_ads)."""
         shares = np.array(IMPRESSIONS[SIMILAR[self.domain][0]], dtype=np.float64)
         odds = shares * np.exp(TARGETING_STRENGTH * contexts[:, -len(shares) :])
         probabilities: Floats = odds / odds.sum(axis=1, keepdims=True)
@@ -70,6 +71,7 @@ class OnFeatures:
     columns: Ints
 
     def scores(self, contexts: Floats) -> Floats:
+        """Return the score of each ad, as (n_rows, n_ads)."""
         return self.inner.scores(np.ascontiguousarray(contexts[:, self.columns]))
 
 
@@ -93,11 +95,13 @@ class Result(NamedTuple):
 
 
 def campaign_of(domain: Domain) -> Campaign:
+    """Return the simulated campaign of a domain."""
     like, world = SIMILAR[domain]
     return Campaign(domain=like, n_context=N_CONTEXT, informative=INFORMATIVE, world=world)
 
 
 def evaluate(task: Repeat) -> Result:
+    """Train and evaluate all policies of a repetition."""
     campaign = campaign_of(task.domain)
     rng = default_rng(task.repeat)
     train = targeted_log(campaign, task.share, rng)
@@ -112,7 +116,7 @@ def evaluate(task: Repeat) -> Result:
 
 
 def counts(log: AdLog) -> tuple[list[int], list[float]]:
-    """How often each ad was shown, and its clicks per impression."""
+    """Return the impressions of each ad, and its clicks per impression."""
     ad_rewards = [log.rewards[log.ads == ad] for ad in range(log.n_ads)]
     return [len(rewards) for rewards in ad_rewards], [float(rewards.mean()) for rewards in ad_rewards]
 
@@ -137,6 +141,7 @@ def _scorers(log: AdLog, n_trees: int, rng: np.random.Generator) -> list[Scorer]
 
 @reproduction("thesis-5.2", title="Policies for ads that few people click, judged on random logs")
 def thesis_5_2(setting: Setting) -> Finding:
+    """Reproduce the comparison of policies on campaigns."""
     repeats, share, trees = (QUICK_REPEATS, QUICK_SHARE, QUICK_TREES) if setting.quick else (REPEATS, 1.0, TREES)
     tasks = [Repeat(domain, repeat, share, trees) for domain in DOMAINS for repeat in range(repeats)]
     results = cached_map(setting, tasks, evaluate)

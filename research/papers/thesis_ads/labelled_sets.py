@@ -63,6 +63,7 @@ def _balanced(log: AdLog, rng: np.random.Generator) -> AdLog:
 
 @reproduction("thesis-5.1", title="Rankers and classifiers that choose one of K ads, on five public sets")
 def thesis_5_1(setting: Setting) -> Finding:
+    """Reproduce the comparison of policies on labelled data sets."""
     names, repeats, trees = (QUICK_SETS, QUICK_REPEATS, QUICK_TREES) if setting.quick else (SETS, REPEATS, TREES)
     tasks = [Repeat(name, balanced, r, trees) for name in names for balanced in (False, True) for r in range(repeats)]
     results = np.array(cached_map(setting, tasks, accuracies)).reshape(len(names), 2, repeats, -1)
@@ -94,6 +95,12 @@ def best_of(results: Floats) -> Floats:
 
 
 def claims(names: tuple[str, ...], best: Floats) -> tuple[Verdict, ...]:
+    """Return the claims with their verdicts.
+
+    Args:
+      names: The data sets.
+      best: The best accuracies.
+    """
     ranker, logistic, forest = (best[..., k].mean(axis=2) for k in range(3))
     helps, unlike = "figure 5.1: significantly, on all five", "figure 5.1: on all five"
     return (

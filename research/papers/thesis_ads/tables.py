@@ -37,12 +37,19 @@ MAX_STANDARD_ERRORS = 3.5  # between a simulated click rate and the printed one,
 
 
 def shape_of(name: str) -> Shape:
+    """Return the shape of a data set."""
     labelled = read_labelled(name)
     clicked = float(bandit_log(labelled, default_rng(0)).rewards.mean())
     return Shape(len(labelled.labels), labelled.features.shape[1], len(labelled.class_names), clicked)
 
 
 def shapes_table(names: tuple[str, ...], shapes: list[Shape]) -> Table:
+    """Return the table of shapes.
+
+    Args:
+      names: The data sets.
+      shapes: Their shapes.
+    """
     rows = [
         (name, f"{s.size:,}", str(s.features), str(s.classes), f"{s.clicked:.1%}") for name, s in zip(names, shapes)
     ]
@@ -51,6 +58,7 @@ def shapes_table(names: tuple[str, ...], shapes: list[Shape]) -> Table:
 
 @reproduction("table-5.1", title="Five public sets turned into logs of ads")
 def table_5_1(setting: Setting) -> Finding:
+    """Reproduce table 5.1."""
     shapes = [shape_of(name) for name in SETS]
     text = "Each class is an ad, shown at random; it is clicked if it is the true class."
     table = shapes_table(SETS, shapes)
@@ -84,6 +92,7 @@ def _shares(shapes: list[Shape]) -> Verdict:
 
 @reproduction("table-5.2", title="The training logs of two campaigns, simulated")
 def table_5_2(setting: Setting) -> Finding:
+    """Reproduce table 5.2."""
     logs = {domain: counts(targeted_log(campaign_of(domain), 1.0, default_rng(0))) for domain in PRINTED_DOMAINS}
     rows = [
         (f"{domain}, offer {ad + 1}", f"{shown:,}", f"{printed:,}", f"{rate:.2%}", f"{CLICK_RATES[domain][ad]:.2%}")

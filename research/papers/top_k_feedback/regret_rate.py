@@ -95,6 +95,7 @@ def regret_of(task: Task) -> float:
 
 @reproduction("regret-rate", title="How regret grows with the number of rounds")
 def regret_rate(setting: Setting) -> Finding:
+    """Measure the growth of regret."""
     horizons, n_seeds = (QUICK_HORIZONS, QUICK_SEEDS) if setting.quick else (HORIZONS, SEEDS)
     tasks = [Task(i, horizon, seed) for horizon in horizons for i in range(len(RATES)) for seed in range(n_seeds)]
     regrets = np.reshape(cached_map(setting, tasks, regret_of), (len(horizons), len(RATES), n_seeds))
@@ -118,7 +119,12 @@ def finding(horizons: Ints, regrets: Floats) -> Finding:
 
 
 def verdict(rate: Rate, slopes: Floats) -> Verdict:
-    """Whether the fitted exponents lie where the theory says."""
+    """Decide if the fitted exponents lie where the theory says.
+
+    Args:
+      rate: The rate of the theory.
+      slopes: The fitted exponents.
+    """
     inside = (rate.low <= slopes) & (slopes <= rate.high)
     word: Word = "partly" if inside.any() else "does not hold"
     if rate.low <= slopes.mean() <= rate.high:

@@ -35,7 +35,13 @@ MEAN_SHARES = ((0.3533, 0.3920, 0.3226), (0.3339, 0.3339, 0.4000))
 
 
 def entries_verdict(printed: str, grid: Grid, where: str = "") -> Verdict:
-    """Whether every entry of the printed table comes out."""
+    """Decide if every entry of the printed table is computed.
+
+    Args:
+      printed: The printed table.
+      grid: The computed table.
+      where: The place in the paper.
+    """
     expected = [tuple(line.split()) for line in printed.strip().splitlines()]
     computed = {row[0]: row for row in grid.rows}
     wrong = [
@@ -51,7 +57,14 @@ def entries_verdict(printed: str, grid: Grid, where: str = "") -> Verdict:
 
 
 def numbers_verdict(text: str, printed: tuple[float, ...], computed: Floats, where: str = "") -> Verdict:
-    """Whether printed decimals are the computed ones, to the digits that are printed."""
+    """Decide if printed decimals are the computed ones, to the printed digits.
+
+    Args:
+      text: The claim.
+      printed: The printed numbers.
+      computed: The computed numbers.
+      where: The place in the paper.
+    """
     worst = float(np.abs(np.array(printed) - computed).max())
     shown, expected = (", ".join(f"{value:.4f}" for value in values) for values in (computed, printed))
     return Verdict(text, word_of(worst < 6e-5), f"({shown}), off by at most {worst:.5f}", f"{where}: ({expected})")
@@ -59,6 +72,7 @@ def numbers_verdict(text: str, printed: tuple[float, ...], computed: Floats, whe
 
 @reproduction("table-3.1", title="The loss of every ranking of three items: SumLoss")
 def losses(setting: Setting) -> Finding:
+    """Reproduce the loss matrix."""
     grid = loss_grid(Game(measure=parse_measure("SumLoss"), n_items=3))
     analyses = analyse_depths("SumLoss", 3)
     rows = [(str(analysis.depth), analysis.verdict, analysis.reason) for analysis in analyses]
@@ -86,6 +100,7 @@ def _regret_class(verdict: str) -> Verdict:
 
 @reproduction("table-3.2", title="What each ranking of three items reveals when the first grade comes back")
 def feedback(setting: Setting) -> Finding:
+    """Reproduce the feedback matrix."""
     grid = feedback_grid(Game(measure=parse_measure("SumLoss"), n_items=3), depth=1)
     text = "The learner sees this entry and never its loss: rows of the loss table with the same entries here differ."
     return Finding(
@@ -98,6 +113,7 @@ def feedback(setting: Setting) -> Finding:
 
 @reproduction("table-B.1", title="Two kinds of people that the first grade cannot tell apart")
 def twins(setting: Setting) -> Finding:
+    """Reproduce the pair of distributions of Theorem 32."""
     pair = theorem_32()
     relevances = pair.relevances.astype(np.float64)
     both = (pair.first, pair.second)

@@ -17,7 +17,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
     monkeypatch.setattr(collection, "TOPICS", 6)
     monkeypatch.setattr(collection, "N_QUERIES", 40)
-    monkeypatch.setattr(known_queries, "KNOWN", 25)
+    monkeypatch.setattr(known_queries, "N_ASKED_QUERIES", 25)
     for name, value in {"QUICK_ROUNDS": 400, "FIRST": 100, "LAST": 100}.items():
         monkeypatch.setattr(known_queries, name, value)
 
