@@ -50,14 +50,15 @@ def test_features_are_found_by_name_and_missing_ones_are_missing(booster, text):
     assert np.array_equal(named.scores_of_values(values, "q"), booster.predict(rows))
 
 
-def test_xgboost_is_read_from_json_and_ubj(xgboost_model):
+def test_xgboost_is_read_from_json(xgboost_model):
     import xgboost
 
     expected = xgboost_model.predict(xgboost.DMatrix(ROWS[:5], feature_names=NAMES), output_margin=True)
-    for form in ("json", "ubj"):
-        content = bytes(xgboost_model.save_raw(form))
-        check_booster(content)
-        np.testing.assert_array_equal(NamedBooster(content, NAMES).scores(ROWS[:5], ""), expected)
+    content = bytes(xgboost_model.save_raw("json"))
+    check_booster(content)
+    np.testing.assert_array_equal(NamedBooster(content, NAMES).scores(ROWS[:5], ""), expected)
+    with pytest.raises(InvalidInput, match="save the model as JSON"):
+        check_booster(bytes(xgboost_model.save_raw("ubj")))
 
 
 def test_what_train_writes_keeps_names_and_folds(tmp_path):
@@ -122,16 +123,16 @@ def test_children_that_lead_round_or_out_are_refused(text):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff" * 50, b"{", b"[]", b"{}", b"[" * 100_000, b'{"tree_info": []}',
-                                     b'{"boosters": ["x"]}', b'{"learner": {}}', b"{L" + b"[" * 10_000])  # fmt: skip
+                                     b'{"boosters": ["x"]}', b'{"learner": {}}'])  # fmt: skip
 def test_what_is_no_booster_is_refused(content):
-    with pytest.raises(InvalidInput, match=r"booster|trees|model|UBJ|no size|without end"):
+    with pytest.raises(InvalidInput, match=r"booster|trees|model"):
         check_booster(content)
 
 
 def test_random_damage_is_refused_or_harmless(text, xgboost_model):
     """Cut, and bytes exchanged: either it is said to be none, or it scores."""
     draw = random.Random(3)
-    for whole in (text.encode(), bytes(xgboost_model.save_raw("json")), bytes(xgboost_model.save_raw("ubj"))):
+    for whole in (text.encode(), bytes(xgboost_model.save_raw("json"))):
         for _ in range(40):
             content = bytearray(whole[: draw.randrange(len(whole))] if draw.random() < 0.3 else whole)
             for _ in range(draw.randrange(1, 4)):

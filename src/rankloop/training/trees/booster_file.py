@@ -1,6 +1,5 @@
-"""The file of a booster: LightGBM's text, XGBoost's JSON or UBJ, or a file of `rankloop train --trees`."""
+"""The file of a booster: LightGBM's text, XGBoost's JSON, or a file of `rankloop train --trees`."""
 
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -15,16 +14,10 @@ from rankloop.core.types import Floats
 from rankloop.training.trees.booster_structure import Grown, lightgbm_structure, xgboost_structure
 from rankloop.training.trees.tree_ranker import LIGHTGBM, XGBOOST, TreeRanker
 
-MAX_DEPTH = 64
-MAX_ITEMS = 100_000_000  # of a list whose length comes first
-UBJ_NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
-UBJ_CONSTANTS = {"Z": None, "T": True, "F": False}
 UBJ_START = b"{L"  # of the binary of XGBoost; JSON begins otherwise
 FLAG_NUMBERS = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 MAX_NUMBER = sys.float_info.max
-EXPECTED_FILE = (
-    "a base is what LightGBM's save_model, XGBoost's save_model (JSON or UBJ) or `rankloop train --trees` writes"
-)
+EXPECTED_FILE = "a base is what LightGBM's save_model, XGBoost's save_model (JSON) or `rankloop train --trees` writes"
 
 
 def check_booster(content: bytes) -> None:
@@ -39,7 +32,7 @@ def check_booster(content: bytes) -> None:
 def read_booster(content: bytes) -> TreeRanker:
     """Return the trees of a file, not yet checked for a library; `InvalidInput` says what a wrong file is."""
     if content.startswith(UBJ_START):
-        return TreeRanker((msgspec.json.encode(_ubj_value(content)).decode(),), (), kind=XGBOOST)
+        raise InvalidInput("this is XGBoost's binary format: save the model as JSON, booster.save_model('model.json')")
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -149,81 +142,3 @@ def _number(value: Any) -> float:
     if not isinstance(value, int | float) or not -MAX_NUMBER <= value <= MAX_NUMBER:
         return float("nan")
     return float(value)
-
-
-def _ubj_value(content: bytes) -> Any:
-    """Decode Universal Binary JSON as XGBoost writes it."""
-    try:
-        return _UBJReader(content).value(0)
-    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"the file was not written to the end, or is no UBJ: {error}") from None
-
-
-class _UBJReader:
-    def __init__(self, content: bytes) -> None:
-        self.content, self.at = content, 0
-
-    def value(self, depth: int, kind: str = "") -> Any:
-        kind = kind or self._character()
-        if depth > MAX_DEPTH:
-            raise InvalidInput("lists are nested too deeply")
-        if kind in UBJ_CONSTANTS:
-            return UBJ_CONSTANTS[kind]
-        if kind in UBJ_NUMBERS:
-            return self._array(kind, 1)[0]
-        if kind == "S":
-            return self._text()
-        if kind == "{":
-            return self._table(depth)
-        if kind == "[":
-            return self._list(depth)
-        raise InvalidInput(f"the file has {kind!r} where a value begins")
-
-    def _table(self, depth: int) -> dict[str, Any]:
-        table = {}
-        while not self._skips("}"):
-            key = self._text()
-            table[key] = self.value(depth + 1)
-        return table
-
-    def _list(self, depth: int) -> list[Any]:
-        kind = self._character() if self._skips("$") else ""
-        if self._skips("#"):
-            n = self._size()
-            return self._array(kind, n) if kind in UBJ_NUMBERS else [self.value(depth + 1, kind) for _ in range(n)]
-        values = []
-        while not self._skips("]"):
-            values.append(self.value(depth + 1))
-        return values
-
-    def _array(self, kind: str, n: int) -> list[Any]:
-        numbers = np.frombuffer(self._bytes(n * np.dtype(UBJ_NUMBERS[kind]).itemsize), UBJ_NUMBERS[kind])
-        values: list[Any] = numbers.tolist()
-        return values
-
-    def _text(self) -> str:
-        return self._bytes(self._size()).decode()
-
-    def _size(self) -> int:
-        size = self.value(MAX_DEPTH)  # a number: nothing may begin inside it
-        if type(size) is not int or not 0 <= size <= min(len(self.content), MAX_ITEMS):
-            raise InvalidInput(f"{size!r:.40} is no size")
-        return size
-
-    def _skips(self, character: str) -> bool:
-        """Skip a character if it comes next, and return whether it did."""
-        comes = self.content[self.at : self.at + 1] == character.encode()
-        self.at += comes
-        return comes
-
-    def _character(self) -> str:
-        return self._bytes(1).decode("latin-1")
-
-    def _bytes(self, n: int) -> bytes:
-        content = self.content[self.at : self.at + n]
-        if len(content) != n:
-            raise InvalidInput("the file ends early")
-        self.at += n
-        return content
