@@ -57,7 +57,10 @@ def test_a_defect_is_a_problem_with_all_headers_and_is_counted(
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     counted = 'rankloop_calls_total{call="POST /rankers/{name}/rank",status="500",worker="0"} 1.0'
     assert counted in client.get("/metrics").text
-    assert [record.message for record in caplog.records if record.name == "rankloop.service"] == ["unforeseen", "call"]
+    assert [record.message for record in caplog.records if record.name == "rankloop.service"] == [
+        "unexpected error",
+        "call",
+    ]
 
 
 def test_who_leaves_in_the_middle_of_a_request_is_no_defect(
@@ -67,7 +70,7 @@ def test_who_leaves_in_the_middle_of_a_request_is_no_defect(
         with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as visitor:
             visitor.sendall(b"POST /rankers/shop/rank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
         until(lambda: 'status="499"' in client.get("/metrics").text)
-    assert "unforeseen" not in caplog.text
+    assert "unexpected error" not in caplog.text
 
 
 def test_an_answer_that_breaks_off_is_not_taken_for_the_whole(

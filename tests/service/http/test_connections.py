@@ -79,7 +79,7 @@ def test_a_byte_now_and_then_does_not_help(tmp_path: Path, quick: None, beginnin
 def test_a_body_that_says_how_long_it_is_may_take_longer(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "BODY_RATE", 3)  # bytes per second: 9 bytes may take 3 seconds more
+    monkeypatch.setattr(connections, "MIN_BYTES_PER_SECOND", 3)  # bytes per second: 9 bytes may take 3 seconds more
     with running(Location(tmp_path)) as client, sending(client, HALF_BODY) as (slow,):
         time.sleep(2.5)
         slow.sendall(b'"a": 12}')
@@ -160,7 +160,7 @@ def test_a_connection_is_kept_for_the_next_request_longer_than_a_header_may_take
 def test_whoever_does_not_read_the_answers_is_not_waited_for(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "BODY_RATE", 1e9)
+    monkeypatch.setattr(connections, "MIN_BYTES_PER_SECOND", 1e9)
     asking = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with running(Location(tmp_path)) as client, sending(client, asking * 1000) as (deaf,):
         known = client.server.server_state.connections  # type: ignore[attr-defined]

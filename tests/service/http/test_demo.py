@@ -1,4 +1,4 @@
-"""Simulated people use the playground by the calls that anybody uses."""
+"""simulated users use the playground by the calls that anybody uses."""
 
 from __future__ import annotations
 
@@ -22,56 +22,47 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def test_they_come_one_after_the_other_and_are_counted(client: httpx.Client) -> None:
-    begun = client.post("/demo/people", json={"people": 40})
+    begun = client.post("/demo/users", json={"users": 40})
     assert begun.status_code == 202
-    assert begun.json() == {"people": 40, "done": 0, "running": True, "problem": ""}
-    assert client.post("/demo/people", json={"people": 1}).status_code == 409
+    assert begun.json() == {"users": 40, "done": 0, "running": True, "problem": ""}
+    assert client.post("/demo/users", json={"users": 1}).status_code == 409
     seen = [0]
-    while (progress := client.get("/demo/people").json())["running"]:
+    while (progress := client.get("/demo/users").json())["running"]:
         seen.append(progress["done"])
         time.sleep(0.01)
     assert seen == sorted(seen)
-    assert progress == {"people": 40, "done": 40, "running": False, "problem": ""}
+    assert progress == {"users": 40, "done": 40, "running": False, "problem": ""}
     counts = client.get("/rankers/playground").json()["counts"]
     assert (counts["impressions"], counts["with_feedback"], counts["learned"]) == (32, 32, 32)
     assert client.get("/experiments/learned-or-boldest").json()["impressions"] == 8
 
 
-@pytest.mark.parametrize("people", [0, -1, 10_001])
-def test_too_many_or_too_few(client: httpx.Client, people: int) -> None:
-    refused = client.post("/demo/people", json={"people": people})
+@pytest.mark.parametrize("users", [0, -1, 10_001])
+def test_too_many_or_too_few(client: httpx.Client, users: int) -> None:
+    refused = client.post("/demo/users", json={"users": users})
     assert refused.status_code == 422
-    assert refused.json()["errors"][0]["field"] == "people"
-    assert client.get("/demo/people").json()["running"] is False
-
-
-def test_searches_go_on_by_themselves(client: httpx.Client) -> None:
-    until = time.monotonic() + 30
-    while client.get("/rankers/search").json()["counts"]["learned"] < 2 and time.monotonic() < until:
-        time.sleep(0.05)
-    report = client.get("/rankers/search").json()
-    assert report["counts"]["learned"] >= 2
-    assert 0 < report["health"]["ndcg"] <= 1
+    assert refused.json()["errors"][0]["field"] == "users"
+    assert client.get("/demo/users").json()["running"] is False
 
 
 def test_a_second_start_goes_on_where_the_first_ended(tmp_path: Path) -> None:
     learned = []
     for _ in range(2):
         with page_server(tmp_path) as address, httpx.Client(base_url=address) as client:
-            client.post("/demo/people", json={"people": 5})
-            while client.get("/demo/people").json()["running"]:
+            client.post("/demo/users", json={"users": 5})
+            while client.get("/demo/users").json()["running"]:
                 time.sleep(0.01)
             learned.append(client.get("/rankers/playground").json()["counts"]["learned"])
     assert learned == [4, 8]
 
 
-def test_without_the_demo_there_are_no_people(tmp_path: Path) -> None:
+def test_without_the_demo_there_are_no_users(tmp_path: Path) -> None:
     with page_server(tmp_path, demo=False) as address, httpx.Client(base_url=address) as client:
-        assert client.get("/demo/people").status_code == 404
+        assert client.get("/demo/users").status_code == 404
         assert client.get("/rankers").json() == {"rankers": []}
 
 
-def test_people_like_the_warm_round_and_quiet_prints() -> None:
+def test_users_like_the_warm_round_and_quiet_prints() -> None:
     shelf = Demo().shelf
     liked = [entry.features for entry, grade in zip(shelf.prints, shelf.relevance) if grade]
     assert len(liked) == 2

@@ -89,7 +89,7 @@ def test_told_to_stop_it_is_not_ready_but_answers(tmp_path: Path) -> None:
         assert "connection" not in client.get("/readyz").headers
         client.server.stop()  # type: ignore[attr-defined]
         ready = client.get("/readyz")
-        assert (ready.status_code, ready.json()["detail"]) == (503, "this process is about to stop")
+        assert (ready.status_code, ready.json()["detail"]) == (503, "this process is stopping")
         for _ in range(2):
             asked = client.get("/rankers")
             assert (asked.status_code, asked.headers["connection"]) == (200, "close")

@@ -74,7 +74,7 @@ def test_a_key_is_asked_for_and_used(tmp_path: Path, open_page: Any) -> None:
     with page_server(tmp_path, keys=keys) as address:
         page = open_page(address)
         page.wait_for_selector("#key-form:not([hidden])")
-        for key, words in (("not-a-known-key", "send a key"), ("a-long-rank-key", "role admin")):
+        for key, words in (("not-a-known-key", "needs a valid key"), ("a-long-rank-key", "role admin")):
             page.fill("#key", key)
             page.press("#key", "Enter")
             page.wait_for_selector(f"#key-problem:has-text('{words}')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -34,10 +35,10 @@ def at(report: Any, path: str) -> Any:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A demo whose playground sixty people have used, and nobody else."""
+    """A demo whose playground sixty users have used, and nobody else."""
     with page_server(tmp_path_factory.mktemp("used")) as address:
-        httpx.post(f"{address}/demo/people", json={"people": 60}, timeout=60).raise_for_status()
-        while said(address, "/demo/people")["running"]:
+        httpx.post(f"{address}/demo/users", json={"users": 60}, timeout=60).raise_for_status()
+        while said(address, "/demo/users")["running"]:
             time.sleep(0.05)
         yield address
 
@@ -88,12 +89,29 @@ def test_experiments_are_those_of_the_service(used: str, open_page: Any) -> None
     eventually(check)
 
 
+GRADED = {"learner": "online_gradient", "problem": {"feature_names": ["match", "age"], "max_grade": 4}}
+
+
+def grade(address: str, updates: int, pause: float = 0.0) -> None:
+    """Rank and grade three documents, several times."""
+    with httpx.Client(base_url=address, timeout=60) as client:
+        client.put("/rankers/graded", json=GRADED).raise_for_status()
+        for _ in range(updates):
+            documents = [{"id": f"d{i}", "features": [i / 3, 1 - i / 3]} for i in range(3)]
+            shown = client.post("/rankers/graded/rank", json={"items": documents}).json()
+            grades = {"d0": 0, "d1": 2, "d2": 4}
+            body = {"impression": shown["impression"], "relevances": grades, "final": True}
+            client.post("/rankers/graded/feedback", json=body).raise_for_status()
+            time.sleep(pause)
+
+
 def test_graded_feedback_shows_as_ndcg(used: str, open_page: Any) -> None:
-    page = open_page(f"{used}/#search")
-    page.wait_for_selector("#tiles [data-path='health.ndcg'][data-value^='0.']")
-    assert page.input_value("#ranker") == "search"
+    grade(used, 3)
+    page = open_page(f"{used}/#graded")
+    page.wait_for_selector("#tiles [data-path='health.ndcg'][data-value]:not(:text-is('–'))")
+    assert page.input_value("#ranker") == "graded"
     assert not page.is_visible("#playground")
-    assert "nDCG@10: 0." in page.get_attribute("#chart-quality", "aria-label")
+    assert "nDCG@10: " in page.get_attribute("#chart-quality", "aria-label")
 
 
 def test_curves_begin_before_the_page_was_opened(used: str, open_page: Any) -> None:
@@ -109,9 +127,12 @@ def test_curves_begin_before_the_page_was_opened(used: str, open_page: Any) -> N
 
 
 def test_updates_per_second_are_the_difference_of_two_events(used: str, open_page: Any) -> None:
-    page = open_page(f"{used}/#search")
-    page.wait_for_selector("#pace:not(:text-is('0.0'))")
-    assert 0.2 < float(page.text_content("#pace")) < 10  # a search every half second
+    with ThreadPoolExecutor(1) as pool:
+        grading = pool.submit(grade, used, 12, pause=0.5)
+        page = open_page(f"{used}/#graded")
+        page.wait_for_selector("#pace:not(:text-is('0.0'))")
+        assert 0.2 < float(page.text_content("#pace")) < 10  # an update every half second
+        grading.result()
 
 
 def test_names_and_reasons_are_those_of_the_service(used: str, open_page: Any) -> None:

@@ -1,4 +1,4 @@
-"""A visitor's clicks reorder the shelf; simulated people move the curves."""
+"""A visitor's clicks reorder the shelf; simulated users move the curves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_click_reorders_the_shelf(fresh: str, open_page: Any) -> None:
     like(page, "Dusk")
     from playwright.sync_api import expect
 
-    expect(page.locator("#shelf-news")).to_have_text(re.compile(r"^Dusk went from place \d+ to \d+\.$"))
+    expect(page.locator("#shelf-news")).to_have_text(re.compile(r"^Dusk moved from position \d+ to \d+\.$"))
     after = order(page)
     assert sorted(after) == sorted(before)
     assert after.index("Dusk") < before.index("Dusk")
@@ -63,22 +63,22 @@ def test_the_keyboard_is_enough(fresh: str, open_page: Any) -> None:
     chosen = page.evaluate("document.activeElement.parentElement.dataset.id")
     assert order(page).index(chosen) == 8  # two rows of four down
     page.keyboard.press("Enter")
-    page.wait_for_selector("#shelf-news:has-text('went from')")
+    page.wait_for_selector("#shelf-news:has-text('moved from')")
     assert said(fresh, "/rankers/playground")["counts"]["learned"] == learned + 1
     assert page.evaluate("document.activeElement.parentElement.dataset.id") == chosen  # focus goes along
 
 
-def test_five_hundred_people(fresh: str, open_page: Any) -> None:
+def test_five_hundred_users(fresh: str, open_page: Any) -> None:
     from playwright.sync_api import expect
 
     page = open_page(fresh)
     page.wait_for_selector("#shelf[data-impression]")
     before = said(fresh, "/rankers/playground")["counts"]["learned"]
     drawn = [page.eval_on_selector(f"{chart} canvas", "one => one.toDataURL()") for chart in CHARTS]
-    page.click("#let-loose")
-    expect(page.locator("#let-loose")).to_be_disabled()
-    expect(page.locator("#people-news")).to_have_text("All 500 people have been here.", timeout=120_000)
-    assert page.eval_on_selector("#people-progress", "bar => [bar.value, bar.max]") == [500, 500]
+    page.click("#start-users")
+    expect(page.locator("#start-users")).to_be_disabled()
+    expect(page.locator("#users-news")).to_have_text("All 500 users are done.", timeout=120_000)
+    assert page.eval_on_selector("#users-progress", "bar => [bar.value, bar.max]") == [500, 500]
     report = said(fresh, "/rankers/playground")
     assert (
         report["counts"]["learned"] == before + 400
@@ -89,7 +89,7 @@ def test_five_hundred_people(fresh: str, open_page: Any) -> None:
         "busy",
     }
     eventually(lambda: check_liked_are_first(order(page)))
-    expect(page.locator("#let-loose")).to_be_enabled()
+    expect(page.locator("#start-users")).to_be_enabled()
     for chart, before_them in zip(CHARTS, drawn):  # the curves have moved
         assert page.eval_on_selector(f"{chart} canvas", "one => one.toDataURL()") != before_them
 
@@ -101,7 +101,7 @@ def test_start_over(fresh: str, open_page: Any) -> None:
     page.wait_for_selector("#shelf[data-impression]")
     like(page, "Lagoon")
     page.click("#start-over")
-    expect(page.locator("#shelf-news")).to_have_text("The ranker has forgotten everything.")
+    expect(page.locator("#shelf-news")).to_have_text("The ranker is back at its initial state.")
     assert not any(said(fresh, "/rankers/playground")["weights"].values())
 
 
@@ -115,4 +115,4 @@ def test_a_shelf_that_is_too_old(fresh: str, open_page: Any) -> None:
     like(page, "Moon")
     expect(page.locator("#shelf-news")).to_contain_text("too old")
     like(page, "Moon")
-    expect(page.locator("#shelf-news")).to_contain_text("Moon went from")
+    expect(page.locator("#shelf-news")).to_contain_text("Moon moved from")

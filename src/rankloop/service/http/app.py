@@ -1,4 +1,4 @@
-"""The HTTP application: the routes put together, errors as problem documents, the page and the reference."""
+"""The HTTP application: all routes, errors as problem documents, the live page and the API reference."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
 from rankloop.service.http.openapi import reference_page
-from rankloop.service.http.problems import FORESEEN, problem, problem_of, response_of
+from rankloop.service.http.problems import EXPECTED_ERRORS, problem, problem_of, response_of
 from rankloop.service.http.routes import administration
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.ranking import add_ranking
@@ -28,7 +28,7 @@ from rankloop.service.settings import Settings
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import open_store
 
-PAGE = Path(__file__).parent / "static"
+PAGE_FOLDER = Path(__file__).parent / "static"
 
 
 def make_app(
@@ -37,7 +37,14 @@ def make_app(
     store: Store | None = None,
     telemetry: Telemetry | None = None,
 ) -> FastAPI:
-    """The application, on a store that is open already or on that of the settings; `opened` is awaited when ready."""
+    """Build the application.
+
+    Args:
+      settings: The settings of the service.
+      opened: Awaited with the node once it is ready.
+      store: An open store; the store of the settings unless given.
+      telemetry: Telemetry providers; those of the OTEL_ variables unless given.
+    """
     metrics = Metrics()
     telemetry = telemetry or telemetry_from(os.environ)
 
@@ -77,12 +84,12 @@ def make_app(
 
 
 def add_errors(app: FastAPI) -> None:
-    """Every error that is foreseen is a problem document; the others meet the middleware."""
+    """Turn every error into a problem document."""
 
     async def refused(request: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
 
-    for kind in (*FORESEEN, Exception):
+    for kind in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(kind, refused)
 
     @app.exception_handler(HTTPException)
@@ -93,13 +100,13 @@ def add_errors(app: FastAPI) -> None:
 
 
 def _methods(app: FastAPI, request: Request) -> list[str]:
-    """What may be done at the path of a request."""
-    there = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in there for method in getattr(route, "methods", None) or ()})
+    """Return the methods of the path of a request."""
+    matches = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matches for method in getattr(route, "methods", None) or ()})
 
 
 def add_pages(endpoints: Endpoints) -> None:
-    """Add the page, where it is installed, the reference, and whether the process answers."""
+    """Add the live page, the API reference, and the liveness probe."""
 
     @endpoints.add("GET /openapi.json")
     async def openapi() -> Response:
@@ -112,14 +119,14 @@ def add_pages(endpoints: Endpoints) -> None:
     @endpoints.add("HEAD /healthz", role="anyone")
     @endpoints.add("GET /healthz", tag="health", role="anyone")
     async def alive() -> Response:
-        """Whether the process answers."""
+        """Return ok: the process is alive."""
         return JsonResponse({"status": "ok"})
 
     @endpoints.add("HEAD /", role="anyone")
     @endpoints.add("GET /", role="anyone")
     async def page() -> Response:
-        index = PAGE / "index.html"
+        index = PAGE_FOLDER / "index.html"
         return FileResponse(index) if index.exists() else RedirectResponse("/docs")
 
-    if PAGE.is_dir():
-        endpoints.add_files("/page", PAGE)
+    if PAGE_FOLDER.is_dir():
+        endpoints.add_files("/page", PAGE_FOLDER)

@@ -1,4 +1,4 @@
-"""Endpoints: each declares its role, size limit, metric name and bodies once, for the middleware and for OpenAPI."""
+"""Endpoints: each declares its role, size limit, metric name and body types, for the middleware and for OpenAPI."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from rankloop.service.http.middleware import JsonResponse, check_media, receive_content
-from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
+from rankloop.service.http.openapi import JSON_MEDIA, MSGPACK_MEDIA, describe, operation
 from rankloop.service.http.problems import invalid_body
 from rankloop.service.settings import Settings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
 __all__ = ["Endpoint", "Endpoints", "JsonResponse", "decode", "read_body", "read_content", "stream"]
-Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
+Role = Literal["anyone", "rank", "admin"]  # the role that a key needs; admin keys may call everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
 T = TypeVar("T")
@@ -31,17 +31,17 @@ BY_PATH = "{name}"
 
 
 class Endpoint(NamedTuple):
-    """What an endpoint declares.
+    """The declaration of an endpoint.
 
     Attributes:
       name: Method and path; the label in metrics and traces.
-      role: Who may call it.
+      role: The role that a key needs.
       max_bytes: The limit of its body.
       ranker: The ranker, experiment or catalogue that it is about: `{name}` for that of the path, empty for none,
-        None where the handler checks the name itself.
-      handler: Answers without FastAPI, as the calls of every page view do: it takes the name in the path, the content
-        and the headers, and returns what is sent as JSON. None for all others.
-      media: The types of content that such a handler takes.
+        None if the handler checks the name itself.
+      handler: Responds without FastAPI, for the calls of every page view: it gets the name in the path, the body and
+        the headers, and returns the value to send as JSON. None for all other endpoints.
+      media: The media types that such a handler accepts.
     """
 
     name: str
@@ -49,11 +49,16 @@ class Endpoint(NamedTuple):
     max_bytes: int
     ranker: str | None = ""
     handler: DirectHandler | None = None
-    media: tuple[str, ...] = (JSON,)
+    media: tuple[str, ...] = (JSON_MEDIA,)
 
 
 class Endpoints:
-    """The endpoints of an application: FastAPI describes and answers them, the middleware reads what they declare."""
+    """The endpoints of an application.
+
+    Args:
+      app: The application.
+      settings: The settings of the service.
+    """
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self.app, self.settings = app, settings
@@ -66,7 +71,7 @@ class Endpoints:
 
     @property
     def node(self) -> "Node":
-        """The node that serves."""
+        """The node that serves the calls."""
         return self.app.state.node  # type: ignore[no-any-return]
 
     def add(
@@ -87,11 +92,11 @@ class Endpoints:
         Args:
           call: Method and path, as in `POST /rankers/{name}/rank`.
           tag: Its group in the OpenAPI document; without one it is left out there.
-          role: Who may call it.
+          role: The role that a key needs.
           body: The type of the body; `bytes` for a file.
-          packed: The type of a body in MessagePack, where one is accepted too.
-          answer: The type of the answer, where it has one.
-          max_bytes: The limit of the body, that of the settings unless given.
+          packed: The type of a body in MessagePack, if one is accepted.
+          answer: The type of the response, if it has one.
+          max_bytes: The limit of the body; that of the settings unless given.
           ranker: See `Endpoint`.
           is_direct: The handler is a `DirectHandler`, for a path of the form `/…/{name}/…`.
 
@@ -99,15 +104,15 @@ class Endpoints:
           A decorator that returns the handler as it is.
         """
         method, _, path = call.partition(" ")
-        about = "" if ranker == BY_PATH and BY_PATH not in path else ranker
+        about_ranker = "" if ranker == BY_PATH and BY_PATH not in path else ranker
         self._bodies |= {kind.__name__: kind for kind in (body, packed, answer) if kind not in (None, bytes)}
         described = operation(role, body, packed, answer)
 
         def declare(handler: Handler) -> Handler:
             name, limit = call.replace(":path}", "}"), max_bytes or self.settings.max_body
-            endpoint, answering = Endpoint(name, role, limit, about), cast(Any, handler)
+            endpoint, answering = Endpoint(name, role, limit, about_ranker), cast(Any, handler)
             if is_direct:
-                media = (JSON, MSGPACK) if packed else (JSON,)
+                media = (JSON_MEDIA, MSGPACK_MEDIA) if packed else (JSON_MEDIA,)
                 endpoint = endpoint._replace(handler=answering, media=media)
                 self.direct[method, path.split("/")[1], path.split("/")[3]] = endpoint
                 answering = _described(handler)
@@ -128,12 +133,17 @@ class Endpoints:
         return declare
 
     def add_files(self, path: str, folder: Path) -> None:
-        """Serve the files of a folder to anyone."""
+        """Serve the files of a folder to anyone.
+
+        Args:
+          path: The path of the folder in URLs.
+          folder: The folder.
+        """
         self.app.mount(path, StaticFiles(directory=folder), name=path)
         self._routes.append((self.app.routes[-1], self.unknown._replace(role="anyone")))
 
     def find(self, scope: Scope) -> tuple[Endpoint, str | None]:
-        """Return the endpoint of a request, and the name that the request is about as in `Endpoint.ranker`."""
+        """Return the endpoint of a request, and the ranker, experiment or catalogue that the request is about."""
         if fixed := self._fixed.get((scope["method"], scope["path"])):
             return fixed, fixed.ranker
         for route, endpoint in self._routes:
@@ -145,7 +155,7 @@ class Endpoints:
 
 
 def _described(handler: Callable[..., Any]) -> Callable[[str], Awaitable[Response]]:
-    """Return a function by which FastAPI describes a direct handler, and never calls it."""
+    """Return a function from which FastAPI makes the description of a direct handler; it is never called."""
 
     async def described(name: str) -> Response:
         raise NotImplementedError
@@ -160,10 +170,15 @@ def _decoder(kind: Any, packed: bool) -> Callable[[bytes], Any]:
 
 
 def decode(content: bytes | msgspec.Raw, kind: type[T], packed: bool = False) -> T:
-    """Decode a body of a type, from JSON or MessagePack.
+    """Decode a body from JSON or MessagePack.
+
+    Args:
+      content: The body.
+      kind: Its type.
+      packed: True for MessagePack.
 
     Raises:
-      InvalidBody: With the path to what is wrong.
+      InvalidBody: With the path to the wrong value.
       msgspec.DecodeError: If it is not JSON.
     """
     try:
@@ -173,7 +188,13 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], packed: bool = False) ->
 
 
 async def read_body(request: Request, kind: type[T], *, is_optional: bool = False) -> T:
-    """Read and decode the JSON body of a request, large ones on a thread; an optional one may be left out."""
+    """Read and decode the JSON body of a request; large bodies are decoded on a thread.
+
+    Args:
+      request: The request.
+      kind: The type of the body.
+      is_optional: True if the body may be left out.
+    """
     content = await read_content(request)
     if not content and is_optional:
         content = b"{}"
@@ -182,8 +203,12 @@ async def read_body(request: Request, kind: type[T], *, is_optional: bool = Fals
     return decode(content, kind)
 
 
-async def read_content(request: Request, media: str = JSON) -> bytes:
-    """Read the body of a request; without a Content-Type it counts as what is expected.
+async def read_content(request: Request, media: str = JSON_MEDIA) -> bytes:
+    """Read the body of a request.
+
+    Args:
+      request: The request.
+      media: The expected Content-Type, also assumed if the request has none.
 
     Raises:
       WrongMedia: If the Content-Type is another one.
@@ -194,7 +219,12 @@ async def read_content(request: Request, media: str = JSON) -> bytes:
 
 
 def stream(parts: Iterator[bytes], media: str) -> Response:
-    """Return an answer of many parts, made on a thread so that rankings are not held up."""
+    """Return a response of many parts, which are made on a thread so that rankings need not wait.
+
+    Args:
+      parts: The parts.
+      media: The media type.
+    """
 
     async def read() -> AsyncIterator[bytes]:
         while (part := await asyncio.to_thread(next, parts, None)) is not None:

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: the middleware counts calls as they come, everything else is read when asked."""
+"""Metrics for Prometheus: the middleware counts calls, everything else is read when metrics are scraped."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,11 @@ GAUGES: dict[str, Callable[[Any], float]] = {
     "state": lambda ranker: ranker.published.number,
     "frozen": lambda ranker: ranker.projection.frozen,
 }
-BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+DURATION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
 class Metrics:
-    """One registry per service, so that two in one process do not meet; what each worker counts for itself names it."""
+    """The metrics of one service; numbers that every worker counts for itself have a label `worker`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -35,28 +35,34 @@ class Metrics:
             "rankloop_refused_calls", "HTTP calls that were refused", ["reason", "worker"], registry=self.registry
         )
         self.seconds = Histogram(
-            "rankloop_seconds", "Seconds per HTTP call", ["call", "worker"], buckets=BUCKETS, registry=self.registry
+            "rankloop_seconds",
+            "Seconds per HTTP call",
+            ["call", "worker"],
+            buckets=DURATION_BUCKETS,
+            registry=self.registry,
         )
 
     def watch(self, node: "Node") -> None:
-        """Read the counts of a node whenever somebody asks for numbers."""
+        """Read the counts of a node whenever metrics are scraped."""
         self.worker = str(node.slot)
         self.registry.register(_NodeCounts(node))
 
     def text(self) -> bytes:
-        """Return all numbers in the format of Prometheus."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self.registry)
 
 
 class _NodeCounts:
-    """What a node counts, as a collector of Prometheus."""
+    """The counts of a node, as a collector of Prometheus."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
 
     def collect(self) -> Iterator[Any]:
         node, worker = self.node, str(self.node.slot)
-        rankers = list(node.directory.rankers.items())  # this may run on a thread, while some come and go
+        rankers = list(
+            node.directory.rankers.items()
+        )  # a copy: this runs on a thread while rankers are created and deleted
         for kind, values in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for name, value in values.items():
                 numbers = [([ranker], float(value(runtime))) for ranker, runtime in rankers]
@@ -72,15 +78,17 @@ class _NodeCounts:
         slowest, node.log.slowest_commit = node.log.slowest_commit, 0.0
         learning, partitions = node.learning, node.store.partitions
         for name, number, meaning in (
-            ("slowest_commit_seconds", slowest, "The slowest transaction of the log since this was last asked"),
-            ("learner_lag_seconds", learning.lag, "By how much what is served is behind the log"),
-            ("loop_lag_seconds", node.loop_lag, "By how much the event loop was late last"),
+            ("slowest_commit_seconds", slowest, "The slowest transaction of the log since the last scrape"),
+            ("learner_lag_seconds", learning.lag, "How far the served state is behind the log"),
+            ("loop_lag_seconds", node.loop_lag, "The last delay of the event loop"),
             ("partitions_held", len(learning.worker.leases.held), "Partitions that this process learns"),
-            ("partitions_without_learner", partitions - len(learning.holders), "Partitions that nobody learns"),
+            ("partitions_without_learner", partitions - len(learning.holders), "Partitions that no process learns"),
         ):
             yield _family(GaugeMetricFamily, name, meaning, ["worker"], [([worker], float(number))])
         holders = [([str(partition), name], 1.0) for partition, name in sorted(learning.holders.items())]
-        yield _family(GaugeMetricFamily, "lease_holder", "Who learns a partition", ["partition", "holder"], holders)
+        yield _family(
+            GaugeMetricFamily, "lease_holder", "The process that learns a partition", ["partition", "holder"], holders
+        )
 
 
 def _family(kind: Any, name: str, meaning: str, labels: list[str], numbers: Iterable[tuple[list[str], float]]) -> Any:

@@ -1,4 +1,4 @@
-"""The middleware around every call: who may, how often, how much; and the headers, metrics and log after it."""
+"""The middleware around every call: keys, rate limits and size limits before it; headers, metrics and log after it."""
 
 import logging
 import re
@@ -16,15 +16,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised, WrongMedia
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import FILE, JSON, MSGPACK
-from rankloop.service.http.problems import FORESEEN, KINDS, problem_of, response_of
+from rankloop.service.http.openapi import FILE_MEDIA, JSON_MEDIA, MSGPACK_MEDIA
+from rankloop.service.http.problems import EXPECTED_ERRORS, PROBLEM_KINDS, problem_of, response_of
 from rankloop.service.keys import Grant
 from rankloop.service.settings import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
     from rankloop.service.http.endpoints import Endpoint, Endpoints
 
-SECURITY = (
+SECURITY_HEADERS = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
     (b"x-content-type-options", b"nosniff"),
@@ -33,26 +33,31 @@ SECURITY = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-MEDIA_NAMES = {JSON: "JSON", MSGPACK: "MessagePack", FILE: "the file"}
-CLOSE = (b"connection", b"close")
-RUNNING = SimpleNamespace(stopping=False)
+MEDIA_NAMES = {JSON_MEDIA: "JSON", MSGPACK_MEDIA: "MessagePack", FILE_MEDIA: "the file"}
+CLOSE_HEADER = (b"connection", b"close")
+RUNNING_STATE = SimpleNamespace(stopping=False)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
-MAX_CLIENTS = 10_000
-GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
+MAX_CLIENTS = 10_000  # whose rates are kept in memory
+DISCONNECTED_STATUS = 499  # in logs and metrics, of a call whose client left before its body was complete
 _encode = msgspec.json.Encoder().encode
 logger = logging.getLogger("rankloop.service")
 
 
 class JsonResponse(Response):
-    """An answer in JSON, with the two headers that every one has."""
+    """A response in JSON.
+
+    Args:
+      value: Anything that msgspec encodes.
+      status: The HTTP status.
+    """
 
     def __init__(self, value: Any, status: int = 200) -> None:
         self.body, self.status_code, self.background = _encode(value), status, None
-        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", JSON.encode())]
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", JSON_MEDIA.encode())]
 
 
 class RankloopApp(FastAPI):
-    """FastAPI behind the middleware, which answers direct endpoints itself."""
+    """FastAPI behind the middleware. The middleware answers direct endpoints itself."""
 
     entry: ASGIApp  # the outermost middleware
 
@@ -60,24 +65,30 @@ class RankloopApp(FastAPI):
         await self.entry(scope, receive, send)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as FastAPI does."""
+        """Respond as FastAPI does."""
         await super().__call__(scope, receive, send)
 
 
 class AccessMiddleware:
-    """ASGI middleware: keys, rates, sizes, security headers, metrics, and a log line per refused or slow call.
+    """ASGI middleware: keys, rate limits, size limits, security headers, metrics, and a log of failed or slow calls.
 
-    It reads role, size limit and metric name from the endpoint of the call. An endpoint with a handler of its own is
-    answered here, all others by `app`.
+    It reads role, size limit and metric name from the endpoint of the call. A direct endpoint is answered here, all
+    others by `app`.
+
+    Args:
+      app: The application inside.
+      endpoints: The endpoints.
+      metrics: Counts the calls.
+      state: The state of the application; while it is `stopping`, every response closes its connection.
     """
 
-    def __init__(self, app: ASGIApp, endpoints: "Endpoints", metrics: Metrics, state: Any = RUNNING) -> None:
+    def __init__(self, app: ASGIApp, endpoints: "Endpoints", metrics: Metrics, state: Any = RUNNING_STATE) -> None:
         self.app = app
-        self.state = state  # of the application: while it is `stopping`, an answer is the last of its connection
+        self.state = state
         self.endpoints = endpoints
         self.settings = endpoints.settings
         self.metrics = metrics
-        self._is_closed = self.settings.keyring.is_needed
+        self._needs_key = self.settings.keyring.is_needed
         self._tokens: dict[str, tuple[float, float]] = {}
         self._series: dict[tuple[str, int], tuple[Any, Any]] = {}
 
@@ -100,10 +111,10 @@ class AccessMiddleware:
             nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
-                named = (b"x-request-id", scope["request_id"].encode())
-                message["headers"] = [*message.get("headers", ()), *SECURITY, named]
+                request_header = (b"x-request-id", scope["request_id"].encode())
+                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS, request_header]
                 if self.state.stopping:
-                    message["headers"].append(CLOSE)
+                    message["headers"].append(CLOSE_HEADER)
             else:
                 is_complete = not message.get("more_body", False)
             await send(message)
@@ -113,19 +124,19 @@ class AccessMiddleware:
             if endpoint.handler is None:
                 await self.app(scope, receive, send_with_headers)
             else:
-                check_media(headers.get(b"content-type", b"").decode("latin-1") or JSON, endpoint.media)
-                # No name holds the content, which is large and would wait here for the disk.
-                answer = await endpoint.handler(
+                check_media(headers.get(b"content-type", b"").decode("latin-1") or JSON_MEDIA, endpoint.media)
+                # The content is not assigned to a name: it is large, and would stay in memory while the disk writes.
+                response = await endpoint.handler(
                     scope["ranker"], await receive_content(receive, endpoint.max_bytes), headers
                 )
-                await JsonResponse(answer)(scope, receive, send_with_headers)
+                await JsonResponse(response)(scope, receive, send_with_headers)
         except ClientDisconnect:
-            status = GONE
+            status = DISCONNECTED_STATUS
         except Exception as error:
-            if not isinstance(error, FORESEEN):
-                logger.error("unforeseen", exc_info=error, extra={"request": scope["request_id"]})
+            if not isinstance(error, EXPECTED_ERRORS):
+                logger.error("unexpected error", exc_info=error, extra={"request": scope["request_id"]})
             if status and not is_complete:
-                raise  # half of an answer is out already, and must not be taken for a complete one
+                raise  # a part of the response was sent; the client must see that it is incomplete
             if not status:
                 await response_of(problem_of(error))(scope, receive, send_with_headers)
         finally:
@@ -137,7 +148,7 @@ class AccessMiddleware:
         count.inc()
         times.observe(seconds)
         if status >= 400:
-            reason = scope.get("refusal") or KINDS.get(status, "other")
+            reason = scope.get("refusal") or PROBLEM_KINDS.get(status, "other")
             self.metrics.refused.labels(reason, self.metrics.worker).inc()
         if status >= 400 or seconds > 1.0:
             grant = scope.get("grant")
@@ -152,41 +163,41 @@ class AccessMiddleware:
         return series
 
     def _check(self, scope: Scope, endpoint: "Endpoint", headers: dict[bytes, bytes]) -> None:
-        """Raise if a call may not go on; `grant` and the reason as `refusal` are noted in its scope."""
-        if not self._is_closed:
+        """Refuse a call that is not allowed; its scope gets `grant`, and the reason as `refusal`."""
+        if not self._needs_key:
             self._check_host(scope, headers)
-        key = _key(headers) if self._is_closed else ""
+        key = _key(headers) if self._needs_key else ""
         grant = scope["grant"] = self._grant_of(key) if key else None
         self._check_rates(scope, (scope.get("client") or ("",))[0], grant)
-        if self._is_closed and endpoint.role != "anyone":
+        if self._needs_key and endpoint.role != "anyone":
             _check_grant(grant, bool(key), scope, endpoint)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > endpoint.max_bytes:
             raise TooLarge(f"the body is larger than the limit of {endpoint.max_bytes} bytes")
 
     def _grant_of(self, key: str) -> Grant | None:
-        """Return what a key allows; None for one that nobody gave out."""
+        """Return the permissions of a key; None for an unknown key."""
         keyring = self.settings.keyring
         if time.monotonic() >= keyring.check_at:
             keyring.refresh()
         return keyring.grants.get(f"sha256-{sha256(key.encode()).hexdigest()}")
 
     def _check_host(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """Without keys, a web page elsewhere must not reach the service, under a name of its own or by a form."""
+        """Refuse calls from other web pages while no key is needed: they could use DNS rebinding, or a form."""
         host = headers.get(b"host", b"localhost").decode("latin-1")
         name = host.rsplit(":", 1)[0].strip("[]") if not host.endswith("]") else host.strip("[]")
         if name not in LOOPBACK_HOSTS:
             scope["refusal"] = "host"
-            raise Forbidden(f"the host {name!r:.80} is not this machine; set RANKLOOP_KEYS to serve under a name")
+            raise Forbidden(f"the host {name!r:.80} is not this machine; set RANKLOOP_KEYS to serve under a host name")
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin.partition("://")[2] != host:
             scope["refusal"] = "origin"
-            raise Forbidden(f"another page, of {origin!r:.80}, may not call this service")
+            raise Forbidden(f"pages of {origin!r:.80} may not call this service")
 
     def _check_rates(self, scope: Scope, client: str, grant: Grant | None) -> None:
-        """A bucket for each key that was given out, and for each address: a made-up key brings no bucket of its own.
+        """Apply the rate limits: one per valid key, and one per address for calls without a valid key.
 
-        Where a key has a rate of its own, all who use it share that, and each of their addresses has the usual one.
+        If a key has its own rate, its users share that rate, and each of their addresses has the usual one too.
         """
         if grant is None:
             self._check_rate(scope, client, self.settings.rate)
@@ -200,26 +211,42 @@ class AccessMiddleware:
         now = time.monotonic()
         if len(self._tokens) > MAX_CLIENTS:
             self._tokens.clear()
-        full = max(rate, 1.0)
-        left, before = self._tokens.get(client, (full, now))
-        left = min(full, left + (now - before) * rate)
-        if left < 1:
+        capacity = max(rate, 1.0)  # of a token bucket
+        tokens, filled_at = self._tokens.get(client, (capacity, now))
+        tokens = min(capacity, tokens + (now - filled_at) * rate)
+        if tokens < 1:
             scope["refusal"] = "key-rate" if client.startswith("key ") else "rate"
-            raise TooMany(f"more than {rate:g} requests per second")
-        self._tokens[client] = (left - 1, now)
+            raise TooMany(f"the limit is {rate:g} requests per second: send them more slowly")
+        self._tokens[client] = (tokens - 1, now)
 
 
 def check_media(sent: str, accepted: tuple[str, ...]) -> None:
-    """Raise `WrongMedia` if the Content-Type of a request is none that is accepted."""
+    """Refuse a Content-Type that is not accepted.
+
+    Args:
+      sent: The Content-Type of the request.
+      accepted: The accepted types.
+
+    Raises:
+      WrongMedia: If it is another type.
+    """
     if not sent.lower().startswith(accepted):
         raise WrongMedia(
-            f"the body is sent as {sent!r:.80}; send {MEDIA_NAMES[accepted[0]]}, "
+            f"the body has the Content-Type {sent!r:.80}; send {MEDIA_NAMES[accepted[0]]} "
             f"with the header Content-Type: {accepted[0]}"
         )
 
 
 async def receive_content(receive: Receive, max_bytes: int) -> bytes:
-    """Return the body of a request, or raise `TooLarge` as soon as there are more bytes than allowed."""
+    """Return the body of a request.
+
+    Args:
+      receive: The ASGI channel.
+      max_bytes: The limit.
+
+    Raises:
+      TooLarge: As soon as more bytes have come.
+    """
     parts, size, more = [], 0, True
     while more:
         message = await receive()
@@ -234,23 +261,31 @@ async def receive_content(receive: Receive, max_bytes: int) -> bytes:
 
 
 def _check_grant(grant: Grant | None, has_key: bool, scope: Scope, endpoint: "Endpoint") -> None:
-    """Raise if the key of a call does not allow its endpoint."""
+    """Refuse a call whose key does not allow its endpoint."""
     if grant is None:
         scope["refusal"] = "unknown-key" if has_key else "no-key"
-        raise Unauthorised("send a key, as in Authorization: Bearer KEY")
+        raise Unauthorised("this call needs a valid key: send the header Authorization: Bearer KEY")
     if grant.role not in ("admin", endpoint.role):
         scope["refusal"] = "role"
-        raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
+        raise Forbidden("this key is for ranking and feedback only; this call needs a key with the role admin")
     if grant.rankers:
         check_reach(scope, scope["ranker"])
 
 
 def check_reach(scope: Scope, *names: str | None) -> None:
-    """Refuse names of rankers, experiments and catalogues that the key of a call is not for; None: there is no name."""
+    """Refuse names of rankers, experiments and catalogues that the key of a call is not for.
+
+    Args:
+      scope: The scope of the call.
+      *names: The names; None is skipped.
+
+    Raises:
+      Forbidden: If the key is not for one of the names.
+    """
     grant: Grant | None = scope.get("grant")
     if grant is not None and not all(grant.reaches(name) for name in names if name is not None):
         scope["refusal"] = "ranker"
-        raise Forbidden(f"this key is for names like {', '.join(grant.rankers)}")
+        raise Forbidden(f"this key is for the names {', '.join(grant.rankers)} only")
 
 
 def _key(headers: dict[bytes, bytes]) -> str:
@@ -261,6 +296,6 @@ def _key(headers: dict[bytes, bytes]) -> str:
 
 
 def request_id(headers: dict[bytes, bytes]) -> str:
-    """What the caller calls its request, where that is safe to repeat; else 16 random digits."""
-    given = headers.get(b"x-request-id", b"")
-    return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else f"{getrandbits(64):016x}"
+    """Return the caller's X-Request-Id if it is safe to repeat; 16 random digits otherwise."""
+    name = headers.get(b"x-request-id", b"")
+    return name.decode("ascii") if _REQUEST_ID.fullmatch(name) else f"{getrandbits(64):016x}"

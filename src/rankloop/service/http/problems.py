@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): what was wrong, in which field, and what would be right."""
+"""Errors as problem documents (RFC 9457), with the field that is wrong."""
 
 import json
 import math
@@ -23,8 +23,8 @@ from rankloop.core.registry import UnknownKind
 from rankloop.service import errors
 
 Path = tuple[str | int, ...]
-MEDIA = "application/problem+json"
-STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
+PROBLEM_MEDIA = "application/problem+json"
+STATUS_BY_ERROR: tuple[tuple[type[RankloopError], int, str], ...] = (
     (errors.LateFeedback, 410, "late"),
     (errors.TooLarge, 413, "too-large"),
     (errors.WrongMedia, 415, "unsupported-media-type"),
@@ -41,14 +41,25 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (UnstableUpdate, 422, "unstable-update"),
     (InvalidInput, 422, "invalid-input"),
 )
-KINDS = {413: "too-large", 499: "gone", 400: "malformed-json", 405: "method-not-allowed", 500: "internal-error"} | {
-    status: kind for _, status, kind in STATUS
-}  # of refused calls, by status
-FORESEEN = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+PROBLEM_KINDS = {
+    413: "too-large",
+    499: "disconnected",
+    400: "malformed-json",
+    405: "method-not-allowed",
+    500: "internal-error",
+} | {status: kind for _, status, kind in STATUS_BY_ERROR}  # of failed calls, by status
+EXPECTED_ERRORS = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, Any]:
-    """A problem document as plain data."""
+    """Return a problem document as plain data.
+
+    Args:
+      status: The HTTP status.
+      kind: The last part of its type.
+      detail: A sentence for the caller.
+      field: The field that is wrong, if it is one.
+    """
     document: dict[str, Any] = {
         "type": f"urn:rankloop:problem:{kind}",
         "title": kind.replace("-", " "),
@@ -61,23 +72,33 @@ def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, A
 
 
 def problem_of(error: Exception) -> dict[str, Any]:
-    """The document for an error; what nobody foresaw is 500, without a word about the inside."""
+    """Return the problem document of an error; an unexpected error is 500, without internal details."""
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeDecodeError):
-        return problem(400, "malformed-json", f"the body is not JSON that can be read: {error}", "body")
-    for kind, status, name in STATUS:
+        return problem(400, "malformed-json", f"the body is not valid JSON: {error}", "body")
+    for kind, status, name in STATUS_BY_ERROR:
         if isinstance(error, kind):
             if isinstance(error, Rejected):
                 return problem(status, name, error.reason, error.field)
             return problem(status, name, str(error))
-    return problem(500, "internal-error", "this is a defect of rankloop; the log of the service says more")
+    return problem(
+        500,
+        "internal-error",
+        "an unexpected error, which is a defect of rankloop; the log of the service has the details",
+    )
 
 
 def response_of(document: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    """Return the response of a problem document.
+
+    Args:
+      document: The document.
+      headers: Further headers.
+    """
     if document["status"] in (429, 503, 507):
         headers = {"Retry-After": "1"}
     if document["status"] == 401:
         headers = {"WWW-Authenticate": "Bearer"}
-    return Response(msgspec.json.encode(document), document["status"], headers, MEDIA)
+    return Response(msgspec.json.encode(document), document["status"], headers, PROBLEM_MEDIA)
 
 
 class InvalidBody(Rejected):
@@ -98,9 +119,19 @@ def dotted(path: Path) -> str:
 
 
 def invalid_body(error: msgspec.DecodeError, content: bytes, kind: Any, packed: bool = False) -> Exception:
-    """Return the error to raise for a body that could not be decoded: `InvalidBody`, or `error` if it is not JSON."""
+    """Return the error to raise for a body that could not be decoded.
+
+    Args:
+      error: The error of msgspec.
+      content: The body.
+      kind: The type of the body.
+      packed: True for MessagePack.
+
+    Returns:
+      `InvalidBody` with the path to the wrong value; `error` itself if the body is not JSON.
+    """
     if not isinstance(error, msgspec.ValidationError):
-        return Rejected("body", f"is not MessagePack that can be read: {error}") if packed else error
+        return Rejected("body", f"is not valid MessagePack: {error}") if packed else error
     with suppress(ValueError, RecursionError):
         plain = msgspec.msgpack.decode(content) if packed else json.loads(content)
         return _located(plain, kind, ()) or InvalidBody((), str(error))
@@ -108,20 +139,20 @@ def invalid_body(error: msgspec.DecodeError, content: bytes, kind: Any, packed: 
 
 
 def _located(value: Any, kind: Any, path: Path) -> InvalidBody | None:
-    """Return the first innermost part that does not fit its type, None if all fit."""
+    """Return the error of the first innermost part that does not fit its type; None if all fit."""
     struct = _option(kind, lambda option: isinstance(option, type) and issubclass(option, msgspec.Struct))
     for key, part, part_kind in _parts(value, kind, struct):
         if (inner := _located(part, part_kind, (*path, key))) is not None:
             return inner
     if isinstance(value, float) and not math.isfinite(value):
-        return InvalidBody(path, "the number is out of range")
+        return InvalidBody(path, "the number is too large")
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         if struct is not None and isinstance(value, dict):
             fields = sorted(struct.__struct_encode_fields__)
             for name in value.keys() - set(fields):
-                return InvalidBody(path, f"Object contains unknown field `{name}`; there is {', '.join(fields)}")
+                return InvalidBody(path, f"unknown field `{name}`; the fields are {', '.join(fields)}")
         return InvalidBody(path, str(error))
     return None
 
@@ -137,7 +168,7 @@ def _parts(value: Any, kind: Any, struct: Any) -> Iterator[tuple[str | int, Any,
         yield from ((key, part, get_args(container)[-1]) for key, part in keyed)
 
 
-def _option(kind: Any, is_meant: Callable[[Any], bool]) -> Any:
-    """Return the type itself, or the alternative of a union, that is meant; None where none is."""
+def _option(kind: Any, condition: Callable[[Any], bool]) -> Any:
+    """Return the type, or the alternative of a union, that satisfies a condition; None if there is none."""
     alternatives = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return next(filter(is_meant, alternatives), None)
+    return next(filter(condition, alternatives), None)

@@ -1,4 +1,4 @@
-"""A running server: its socket, logs as JSON lines, a stop that fails no call."""
+"""The server process: its socket, its log as JSON lines, and a stop without failed calls."""
 
 import asyncio
 import ctypes
@@ -26,7 +26,7 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
-from rankloop.service.http.connections import KEEP_ALIVE, TimedProtocol, check_all, connection_limit
+from rankloop.service.http.connections import KEEP_ALIVE_SECONDS, TimedProtocol, check_all, connection_limit
 from rankloop.service.http.demo import Demo
 from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.settings import Settings
@@ -35,9 +35,18 @@ from rankloop.service.stores.open import open_store
 
 
 def bound_socket(settings: Settings, shared: bool = False) -> socket.socket:
-    """A socket at the address of the settings; it does not listen yet. Others that are `shared` may be there too."""
+    """Return a socket at the address of the settings, which does not listen yet.
+
+    Args:
+      settings: The settings of the service.
+      shared: True if other sockets may use the same port.
+
+    Raises:
+      Conflict: If the port is in use.
+      InvalidInput: If the address cannot be used.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # the protocol is named because asyncio sends small answers at once only where it sees that it is TCP
+    # The protocol is named because asyncio sends small responses at once only if it sees that this is TCP.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if shared:
@@ -53,36 +62,47 @@ def bound_socket(settings: Settings, shared: bool = False) -> socket.socket:
 
 
 def address_of(settings: Settings, bound: socket.socket) -> str:
-    """The URL of a bound socket; its port is known even where the settings leave it to the machine."""
+    """Return the URL of a bound socket, with the port that the system chose if the settings have port 0.
+
+    Args:
+      settings: The settings of the service.
+      bound: The socket.
+    """
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{bound.getsockname()[1]}"
 
 
-TRUSTED = "FORWARDED_ALLOW_IPS"  # the variable of uvicorn with the proxies whose X-Forwarded-For is believed
-GRACE = 10  # seconds for calls that have begun
-QUIET = 1.0  # seconds: a connection that has asked nothing for so long is not about to ask
-TICK = 0.02  # seconds between two looks at what is left
+PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"  # of uvicorn: the proxies whose X-Forwarded-For is trusted
+GRACE_SECONDS = 10  # for running calls, when the server stops
+IDLE_SECONDS = 1.0  # a connection without a call for so long is expected to stay idle
+DRAIN_CHECK_SECONDS = 0.02  # between two checks of the open connections
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
-SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
+SWITCH_INTERVAL_SECONDS = 0.0005  # so that the thread that waited for the disk runs soon
 MALLOC_MMAP_THRESHOLD, MALLOC_ARENA_MAX = -3, -8  # the numbers of these settings in malloc.h
-LARGE, ARENAS = 1_000_000, 2
-FIELDS = ("method", "path", "status", "seconds", "request", "key")
+MMAP_THRESHOLD_BYTES, N_ARENAS = 1_000_000, 2
+LOG_FIELDS = ("method", "path", "status", "seconds", "request", "key")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line; keys and bodies are never in it."""
+    """A formatter that writes one JSON object per line, without keys and bodies."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return a record as JSON."""
         table: dict[str, Any] = {"at": round(time.time(), 3), "level": record.levelname.lower()}
         table["event"] = record.getMessage()
-        table |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        table |= {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
         if record.exc_info:
             table["traceback"] = self.formatException(record.exc_info)
         return json.dumps(table)
 
 
 class Server(uvicorn.Server):
-    """Says when it has started; told to stop it is ready no longer, and answers those who are connected once more."""
+    """A uvicorn server that reports its start, and on a signal to stop answers open connections once more.
+
+    Args:
+      config: Of uvicorn.
+      app: The application.
+    """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
@@ -92,10 +112,12 @@ class Server(uvicorn.Server):
         self.when_started: Callable[[], None] = lambda: None
 
     async def startup(self, sockets: list[Socket] | None = None) -> None:
+        """Start, and call `when_started`."""
         await super().startup(sockets)
         self.when_started()
 
     async def on_tick(self, counter: int) -> bool:
+        """Check timeouts ten times a second, and stop when the time to drain is over."""
         if counter % CHECK_TICKS == 0:
             check_all(self.server_state.connections, asyncio.get_running_loop().time())
         self.should_exit = self.should_exit or time.monotonic() >= self.stops_at
@@ -103,28 +125,30 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Handle the signals to stop and to read the keys again."""
         if current_thread() is not main_thread():
             yield
             return
-        before: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.read_keys)
+        handlers: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.read_keys)
         try:
             yield
         finally:
-            for sig, handler in before.items():
+            for sig, handler in handlers.items():
                 signal.signal(sig, handler)
 
     def read_keys(self, sig: int = 0, frame: Any = None) -> None:
+        """Read the file of keys again."""
         self.app.state.settings.keyring.read()
 
     def stop(self, sig: int = 0, frame: Any = None) -> None:
-        """Not ready from now on; who asks within `drain` seconds is answered. A second call ends that."""
+        """Report not ready, and stop after `drain` seconds; a second call stops at once."""
         self.should_exit = self.app.state.stopping or not self.drain
         self.stops_at = time.monotonic() + self.drain
         self.app.state.stopping = True
 
     async def shutdown(self, sockets: list[Socket] | None = None) -> None:
-        """Nobody new is let in; who is there gets an answer that says that it is the last."""
+        """Accept no new connections, and close the open ones with their next response."""
         self.app.state.stopping = True
         for server in self.servers:
             server.close()
@@ -133,27 +157,37 @@ class Server(uvicorn.Server):
 
     async def _drained(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + GRACE
-        while any(map(self._may_ask, self.server_state.connections)) and loop.time() < until:
-            await asyncio.sleep(TICK)
+        until = loop.time() + GRACE_SECONDS
+        while any(map(self._expects_request, self.server_state.connections)) and loop.time() < until:
+            await asyncio.sleep(DRAIN_CHECK_SECONDS)
 
-    def _may_ask(self, connection: Any) -> bool:
-        """Whether a request is likely to be on its way."""
+    def _expects_request(self, connection: Any) -> bool:
+        """Return True if a request is likely to come soon."""
         idle = connection.awaits_header and not connection.transport.is_closing()
-        return idle and asyncio.get_running_loop().time() - connection.active_at < QUIET
+        return idle and asyncio.get_running_loop().time() - connection.active_at < IDLE_SECONDS
 
 
 class Addition(Protocol):
-    """What a server has beside its rankers, such as a demo: it begins with the service, and has calls of its own."""
+    """An addition to a server, such as the demo or the search box, with its own endpoints."""
 
-    async def begin(self, node: Node) -> None: ...
-    def add_endpoints(self, endpoints: Endpoints) -> None: ...
+    async def begin(self, node: Node) -> None:
+        """Start; called once the node is ready."""
+
+    def add_endpoints(self, endpoints: Endpoints) -> None:
+        """Add the endpoints."""
 
 
 def make_server(
     settings: Settings, demo: bool = False, store: Store | None = None, addition: Addition | None = None
 ) -> Server:
-    """The server of these settings, not yet running."""
+    """Build a server that does not run yet.
+
+    Args:
+      settings: The settings of the service.
+      demo: Add the demo.
+      store: An open store; the store of the settings unless given.
+      addition: Another addition than the demo.
+    """
     addition = Demo() if demo else addition
     app = make_app(settings, addition.begin if addition else None, store)
     if addition:
@@ -164,12 +198,12 @@ def make_server(
         port=settings.port,
         http=partial(TimedProtocol, max_connections=connection_limit(settings.max_connections)),  # type: ignore[arg-type]
         ws="none",
-        proxy_headers=TRUSTED in os.environ,  # else a caller could say that it is many, and evade the rate limit
+        proxy_headers=PROXIES_VARIABLE in os.environ,  # else a client could fake addresses to evade the rate limit
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
         lifespan="on",
     )
     return Server(config, app)
@@ -182,13 +216,21 @@ def serve(
     shared: int | None = None,
     addition: Addition | None = None,
 ) -> None:
-    """Serve until told to stop; then finish, snapshot and return.
+    """Serve until a signal to stop; then finish running calls, write snapshots and return.
 
-    `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
+    Args:
+      settings: The settings of the service.
+      announce: Called with the URL once calls are answered.
+      demo: Add the demo.
+      shared: The file descriptor of a socket that is open already.
+      addition: Another addition than the demo.
+
+    Raises:
+      Unavailable: If the service could not start.
     """
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
         write_json_lines()
-        sys.setswitchinterval(SWITCH)
+        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         _give_memory_back()
         store = open_store(settings)
         try:
@@ -198,25 +240,25 @@ def serve(
             raise
         server = make_server(settings, demo, store, addition)
         server.when_started = lambda: announce(address_of(settings, opened))
-        with suppress(SystemExit):  # that is how uvicorn leaves when it cannot start
+        with suppress(SystemExit):  # raised by uvicorn if it cannot start
             server.run([opened])
         if not server.started:
-            raise Unavailable("the service could not start; the lines above say why")
+            raise Unavailable("the service could not start; the lines above have the reason")
 
 
 def _give_memory_back() -> None:
-    """Let large arrays go back to the system when they are done with, and threads share what small things leave.
+    """Make glibc return the memory of large arrays to the system, and let threads share the memory of small objects.
 
-    glibc keeps freed pieces of up to 32 MB, for every thread apart, as soon as one of that size was freed once.
+    By default it keeps freed blocks of up to 32 MB per thread once a block of that size was freed.
     """
-    with suppress(OSError, AttributeError):  # another C library
+    with suppress(OSError, AttributeError):  # a C library other than glibc
         settings = ctypes.CDLL(None).mallopt
-        settings(MALLOC_MMAP_THRESHOLD, LARGE)
-        settings(MALLOC_ARENA_MAX, ARENAS)
+        settings(MALLOC_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+        settings(MALLOC_ARENA_MAX, N_ARENAS)
 
 
 def write_json_lines() -> None:
-    """The log of the process: JSON lines on standard error."""
+    """Write the log of the process as JSON lines to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("rankloop.service", "uvicorn.error"):

@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span and its seconds for every call, where the OTEL_ variables ask for them (extra `otel`)."""
+"""OpenTelemetry: a span and a duration for every call, if the OTEL_ variables ask for them (extra `otel`)."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-PROTOCOL = "otlp_proto_http"
-MAX_READ = 4096  # bytes of an answer that are looked through for its verdict
+ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+OTLP_EXPORTER = "otlp_proto_http"
+MAX_SEARCHED_BYTES = 4096  # of a response, for its verdict
 
 
-class AnswerVerdict(msgspec.Struct):
-    """What an answer to feedback, or a problem document, says became of the call."""
+class CallResult(msgspec.Struct):
+    """The field of a feedback response, or of a problem document, that names the result of the call."""
 
     verdict: str = ""
     type: str = ""
 
 
 class Telemetry(NamedTuple):
-    """Where spans and measurements of calls go."""
+    """The providers of spans and measurements."""
 
     tracers: "TracerProvider"
     meters: "MeterProvider"
@@ -38,7 +38,11 @@ class Telemetry(NamedTuple):
 
 
 def telemetry_from(environment: Mapping[str, str]) -> Telemetry | None:
-    """What the standard variables ask for; None where they ask for nothing."""
+    """Build the telemetry that the standard OTEL_ variables ask for; None if they ask for none.
+
+    Raises:
+      InvalidInput: If a package that they need is not installed.
+    """
     traces, metrics = (_exporter_name(environment, signal) for signal in ("TRACES", "METRICS"))
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or not (traces or metrics):
         return None
@@ -53,12 +57,12 @@ def telemetry_from(environment: Mapping[str, str]) -> Telemetry | None:
             f"the OTEL_ variables ask for telemetry, which needs {error.name}: pip install '.[otel]', or unset them"
         ) from None
     named = {} if "OTEL_SERVICE_NAME" in environment else {"service.name": "rankloop"}
-    about = Resource.create(named | {"service.version": __version__})
-    tracers = TracerProvider(resource=about)
+    resource = Resource.create(named | {"service.version": __version__})
+    tracers = TracerProvider(resource=resource)
     if traces:
         tracers.add_span_processor(BatchSpanProcessor(_exporter("traces", traces)))
     readers = [PeriodicExportingMetricReader(_exporter("metrics", metrics))] if metrics else []
-    meters = MeterProvider(metric_readers=readers, resource=about)
+    meters = MeterProvider(metric_readers=readers, resource=resource)
 
     def close() -> None:
         tracers.shutdown()
@@ -68,24 +72,30 @@ def telemetry_from(environment: Mapping[str, str]) -> Telemetry | None:
 
 
 def _exporter_name(environment: Mapping[str, str], signal: str) -> str:
-    """The exporter of traces or metrics: named by its variable, or OTLP where there is an address for it."""
-    addressed = ENDPOINT in environment or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environment
+    """Return the exporter of a signal: named by its variable, or OTLP if there is an address for it."""
+    addressed = ENDPOINT_VARIABLE in environment or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environment
     named = environment.get(f"OTEL_{signal}_EXPORTER") or ("otlp" if addressed else "none")
     return "" if named == "none" else named
 
 
 def _exporter(signal: str, name: str) -> Any:
-    """What is installed under a name, by the entry points that OpenTelemetry gives its exporters."""
+    """Build an installed exporter, by the entry points of OpenTelemetry."""
     group = f"opentelemetry_{signal}_exporter"
-    found = entry_points(group=group, name=PROTOCOL if name == "otlp" else name)
-    if not found:
-        known = sorted(entry.name for entry in entry_points(group=group))
-        raise InvalidInput(f"OTEL_{signal.upper()}_EXPORTER={name}: there is none installed; there is {known}")
-    return next(iter(found)).load()()
+    matches = entry_points(group=group, name=OTLP_EXPORTER if name == "otlp" else name)
+    if not matches:
+        installed = sorted(entry.name for entry in entry_points(group=group))
+        raise InvalidInput(f"OTEL_{signal.upper()}_EXPORTER={name} is not installed; installed are {installed}")
+    return next(iter(matches)).load()()
 
 
 class TelemetryMiddleware:
-    """ASGI: a span around every call with its ranker and verdict, a child of the caller's where it names one."""
+    """ASGI middleware: a span around every call with its ranker and verdict, as a child of the caller's span.
+
+    Args:
+      app: The application inside.
+      endpoints: The endpoints, which name the calls.
+      telemetry: The providers.
+    """
 
     def __init__(self, app: ASGIApp, endpoints: Endpoints, telemetry: Telemetry) -> None:
         from opentelemetry.propagate import extract
@@ -104,11 +114,11 @@ class TelemetryMiddleware:
             return
         endpoint, ranker = self.endpoints.find(scope)
         method, _, route = endpoint.name.partition(" ")
-        about: dict[str, Any] = {"http.request.method": method, "http.route": route} if route else {}
+        attributes: dict[str, Any] = {"http.request.method": method, "http.route": route} if route else {}
         caller = self._extract({name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]})
         begun, status, verdict = perf_counter(), 500, ""
 
-        async def send_noted(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status, verdict
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -116,26 +126,26 @@ class TelemetryMiddleware:
                 verdict = verdict or _verdict_in(message.get("body", b""), status)
             await send(message)
 
-        with self._tracer.start_as_current_span(f"{method} {route}".strip(), caller, self._kind, about) as span:
+        with self._tracer.start_as_current_span(f"{method} {route}".strip(), caller, self._kind, attributes) as span:
             if ranker:
                 span.set_attribute("rankloop.ranker", ranker)
             try:
-                await self.app(scope, receive, send_noted)
+                await self.app(scope, receive, send_and_record)
             finally:
                 span.set_attribute("http.response.status_code", status)
                 span.set_attribute("rankloop.verdict", verdict)
                 span.set_attribute("rankloop.request_id", scope.get("request_id", ""))
-                about |= {"http.response.status_code": status}
-                self._seconds.record(perf_counter() - begun, about)
+                attributes |= {"http.response.status_code": status}
+                self._seconds.record(perf_counter() - begun, attributes)
                 if status >= 400:
                     self._refused.add(1, {"reason": verdict})
 
 
 def _verdict_in(body: bytes, status: int) -> str:
-    """Return the verdict that the first piece of an answer says, or what its status says."""
-    if body[:1] == b"{" and len(body) <= MAX_READ:
+    """Return the verdict in the first part of a response; "done" or "failed" if it has none."""
+    if body[:1] == b"{" and len(body) <= MAX_SEARCHED_BYTES:
         with suppress(msgspec.MsgspecError):
-            answer = msgspec.json.decode(body, type=AnswerVerdict)
+            answer = msgspec.json.decode(body, type=CallResult)
             if verdict := answer.verdict or answer.type.rpartition(":")[2]:
                 return verdict
     return "done" if status < 400 else "failed"

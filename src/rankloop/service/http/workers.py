@@ -1,4 +1,4 @@
-"""One process or several behind one port: started, watched, and replaced one after the other without a failed call."""
+"""Worker processes behind one port: started, restarted after a crash, and replaced one by one without a failed call."""
 
 import os
 import select
@@ -17,35 +17,41 @@ from rankloop.service.http.server import address_of, bound_socket, serve
 from rankloop.service.settings import Settings, half_of_memory
 from rankloop.service.stores.open import open_store
 
-PAUSE = 0.2  # seconds between two checks of the workers
-PATIENCE = 60  # seconds for a worker to start, and for one to finish
-WORKER = "RANKLOOP_WORKER"  # the variable with the socket of a worker, and where it says that it answers
-WAITING = 1024  # calls that may wait while a worker starts
+CHECK_SECONDS = 0.2  # between two checks of the workers
+START_SECONDS = 60  # for a worker to start, and for one to finish
+WORKER_VARIABLE = "RANKLOOP_WORKER"  # holds the file descriptors of a worker: its socket, and the pipe to its parent
+MAX_WAITING_CONNECTIONS = 1024  # while a worker starts
 
 
 class WorkerProcess:
-    """A process that serves a socket, which stays open here: who connects while it is replaced waits."""
+    """A process that serves a socket. The socket stays open in the parent, so connections wait during a replacement.
+
+    Args:
+      command: Starts the process.
+      listening: The socket.
+    """
 
     def __init__(self, command: list[str], listening: Socket) -> None:
-        self._started, told = os.pipe()
+        self._started, write_end = os.pipe()
         number = listening.fileno()
-        environment = os.environ | {WORKER: f"{number} {told}"}
-        self.process = subprocess.Popen(command, env=environment, pass_fds=[number, told])
-        os.close(told)
+        environment = os.environ | {WORKER_VARIABLE: f"{number} {write_end}"}
+        self.process = subprocess.Popen(command, env=environment, pass_fds=[number, write_end])
+        os.close(write_end)
 
-    def starts(self, patience: float = PATIENCE) -> bool:
-        """Wait until it answers calls; false where it ended before, or takes too long."""
-        ready, _, _ = select.select([self._started], [], [], patience)
+    def starts(self, max_seconds: float = START_SECONDS) -> bool:
+        """Wait until it answers calls; return False if it ended or takes too long."""
+        ready, _, _ = select.select([self._started], [], [], max_seconds)
         return bool(ready) and bool(os.read(self._started, 1))
 
     def tell_to_stop(self) -> None:
+        """Send the signal to stop."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
-    def finish(self, patience: float) -> None:
-        """Wait until it has stopped, and end it where that takes too long."""
+    def finish(self, max_seconds: float) -> None:
+        """Wait until it has stopped; kill it if that takes too long."""
         try:
-            self.process.wait(patience)
+            self.process.wait(max_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -53,15 +59,15 @@ class WorkerProcess:
 
 
 def run_service(settings: Settings, announce: Callable[[str], None], command: list[str], demo: bool = False) -> None:
-    """Serve until told to stop, in this process or in as many as the settings say.
+    """Serve until a signal to stop, in this process or in several.
 
     Args:
-      settings: Those of all processes together.
-      announce: Gets the address once calls are answered.
-      command: Starts this program again, as one of several processes.
-      demo: Add rankers to play with.
+      settings: The settings of all processes together.
+      announce: Called with the address once calls are answered.
+      command: Starts this program again, as a worker process.
+      demo: Add the rankers of the demo.
     """
-    inherited = os.environ.pop(WORKER, "")  # set by `WorkerProcess`
+    inherited = os.environ.pop(WORKER_VARIABLE, "")  # set by `WorkerProcess`
     if inherited:
         number, started = map(int, inherited.split())
 
@@ -76,20 +82,25 @@ def run_service(settings: Settings, announce: Callable[[str], None], command: li
 
 
 def share_of(settings: Settings) -> Settings:
-    """Return the settings of one of several processes: rates, and the memory unless set, are those of all together."""
+    """Return the settings of one worker: its share of the rate, and of the memory unless that was set."""
     n, memory = settings.workers, settings.max_open_bytes
     memory = memory // n if memory == half_of_memory() else memory
     return replace(settings, workers=1, sharers=n, rate=settings.rate / n, max_open_bytes=memory)
 
 
 def serve_with_workers(settings: Settings, announce: Callable[[str], None], command: list[str]) -> None:
-    """Run `settings.workers` processes of a command until told to stop.
+    """Run `settings.workers` worker processes until a signal to stop.
 
-    SIGHUP replaces them one after the other, by processes of the program as it is on the disk then.
+    SIGHUP replaces them one by one, so a new version of the program on disk is started without a failed call.
+
+    Args:
+      settings: The settings of all processes together.
+      announce: Called with the address.
+      command: Starts a worker.
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(each) for each in listening_sockets(settings)]
-        with closing(open_store(settings)) as store:  # what is wrong is better said once than by every worker
+        with closing(open_store(settings)) as store:  # so that an error is reported once and not by every worker
             check_kinds(store)
         signals: list[int] = []
 
@@ -101,7 +112,7 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], comm
         announce(address_of(settings, sockets[0]))
         workers = [WorkerProcess(command, each) for each in sockets]
         while not _is_over(signals):
-            time.sleep(PAUSE)
+            time.sleep(CHECK_SECONDS)
             for position, worker in enumerate(workers):
                 if worker.process.poll() is not None:
                     worker.finish(0)
@@ -109,18 +120,18 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], comm
                     workers[position] = WorkerProcess(command, sockets[position])
             if signal.SIGHUP in signals:
                 signals.remove(signal.SIGHUP)
-                _replace_all(workers, sockets, command, signals, PATIENCE + settings.drain)
+                _replace_all(workers, sockets, command, signals, START_SECONDS + settings.drain)
         for worker in workers:
             worker.tell_to_stop()
-        for each in sockets:  # who connects now gets a worker that still answers, and not one that has stopped
+        for each in sockets:  # so that new connections do not wait for a worker that stops
             each.close()
         for worker in workers:
-            worker.finish(PATIENCE + settings.drain)
+            worker.finish(START_SECONDS + settings.drain)
 
 
 def listening_sockets(settings: Settings) -> list[Socket]:
-    """One for each worker, so that the system deals connections evenly; where it cannot, all share one."""
-    first = bound_socket(settings)  # refused where anybody else listens
+    """Return one socket per worker, so that Linux spreads connections evenly; elsewhere all share one."""
+    first = bound_socket(settings)  # fails if another program uses the port
     if sys.platform == "linux":
         settings = replace(settings, port=first.getsockname()[1])
         first.close()
@@ -128,22 +139,26 @@ def listening_sockets(settings: Settings) -> list[Socket]:
     else:
         sockets = [first, *(first.dup() for _ in range(settings.workers - 1))]
     for each in sockets:
-        each.listen(WAITING)
+        each.listen(MAX_WAITING_CONNECTIONS)
         each.set_inheritable(True)
     return sockets
 
 
-def renewed_socket(settings: Settings, left: Socket) -> Socket:
-    """In place of that of a process that has ended: nobody is dealt to it before the next process answers.
+def renewed_socket(settings: Settings, old: Socket) -> Socket:
+    """Return a new socket for a worker that has ended, and close the old one.
 
-    As long as the one before is open the system goes on dealing connections to it, who would wait for a process that
-    takes seconds to start, or never does. Where all processes share a socket, the others take them.
+    As long as the old socket is open, Linux assigns connections to it, which would wait for a worker that takes seconds
+    to start. If all workers share one socket, the others accept the connections.
+
+    Args:
+      settings: The settings of the service.
+      old: The socket of the worker that has ended.
     """
     if sys.platform != "linux":
-        return left
-    settings = replace(settings, port=left.getsockname()[1])
-    fresh = bound_socket(settings, shared=True)  # listens when a process serves it
-    left.close()
+        return old
+    settings = replace(settings, port=old.getsockname()[1])
+    fresh = bound_socket(settings, shared=True)  # it listens when a worker serves it
+    old.close()
     fresh.set_inheritable(True)
     return fresh
 
@@ -153,18 +168,18 @@ def _is_over(signals: list[int]) -> bool:
 
 
 def _replace_all(
-    workers: list[WorkerProcess], sockets: list[Socket], command: list[str], signals: list[int], patience: float
+    workers: list[WorkerProcess], sockets: list[Socket], command: list[str], signals: list[int], max_seconds: float
 ) -> None:
-    """Each makes room for its successor once that answers; the first that does not start ends it, and none is lost."""
-    for position, before in enumerate(workers):
+    """Replace the workers one by one; stop at the first new worker that does not start, and keep the old one."""
+    for position, old in enumerate(workers):
         if _is_over(signals):
             return
-        after = WorkerProcess(command, sockets[position])
-        if not after.starts():
-            after.tell_to_stop()
-            after.finish(patience)
-            print("rankloop: the new worker did not start; the others go on as they are", file=sys.stderr, flush=True)
+        new = WorkerProcess(command, sockets[position])
+        if not new.starts():
+            new.tell_to_stop()
+            new.finish(max_seconds)
+            print("rankloop: the new worker did not start; the old workers stay", file=sys.stderr, flush=True)
             return
-        workers[position] = after
-        before.tell_to_stop()
-        before.finish(patience)
+        workers[position] = new
+        old.tell_to_stop()
+        old.finish(max_seconds)

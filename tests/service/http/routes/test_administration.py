@@ -65,7 +65,7 @@ def test_a_model_of_scaled_features_is_refused(location: Location) -> None:
     session = Session(build({"kind": "fixed_weights", "weights": [1.0, 2.0]}), Problem(n_features=2), 0)
     with running(location) as http:
         answer = http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: True}))
-        assert (answer.status_code, "scaled inside each query" in answer.text) == (422, True)
+        assert (answer.status_code, "scaled within each query" in answer.text) == (422, True)
         assert http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: False})).status_code == 201
 
 

@@ -81,7 +81,7 @@ def test_a_later_event_has_a_later_report(monkeypatch: pytest.MonkeyPatch) -> No
     made: Counter[str] = Counter()
     app, report = watched(0.0, made)
     monkeypatch.setattr(monitoring, "ranker_report", report)
-    monkeypatch.setattr(monitoring, "EVENTS_EVERY", 0.05)
+    monkeypatch.setattr(monitoring, "EVENT_SECONDS", 0.05)
 
     async def watch() -> None:
         async for _ in EventStream(app).events(None):

@@ -1,4 +1,4 @@
-"""The endpoints of operators: rankers, experiments, catalogues, aliases, and users who are erased."""
+"""The endpoints for administrators: rankers, experiments, catalogues, aliases, and erasing a user."""
 
 import asyncio
 import re
@@ -12,11 +12,11 @@ from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
 from rankloop.service.http.middleware import check_reach
-from rankloop.service.http.openapi import FILE
+from rankloop.service.http.openapi import FILE_MEDIA
 from rankloop.service.requests import NAME_PATTERN
 
 _NAME = re.compile(NAME_PATTERN)
-AT_ONCE = 50  # reports that are made without a pause in which other calls are answered
+MAX_REPORTS_AT_ONCE = 50  # without a pause for other calls
 
 
 def checked_name(name: str) -> str:
@@ -32,7 +32,7 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("PUT /rankers/{name}", tag="rankers", body=bodies.CreateBody, max_bytes=max_file)
     async def create(name: str, request: Request) -> Response:
-        """Create a ranker; the same again changes nothing, another under the same name is refused."""
+        """Create a ranker; repeating the request changes nothing, another ranker under the name is refused."""
         body = await read_body(request, bodies.CreateBody)
         check_reach(request.scope, body.problem.catalogue)
         new = await endpoints.node.administration.create(checked_name(name), body)
@@ -40,74 +40,74 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /rankers", tag="rankers")
     async def rankers() -> Response:
-        """All rankers."""
+        """Return the reports of all rankers."""
         await endpoints.node.learning.catch_up_with_all()
         reports = []
         for name in sorted(endpoints.node.directory.rankers):
-            if name in endpoints.node.directory.rankers:  # else it was deleted meanwhile
+            if name in endpoints.node.directory.rankers:  # it may have been deleted during the pause
                 reports.append(ranker_report(endpoints.node, name))
-            if len(reports) % AT_ONCE == 0:
+            if len(reports) % MAX_REPORTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return JsonResponse({"rankers": reports})
 
     @endpoints.add("GET /rankers/{name}", tag="rankers")
     async def ranker(name: str) -> Response:
-        """Spec, state number, counts and health."""
+        """Return the spec, state number, counts and health of a ranker."""
         await endpoints.node.learning.catch_up(name)
         return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=bodies.RankerChangeBody)
     async def change(name: str, request: Request) -> Response:
-        """Change the window of feedback of a live ranker, also for what is open; the same again changes nothing."""
+        """Change the feedback window of a ranker, also for open impressions."""
         await endpoints.node.administration.set_window(name, (await read_body(request, bodies.RankerChangeBody)).window)
         return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
     async def delete(name: str) -> Response:
-        """Delete a ranker: events, snapshots and archive are gone; its name may be used again."""
+        """Delete a ranker with its events, snapshots and archive; its name may be used again."""
         await endpoints.node.administration.delete((await endpoints.node.directory.find_ranker(name)).entity)
         return JsonResponse({"deleted": name})
 
     @endpoints.add("GET /rankers/{name}/state", tag="rankers")
     async def state(name: str) -> Response:
-        """The model as a file that `rankloop.load` opens."""
+        """Return the model as a file that `rankloop.load` opens."""
         saved = await endpoints.node.administration.saved(name)
         headers = {"Content-Disposition": f'attachment; filename="{name}.rankloop"'}
-        return Response(saved, media_type=FILE, headers=headers)
+        return Response(saved, media_type=FILE_MEDIA, headers=headers)
 
     @endpoints.add("PUT /rankers/{name}/state", tag="rankers", body=bytes, max_bytes=max_file)
     async def create_from_file(name: str, request: Request) -> Response:
-        """Create a ranker from a file that `save` or `rankloop train` wrote; the same file again changes nothing."""
-        saved = await read_content(request, FILE)
+        """Create a ranker from a file of `save` or `rankloop train`; repeating the request changes nothing."""
+        saved = await read_content(request, FILE_MEDIA)
         new = await endpoints.node.administration.create_from_file(checked_name(name), saved)
         return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
     async def evolve(name: str, request: Request) -> Response:
-        """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
+        """Add fields and crosses to the schema of a ranker, or remove some; repeating the request changes nothing."""
         await endpoints.node.administration.change_schema(name, await read_body(request, bodies.SchemaBody))
         return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")
     async def explain(name: str, impression: str = "", id: str = "") -> Response:
-        """What each value of an item adds to its score now, by name, the largest first."""
+        """Return the contribution of each value of an item to its score now, the largest first."""
         return JsonResponse(await endpoints.node.administration.explain(name, impression, id))
 
     @endpoints.add("GET /rankers/{name}/weights", tag="rankers")
     async def weights(name: str) -> Response:
-        """The largest weights by name; with a schema of the names in recent impressions, and who shares a column."""
+        """Return the largest weights by name; with a schema, of the names in recent impressions."""
         return JsonResponse(await endpoints.node.administration.weights(name))
 
     @endpoints.add("GET /rankers/{name}/snapshots", tag="rankers")
     async def snapshots(name: str) -> Response:
-        """The states that can be gone back to."""
+        """Return the snapshots that a rollback can restore."""
         runtime = await endpoints.node.directory.find_ranker(name)
         rows = await asyncio.to_thread(endpoints.node.store.snapshots, runtime.entity)
         return JsonResponse({"snapshots": [{"state": number, "seq": seq, "at": at} for number, seq, at in rows]})
 
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
-        """How counts, health and weights came about: at most a few hundred points, for curves."""
+        """Return counts, health and weights over time, in at most a few hundred points."""
         points = await asyncio.to_thread(
             history_of, await endpoints.node.directory.find_ranker(name), endpoints.node.store
         )
@@ -115,14 +115,14 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
-        """Go back to a snapshot; exploration goes on with fresh draws."""
+        """Roll back to a snapshot; exploration continues with fresh random numbers."""
         body = await read_body(request, bodies.RollbackBody, is_optional=True)
         to = await endpoints.node.administration.rollback(name, body.state)
         return JsonResponse({"rolled_back_to": to, "state": endpoints.node.directory.ranker(name).published.number})
 
     @endpoints.add("POST /rankers/{name}/freeze", tag="rankers", body=bodies.FreezeBody)
     async def freeze(name: str, request: Request) -> Response:
-        """Stop learning; ranking goes on."""
+        """Stop learning; ranking continues."""
         await endpoints.node.administration.freeze(
             name, (await read_body(request, bodies.FreezeBody, is_optional=True)).reason[:500]
         )
@@ -130,13 +130,13 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("POST /rankers/{name}/resume", tag="rankers")
     async def resume(name: str) -> Response:
-        """Learn again."""
+        """Start learning again."""
         await endpoints.node.administration.resume(name)
         return JsonResponse({"frozen": False})
 
     @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=bodies.ForgetBody)
     async def forget_impressions(name: str, request: Request) -> Response:
-        """Delete impressions from log, archive and snapshots, and learn again without them."""
+        """Delete impressions from log, archive and snapshots, and retrain without them."""
         body = await read_body(request, bodies.ForgetBody)
         forgotten = await endpoints.node.administration.forget(
             name, query_id=body.query_id, user=body.user, before=body.shown_before
@@ -145,7 +145,7 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=bodies.CloneBody)
     async def clone(name: str, request: Request) -> Response:
-        """Start a new ranker from the state of this one."""
+        """Create a new ranker from the state of this one."""
         new = checked_name((await read_body(request, bodies.CloneBody)).name)
         check_reach(request.scope, new)
         await endpoints.node.administration.clone(name, new)
@@ -153,7 +153,7 @@ def add_rankers(endpoints: Endpoints) -> None:
 
 
 def add_experiments(endpoints: Endpoints) -> None:
-    """Add the endpoints of comparisons, which the address calls experiments."""
+    """Add the endpoints of experiments."""
 
     @endpoints.add("PUT /experiments/{name}", tag="experiments", body=bodies.ExperimentBody)
     async def create_experiment(name: str, request: Request) -> Response:
@@ -171,7 +171,7 @@ def add_experiments(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /experiments", tag="experiments")
     async def experiments() -> Response:
-        """All experiments."""
+        """Return the reports of all experiments."""
         await endpoints.node.learning.catch_up_with_all()
         node = endpoints.node
         return JsonResponse(
@@ -180,24 +180,24 @@ def add_experiments(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /experiments/{name}", tag="experiments")
     async def experiment(name: str) -> Response:
-        """Wins, ties, losses, win ratio and the sign test."""
+        """Return wins, ties, losses, the win ratio and the p-value of the sign test."""
         await endpoints.node.learning.catch_up(name)
         return JsonResponse(experiment_report(endpoints.node, name))
 
 
 def add_catalogues(endpoints: Endpoints) -> None:
-    """Add the endpoints of catalogues: rows by id, so that requests to rank need only name their items."""
+    """Add the endpoints of catalogues, whose rows requests to rank need not send."""
 
     @endpoints.add("PUT /catalogues/{name}", tag="catalogues", body=bodies.CatalogueBody)
     async def put_catalogue(name: str, request: Request) -> Response:
-        """Rows by id: each replaces that of its id, null takes it away, all others stay."""
+        """Put rows by id: each replaces the row of its id, null deletes it, other rows stay."""
         body = await read_body(request, bodies.CatalogueBody)
         changed = await endpoints.node.administration.put_catalogue(checked_name(name), body)
         return JsonResponse(catalogue_report(endpoints.node, name) | {"changed": changed})
 
     @endpoints.add("GET /catalogues", tag="catalogues")
     async def catalogues() -> Response:
-        """All catalogues."""
+        """Return the reports of all catalogues."""
         node = endpoints.node
         return JsonResponse(
             {"catalogues": [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]}
@@ -205,17 +205,17 @@ def add_catalogues(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /catalogues/{name}", tag="catalogues")
     async def catalogue(name: str) -> Response:
-        """How many rows there are, since which event, and who uses them."""
+        """Return the number of rows, the event of the last change, and the rankers that use the catalogue."""
         await endpoints.node.directory.find_catalogue(name)
         return JsonResponse(catalogue_report(endpoints.node, name))
 
 
 def add_aliases(endpoints: Endpoints) -> None:
-    """Add the endpoints of aliases: names that lead to rankers, so that an address stays when a ranker changes."""
+    """Add the endpoints of aliases, so that callers keep their URL when a ranker is replaced."""
 
     @endpoints.add("PUT /aliases/{name}", tag="aliases", body=bodies.AliasBody)
     async def put_alias(name: str, request: Request) -> Response:
-        """Let a name lead to a ranker: rankings of the name are the ranker's; feedback finds those of before, too."""
+        """Point an alias to a ranker; feedback on rankings of its earlier rankers is still accepted."""
         body = await read_body(request, bodies.AliasBody)
         check_reach(request.scope, body.ranker)
         await endpoints.node.administration.set_alias(checked_name(name), body.ranker)
@@ -223,13 +223,13 @@ def add_aliases(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /aliases", tag="aliases")
     async def aliases() -> Response:
-        """All aliases, and where they lead."""
+        """Return all aliases with their rankers."""
         targets = endpoints.node.directory.aliases
         return JsonResponse({"aliases": {name: targets[name][0] for name in sorted(targets)}})
 
     @endpoints.add("DELETE /aliases/{name}", tag="aliases")
     async def delete_alias(name: str) -> Response:
-        """Take an alias away."""
+        """Delete an alias."""
         await endpoints.node.administration.set_alias(name, "")
         return JsonResponse({"deleted": name})
 
@@ -237,11 +237,11 @@ def add_aliases(endpoints: Endpoints) -> None:
 def add_users(endpoints: Endpoints) -> None:
     """Add the endpoint that erases a user."""
 
-    @endpoints.add("DELETE /users/{id:path}", tag="people")
+    @endpoints.add("DELETE /users/{id:path}", tag="users")
     async def erase(id: str, relearn: bool = False) -> Response:
         """Erase a user's events from log, archive and snapshots of all rankers and experiments.
 
-        What they taught stays as weights; relearn=true learns again without them.
+        Weights learned from them stay; relearn=true retrains without them.
         """
         erased = await endpoints.node.administration.erase_user(id, relearn)
         return JsonResponse({"user": id, "impressions": erased.impressions} | erased._asdict())

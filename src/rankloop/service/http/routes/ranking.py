@@ -1,4 +1,4 @@
-"""The endpoints that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
+"""The endpoints of every page view: rank and feedback, single or in batches, for rankers and experiments."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,8 +11,8 @@ from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import MSGPACK
-from rankloop.service.http.problems import KINDS, InvalidBody, invalid_body, problem_of
+from rankloop.service.http.openapi import MSGPACK_MEDIA
+from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
 from rankloop.service.requests import (
     FeedbackBatch,
     FeedbackBody,
@@ -39,47 +39,47 @@ class Outline(RankBody):
 
 
 def add_ranking(endpoints: Endpoints) -> None:
-    """Add POST rank and feedback, one or many; they are answered without FastAPI."""
+    """Add the endpoints of rank and feedback; the middleware answers them without FastAPI."""
     direct = partial(endpoints.add, role="rank", is_direct=True)
     ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankResponse)
     feedback = partial(direct, body=FeedbackBody, answer=FeedbackResponse)
 
     state = endpoints.app.state  # it has the node once the application runs
 
-    # Handlers of single calls return the awaitable of the node, so that each call passes here only once.
+    # Handlers of single calls return the awaitable of the node, which saves a coroutine per call.
     @ranking("POST /rankers/{name}/rank", tag="use")
     def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
-        """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
+        """Return the order to show. A repeated request with the same Idempotency-Key gets the same impression."""
         node: Node = state.node
         return _rank(node.ranking.rank, node.directory.rankers.get(name), name, content, headers)
 
     @feedback("POST /rankers/{name}/feedback", tag="use")
     def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
-        """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
+        """Give feedback on an impression: clicks, relevances, preferred or reward; `final` closes the impression."""
         node: Node = state.node
         return node.feedback.receive(name, _feedback_body(content))
 
     @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
     async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
-        """Many rankings; each answer or problem stands where its request stood."""
+        """Return many rankings; each result or problem is at the position of its request."""
         requests = decode(content, RankBatch).requests
         return await _each(requests, lambda body: endpoints.node.ranking.rank(name, body), endpoints)
 
     @direct("POST /rankers/{name}/feedback:batch", tag="use", body=FeedbackBatch)
     async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
-        """Feedback for many impressions; each answer or problem stands where its feedback stood."""
+        """Give feedback on many impressions; each result or problem is at the position of its feedback."""
         bodies = decode(content, FeedbackBatch).feedback
         return await _each(bodies, lambda body: endpoints.node.feedback.receive(name, body), endpoints)
 
     @ranking("POST /experiments/{name}/rank", tag="experiments")
     def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
-        """One list from both sides of the experiment. Idempotency-Key as for rankers."""
+        """Return one list from both sides of the experiment. Idempotency-Key works as for rankers."""
         node: Node = state.node
         return _rank(node.ranking.rank_experiment, node.directory.experiments.get(name), name, content, headers)
 
     @feedback("POST /experiments/{name}/feedback", tag="experiments")
     def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
-        """The clicks on a list of the experiment."""
+        """Give the clicks on a list of the experiment."""
         return endpoints.node.feedback.receive_for_experiment(name, _feedback_body(content))
 
 
@@ -99,7 +99,7 @@ def _rank(
 ) -> Awaitable[RankResponse]:
     """Decode a request to rank, and call `rank`; a large one is decoded on a thread."""
     key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
-    is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK.encode())
+    is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK_MEDIA.encode())
     if len(content) > MAX_LOOP_BYTES and not is_packed:
         return _rank_large(rank, runtime, name, content, key)
     try:
@@ -117,13 +117,13 @@ async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: s
         body = await asyncio.to_thread(_decode_in_steps, content)
     except InvalidBody as error:
         raise _with_feature_name(error, runtime) from None
-    del content  # it is large, and this may wait for the disk together with many others
-    answer: RankResponse = await rank(name, body, key)
-    return answer
+    del content  # it is large, and many such calls may wait for the disk at the same time
+    response: RankResponse = await rank(name, body, key)
+    return response
 
 
 def _with_feature_name(error: Exception, runtime: Any) -> Exception:
-    """Return the error with the name that the ranker has for a feature that is no number."""
+    """Return the error with the name of the feature whose value is not a number."""
     if not isinstance(error, InvalidBody):
         return error
     names = runtime.config.adapter.feature_names if runtime is not None else ()
@@ -136,30 +136,30 @@ def _with_feature_name(error: Exception, runtime: Any) -> Exception:
 
 
 def _decode_in_steps(content: bytes) -> RankBody:
-    """Decode a large body item by item: in one step it would hold up all other threads until it is done."""
+    """Decode a large body item by item, because one long call would block all other threads."""
     try:
         outline = decode(content, Outline)
         items: Any = [decode(raw, Item) for raw in outline.items]
     except InvalidBody:
-        return decode(content, RankBody)  # says where
+        return decode(content, RankBody)  # raises with the path to the wrong value
     outline.items = items
     return outline
 
 
 async def _each(bodies: list[Any], call: Callable[[Any], Awaitable[Any]], endpoints: Endpoints) -> dict[str, Any]:
-    """Answer every request of a batch; one that is refused is a problem document at its place."""
+    """Return the results of a batch; a refused request gives a problem document."""
     max_batch = endpoints.settings.max_batch
     if len(bodies) > max_batch:
-        raise TooLarge(f"{len(bodies)} requests in a batch, the limit is {max_batch}")
+        raise TooLarge(f"the batch has {len(bodies)} requests, the limit is {max_batch}: send several batches")
     results = await asyncio.gather(*(call(body) for body in bodies), return_exceptions=True)
     return {"results": [_answer(result, endpoints.app.state.metrics) for result in results]}
 
 
 def _answer(result: Any, metrics: Metrics) -> Any:
-    """Return what a batch says of one of its requests; one that is refused is counted, though the batch is not."""
+    """Return the result of one request of a batch; a refused one is counted in the metrics."""
     if isinstance(result, RankloopError):
         document = problem_of(result)
-        metrics.refused.labels(KINDS.get(document["status"], "other"), metrics.worker).inc()
+        metrics.refused.labels(PROBLEM_KINDS.get(document["status"], "other"), metrics.worker).inc()
         return document
     if isinstance(result, BaseException):
         raise result

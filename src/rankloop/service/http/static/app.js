@@ -5,7 +5,7 @@ import { Charts } from "./charts.js";
 import { make } from "./format.js";
 import { History } from "./history.js";
 import { showExperiments, showNumbers, showPositions } from "./panels.js";
-import { People } from "./people.js";
+import { SimulatedUsers } from "./users.js";
 import { PLAYGROUND, Shelf } from "./shelf.js";
 import { offerThemes } from "./theme.js";
 import { Weights } from "./weights.js";
@@ -18,7 +18,7 @@ const histories = new Map();
 let report = null;
 let chosen = decodeURIComponent(location.hash.slice(1));
 let charts = null;
-let play = null; // { shelf, people } once the playground is there
+let play = null; // { shelf, users } once the playground is there
 const weights = new Weights($("weights"), $("weights-none"));
 const why = new Why($("why"));
 
@@ -75,11 +75,11 @@ function offer(names) {
 function showPlayground(ranker) {
   const here = chosen === PLAYGROUND && play !== null;
   $("playground").hidden = !here;
-  if (chosen !== PLAYGROUND) $("people").hidden = true;
+  if (chosen !== PLAYGROUND) $("users").hidden = true;
   else if (play === null) openPlayground(ranker);
-  else $("people").hidden = false;
+  else $("users").hidden = false;
   document.querySelector(".columns").classList.toggle("playing", here);
-  if (here && play.people.running) play.shelf.predict(ranker.weights);
+  if (here && play.users.running) play.shelf.predict(ranker.weights);
 }
 
 let opening = false;
@@ -89,11 +89,11 @@ async function openPlayground(ranker) {
   const described = await (await fetch("/page/shelf.json")).json();
   if (ranker.spec.problem.feature_names?.join() !== described.features.join()) return;
   const shelf = new Shelf($("shelf"), $("shelf-news"), described);
-  const people = new People($("people"), shelf);
-  play = { shelf, people };
+  const users = new SimulatedUsers($("users"), shelf);
+  play = { shelf, users };
   show();
   await shelf.rank().catch((error) => shelf.explain(error));
-  await people.look();
+  await users.look();
 }
 
 async function follow() {
@@ -115,7 +115,7 @@ function connection(state, words) {
 }
 
 function askForKey(error) {
-  connection("lost", "a key is needed");
+  connection("lost", "needs a key");
   $("key-form").hidden = false;
   $("key-problem").textContent = error.message;
   $("key").focus();

@@ -10,7 +10,7 @@ const CHARTS = {
     axis: "percent",
     range: [0, 1],
     lines: [
-      ["ctr_recent", "pages with a click, of late", "share", "--one"],
+      ["ctr_recent", "pages with a click, recently", "share", "--one"],
       ["ctr", "all pages", "share", "--three", [4, 4]],
       ["ndcg", "nDCG@10", "number", "--two"],
     ],
@@ -19,7 +19,7 @@ const CHARTS = {
     axis: "percent",
     range: [0, 1],
     lines: [
-      ["explored_share", "positions explored", "share", "--one"],
+      ["explored_share", "explored positions", "share", "--one"],
       ["swap_probability", "swap probability", "share", "--two"],
     ],
   },

@@ -2,13 +2,14 @@
 
 import { at, make, write } from "./format.js";
 
-const SURE = 0.05;
+const SIGNIFICANCE_LEVEL = 0.05;
 
 export function showNumbers(report, pace) {
   for (const element of document.querySelectorAll("#tiles [data-path]")) {
     write(element, at(report, element.dataset.path), element.dataset.form);
   }
   document.getElementById("pace").textContent = pace.toFixed(1);
+  document.getElementById("drift-alarm").hidden = !report.health.drift_alarm;
   const frozen = document.getElementById("frozen");
   frozen.hidden = !report.frozen;
   frozen.textContent = `Learning is frozen${report.reason ? `: ${report.reason}` : "."}`;
@@ -18,7 +19,7 @@ export function showPositions({ ctr_by_position: rates, ndcg }) {
   const graded = ndcg !== null;
   const list = document.getElementById("positions");
   document.getElementById("positions-none").hidden = rates.length > 0;
-  list.parentElement.hidden = rates.length === 0 && graded; // where people grade, nobody clicks
+  list.parentElement.hidden = rates.length === 0 && graded; // rankers with grades have no clicks
   while (list.children.length > rates.length) list.lastChild.remove();
   while (list.children.length < rates.length) {
     list.append(make("li", {}, make("i"), make("span"), make("b", {}, String(list.children.length + 1))));
@@ -38,7 +39,7 @@ function side({ ranker, weights }) {
 
 function verdict({ wins, losses, p_value: chance }, [a, b]) {
   if (wins + losses === 0) return "Nothing decided yet.";
-  if (chance >= SURE) return "Could be chance.";
+  if (chance >= SIGNIFICANCE_LEVEL) return "Could be chance.";
   return wins > losses ? `${a} (a) is better.` : `${b} (b) is better.`;
 }
 

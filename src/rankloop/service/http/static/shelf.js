@@ -49,7 +49,7 @@ export class Shelf {
       if (this.impression === null) await this.rank();
       await call("POST", `/rankers/${PLAYGROUND}/feedback`, { impression: this.impression, clicks: [id], final: true });
       await this.rank();
-      this.news.textContent = `${id} went from place ${before} to ${this.place(id)}.`;
+      this.news.textContent = `${id} moved from position ${before} to ${this.place(id)}.`;
     } catch (error) {
       await this.explain(error);
     } finally {
@@ -59,17 +59,17 @@ export class Shelf {
     }
   }
 
-  // A shelf that stood too long can no longer teach: show a fresh one.
+  // The feedback window of the shelf may have closed: then rank again.
   async explain(error) {
     const closed = error instanceof Problem && (error.status === 410 || error.status === 404);
     this.impression = null;
     this.news.textContent = closed
-      ? "That shelf was too old to learn from. Here is a fresh one: click again."
+      ? "This ranking was too old to learn from. Here is a new one: click again."
       : `That did not work: ${error.message}`;
     if (closed) await this.rank().catch(() => {});
   }
 
-  // The order by today's weights, for watching others: no ranking is asked for, so none is counted.
+  // The order by the current weights, while simulated users run: it needs no request, so no impression is counted.
   predict(weights) {
     const score = ({ features }) =>
       features.reduce((sum, value, i) => sum + value * (weights[this.shelf.features[i]] ?? 0), 0);
@@ -97,7 +97,7 @@ export class Shelf {
     [...this.list.children].forEach((entry, i) => {
       const print = this.shelf.prints.find(({ id }) => id === entry.dataset.id);
       entry.querySelector(".place").textContent = i + 1;
-      entry.firstChild.setAttribute("aria-label", `Place ${i + 1}: ${print.id}, ${describe(print, this.shelf)}`);
+      entry.firstChild.setAttribute("aria-label", `Position ${i + 1}: ${print.id}, ${describe(print, this.shelf)}`);
     });
   }
 
