@@ -142,10 +142,12 @@ class Demo:
         chosen = np.argsort(self._rng.random(len(self.shelf.prints)))[: self.shelf.users.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
-        rank, take, name = node.ranking.rank, node.feedback.receive, PLAYGROUND_RANKER
         if in_experiment:
-            rank, take, name = node.ranking.rank_experiment, node.feedback.receive_for_experiment, EXPERIMENT_NAME
-        response = await rank(name, body)
+            name, take = EXPERIMENT_NAME, node.feedback.receive_for_experiment
+            response = await node.ranking.rank_experiment(name, body)
+        else:
+            name, take = PLAYGROUND_RANKER, node.feedback.receive
+            response = await node.ranking.rank(name, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in response.ranking])
         clicks = self._users.observe(ranking, self.shelf.relevance[chosen], self._rng)
