@@ -46,7 +46,7 @@ def test_make_computes_the_same_key():
 
 def test_a_kernel_in_another_file_never_goes_stale(tmp_path):
     package = tmp_path / "src" / "rankloop"
-    shutil.copytree(source.PACKAGE, package)
+    shutil.copytree(source.PACKAGE_FOLDER, package)
     (tmp_path / "pyproject.toml").touch()
     kernels = package / "core" / "kernels.py"
     seen = []

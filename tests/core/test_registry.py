@@ -93,7 +93,7 @@ def test_whatever_needs_no_parameters_goes_through_its_spec(entry):
         ({"kind": "mirror", "steps": 3}, "steps must be a list"),
         ({"kind": "mirror", "mixed": "dynamc"}, "did you mean 'dynamic'"),
         ({"share": 1}, "lacks its kind"),
-        (3, "a spec is a table"),
+        (3, "a spec must be a dict"),
         ("mirror(", "not closed"),
         ("mirror(share=)", "values as in TOML"),
         ("nDCG@ten", "cutoff"),
@@ -155,7 +155,7 @@ def test_a_missing_parameter_is_named():
 def test_a_kind_in_two_categories_needs_one_named():
     register("mirror", category="delivery")(dataclass(frozen=True, kw_only=True)(type("Other", (), {})))
     try:
-        with pytest.raises(InvalidInput, match="say which category"):
+        with pytest.raises(InvalidInput, match="name the category"):
             build("mirror")
         assert build("mirror", "feedback") == Mirror()
     finally:

@@ -86,7 +86,7 @@ def test_receipts_come_back_from_json_as_they_were(where, how_much, swapped, pro
         ({"swapped": 1}, "receipt.swapped must be of type bool"),
         ({"probability": "high"}, "receipt.probability must be of type float"),
         ({"count": 1.0}, "receipt.count must be of type int"),
-        ({"more": 1}, "receipt must be a table with"),
+        ({"more": 1}, "receipt must be an object with"),
     ],
 )
 def test_a_receipt_of_another_form_is_refused(change, message):
@@ -104,5 +104,5 @@ def test_non_finite_values_are_not_written():
 
 @pytest.mark.parametrize("plain", [{}, [], None, {"ranking": [0]}])
 def test_what_is_no_decision(plain):
-    with pytest.raises(InvalidInput, match="a decision is a table"):
+    with pytest.raises(InvalidInput, match="a decision must have"):
         decision_from_plain(plain, Plain())

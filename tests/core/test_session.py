@@ -228,7 +228,7 @@ def test_a_receipt_that_the_learner_did_not_hand_out_is_refused(kind):
     clicked = Clicks(decision.ranking[:1], np.ones(1))
     parts = (part.tolist() if isinstance(part, np.ndarray) else part for part in decision.receipt)
     for receipt in ((), None, [1], type(decision.receipt)(*parts)):
-        with pytest.raises(IncompatibleFeedback, match="did not hand out"):
+        with pytest.raises(IncompatibleFeedback, match="is not a receipt of this learner"):
             session.learn(query, decision._replace(receipt=receipt), clicked)
     session.learn(query, decision, clicked)
 

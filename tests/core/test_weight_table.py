@@ -17,7 +17,7 @@ from numpy.random import default_rng
 
 from rankloop.core import weight_table as module
 from rankloop.core.errors import InvalidInput
-from rankloop.core.saved_session import HEADER, dumps, loads
+from rankloop.core.saved_session import HEADER_NAME, dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Query, clicks
 from rankloop.core.weight_table import WeightTable, restored_table, with_columns
@@ -213,7 +213,7 @@ def test_one_that_left_by_itself_does_not_hide_others(monkeypatch):
 def test_many_small_versions_are_not_free():
     """A version of one column takes more memory than the column: an old one is let go before so many are behind it."""
     kept = newest = WeightTable(1000)
-    for t in range(3 * 1000 // module.OVERHEAD):
+    for t in range(3 * 1000 // module.COLUMNS_PER_VERSION):
         newest = newest.patched(np.array([t]), np.ones((1, 2)))
     assert kept._held[0] is not newest._held[0]
 
@@ -233,22 +233,22 @@ def columns_of(*numbers):
 @pytest.mark.parametrize(
     ("columns", "values", "message"),
     [
-        (columns_of(1, 2).astype(np.int32), np.ones((2, 2)), "not a table"),
-        (columns_of(1, 2).astype(">i8"), np.ones((2, 2)), "not a table"),
-        (columns_of(1, 2).reshape(1, 2), np.ones((2, 2)), "not a table"),
-        (np.array(3), np.ones((1, 2)), "not a table"),
-        (columns_of(1, 2), np.ones((2, 3)), "not a table"),
-        (columns_of(1, 2), np.ones((3, 2)), "not a table"),
-        (columns_of(1, 2), np.ones((2, 2), np.float32), "not a table"),
-        (columns_of(1, 2), np.ones((2, 2), complex), "not a table"),
-        (columns_of(2, 1), np.ones((2, 2)), "names columns"),
-        (columns_of(1, 1), np.ones((2, 2)), "names columns"),
-        (columns_of(-1, 2), np.ones((2, 2)), "names columns"),
-        (columns_of(1, WIDTH), np.ones((2, 2)), "names columns"),
-        (columns_of(1, 2**62), np.ones((2, 2)), "names columns"),
-        (columns_of(2**63 - 1), np.ones((1, 2)), "names columns"),
+        (columns_of(1, 2).astype(np.int32), np.ones((2, 2)), "must be columns"),
+        (columns_of(1, 2).astype(">i8"), np.ones((2, 2)), "must be columns"),
+        (columns_of(1, 2).reshape(1, 2), np.ones((2, 2)), "must be columns"),
+        (np.array(3), np.ones((1, 2)), "must be columns"),
+        (columns_of(1, 2), np.ones((2, 3)), "must be columns"),
+        (columns_of(1, 2), np.ones((3, 2)), "must be columns"),
+        (columns_of(1, 2), np.ones((2, 2), np.float32), "must be columns"),
+        (columns_of(1, 2), np.ones((2, 2), complex), "must be columns"),
+        (columns_of(2, 1), np.ones((2, 2)), "has columns"),
+        (columns_of(1, 1), np.ones((2, 2)), "has columns"),
+        (columns_of(-1, 2), np.ones((2, 2)), "has columns"),
+        (columns_of(1, WIDTH), np.ones((2, 2)), "has columns"),
+        (columns_of(1, 2**62), np.ones((2, 2)), "has columns"),
+        (columns_of(2**63 - 1), np.ones((1, 2)), "has columns"),
         # rising by less than 2^63 each time, around the end of the numbers: differences do not show it
-        (columns_of(5, -(2**63) + 1, -1, 6), np.ones((4, 2)), "names columns"),
+        (columns_of(5, -(2**63) + 1, -1, 6), np.ones((4, 2)), "has columns"),
         (columns_of(1, 2), np.array([[1.0, np.nan], [1.0, 1.0]]), "finite"),
         (columns_of(1, 2), np.array([[np.inf, 1.0], [1.0, 1.0]]), "finite"),
         (columns_of(1, 2), np.array([[1.0, 1.0], [1.0, -1e-9]]), "evidence below 0"),
@@ -298,9 +298,9 @@ def rewritten(content, header=None, arrays=None):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     if header:
-        outline = json.loads(parts[HEADER])
+        outline = json.loads(parts[HEADER_NAME])
         header(outline)
-        parts[HEADER] = json.dumps(outline).encode()
+        parts[HEADER_NAME] = json.dumps(outline).encode()
     for name, array in (arrays or {}).items():
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.core.files import PACKAGE
+from rankloop.core.files import PACKAGE_FOLDER
 from rankloop.engine import Here
 from tests.data.parts.cases import write_parts
 from tests.engine.machines import PARTS, Machines, three_machines
@@ -103,7 +103,7 @@ def test_a_head_that_dies_is_said_and_leaves_no_model(machines: Machines, tmp_pa
 def test_another_version_on_a_machine_and_a_damaged_part_are_named(
     machines: Machines, parts: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(PACKAGE.parent, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE_FOLDER.parent, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
     with (tmp_path / "other" / "rankloop" / "batch" / "bundle.py").open("a") as file:
         file.write("LEVEL = 0.4\n")
     machines.hosts[2].kill()

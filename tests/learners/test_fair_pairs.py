@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import InvalidInput, build, parse_measure, play
-from rankloop.core.kernels import ALL
+from rankloop.core.kernels import ALL_POSITIONS
 from rankloop.learners.fair_pairs import FairPairs, pair_gradient
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.streams.simulated_queries import WebSearch
@@ -83,14 +83,14 @@ def test_pair_gradient_twin(n_items, data, swap):
     np.testing.assert_allclose(pair_gradient(newest, scores, ranking, first, swap, clicked), wanted, atol=1e-12)
 
 
-@given(st.integers(2, 7), st.data(), st.sampled_from([ALL, 1, 3, 4, 9]))
+@given(st.integers(2, 7), st.data(), st.sampled_from([ALL_POSITIONS, 1, 3, 4, 9]))
 def test_pair_gradient_of_either_click_twin(n_items, data, shown):
     """A pair counts for whichever item was clicked more, unless one of the two is not seen."""
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     scores, newest, swap = rng.normal(size=n_items).round(1), rng.normal(size=n_items), 0.2
     best = np.argsort(-scores, kind="stable").tolist()
     ranking, first, _ = data.draw(st.sampled_from(list(orders(scores, swap))))
-    seen = n_items if shown == ALL else min(shown, n_items)
+    seen = n_items if shown == ALL_POSITIONS else min(shown, n_items)
     clicked = np.zeros(n_items)
     clicked[ranking[:seen]] = rng.integers(0, 3, seen)
     wanted = np.zeros(n_items)

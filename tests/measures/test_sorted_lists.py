@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankloop.core.kernels import COUNTED as MANY
+from rankloop.core.kernels import MAX_COUNTED_ITEMS as MANY
 from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.sorted_lists import MAX_SELECTED_POSITIONS, descending, rankings_of
 from tests.measures.plain_measures import GRADES

@@ -1,1 +1,1 @@
-"""The core: types, protocols, the session and its file, the adapter, the registry, kernels, what learners share."""
+"""The core: types, protocols, sessions and their files, the registry, kernels, and parts that learners share."""

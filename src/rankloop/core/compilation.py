@@ -22,7 +22,7 @@ import llvmlite.binding
 import numba
 from numba.core import caching as numba_caching
 
-from rankloop.core.files import PACKAGE, cache_folder, source_key
+from rankloop.core.files import PACKAGE_FOLDER, cache_folder, source_key
 
 caching: Any = numba_caching  # its classes have no types
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,7 +32,7 @@ CPU_LEVEL_FEATURES = (
     "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+crc32,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,+sse,+sse2,"
     "+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
 )
-PACKAGED_KERNELS = PACKAGE / "compiled"
+PACKAGED_KERNELS = PACKAGE_FOLDER / "compiled"
 SILENT_SECONDS = 1.0  # of compiling, before a terminal shows that it goes on
 
 
@@ -62,7 +62,7 @@ def kernel_folder() -> Path:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    checkout = PACKAGE.parents[1]
+    checkout = PACKAGE_FOLDER.parents[1]
     parent = checkout / ".cache" if (checkout / "pyproject.toml").exists() else cache_folder()
     return parent / f"numba-{source_key()}"
 
@@ -202,8 +202,8 @@ def reassociated(function: F) -> F:
 
 def _subfolder(source_file: str) -> str:
     path = Path(source_file)
-    if path.is_relative_to(PACKAGE):
-        return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    if path.is_relative_to(PACKAGE_FOLDER):
+        return ".".join(path.relative_to(PACKAGE_FOLDER).with_suffix("").parts)
     return str(caching._CacheLocator.get_suitable_cache_subpath(source_file))
 
 

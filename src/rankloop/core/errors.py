@@ -1,16 +1,16 @@
-"""What can go wrong, each with a message that says what, where, and what would be right."""
+"""The errors that rankloop raises on purpose."""
 
 
 class RankloopError(Exception):
-    """The root of every error that rankloop raises on purpose."""
+    """The base class of rankloop's errors."""
 
 
 class InvalidInput(RankloopError, ValueError):
-    """A value from outside is not what it has to be."""
+    """A value from outside is wrong."""
 
 
 class Rejected(InvalidInput):
-    """A request that cannot be served, with the field that is wrong."""
+    """A request with a wrong field, which `field` names."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -19,7 +19,7 @@ class Rejected(InvalidInput):
 
 
 class UnstableUpdate(RankloopError, ArithmeticError):
-    """A learning step would leave a non-finite number in the state; the old state stands."""
+    """An update would make the state non-finite; the state stays as it was."""
 
 
 class IncompatibleFeedback(RankloopError, ValueError):
@@ -27,8 +27,8 @@ class IncompatibleFeedback(RankloopError, ValueError):
 
 
 class NotFound(RankloopError, LookupError):
-    """A name that nobody registered, or a file that is not there."""
+    """A name that is not registered, or a file that does not exist."""
 
 
 class Conflict(RankloopError):
-    """Something else already stands under this name."""
+    """Something else has this name already."""

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and the folders of caches."""
+"""Atomic writing of files, and the folders of caches."""
 
 import hashlib
 import os
@@ -8,12 +8,17 @@ from pathlib import Path
 
 from rankloop.core.errors import InvalidInput
 
-PICTURES = (".png", ".svg", ".pdf")
+PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def atomic_write(path: Path, data: bytes | str) -> None:
-    """Write through a temporary neighbour: whoever looks sees the old file or the whole new one, even after a crash."""
-    path = Path(os.path.realpath(path))  # through a link the file that it names, not the link, is replaced
+    """Write a file through a temporary one, so that readers see the old or the new contents, even after a crash.
+
+    Args:
+      path: The file.
+      data: The contents; text is written as UTF-8.
+    """
+    path = Path(os.path.realpath(path))  # a symbolic link stays, its target is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     content = data.encode() if isinstance(data, str) else data
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -32,13 +37,13 @@ def atomic_write(path: Path, data: bytes | str) -> None:
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Raise `InvalidInput` unless the name is that of a picture, before anything is computed."""
-    if Path(path).suffix.lower() not in PICTURES:
+    """Raise `InvalidInput` unless a file name ends with that of a picture format."""
+    if Path(path).suffix.lower() not in PICTURE_SUFFIXES:
         raise InvalidInput(f"--plot {path}: the name must end with .png, .svg or .pdf")
 
 
 def _permissions(path: Path) -> int:
-    """Those of the file that is replaced; otherwise what a plain `open` would give, not mkstemp's 0600."""
+    """Return the permissions of the replaced file, or those that `open` would give."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -47,7 +52,7 @@ def _permissions(path: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A rename is durable only once its folder is; systems that cannot open folders do without."""
+    """Make a rename durable, on systems that can open folders."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -57,20 +62,20 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE_FOLDER = Path(__file__).parents[1]
 
 
 @cache
 def source_key() -> str:
-    """Changes with any line of the package; `make` computes the same from its files in order."""
+    """Return a hash of the package's source, which `make` computes in the same way."""
     total = hashlib.sha1(usedforsecurity=False)
-    for path in sorted(PACKAGE.rglob("*.py"), key=lambda path: path.relative_to(PACKAGE).as_posix()):
+    for path in sorted(PACKAGE_FOLDER.rglob("*.py"), key=lambda path: path.relative_to(PACKAGE_FOLDER).as_posix()):
         total.update(path.read_bytes())
     return total.hexdigest()[:12]
 
 
 def cache_folder() -> Path:
-    """$RANKLOOP_CACHE, else `rankloop` in $XDG_CACHE_HOME or ~/.cache."""
+    """Return $RANKLOOP_CACHE, else `rankloop` in $XDG_CACHE_HOME or ~/.cache."""
     chosen = os.environ.get("RANKLOOP_CACHE")
     if chosen:
         return Path(chosen)

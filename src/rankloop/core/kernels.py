@@ -1,4 +1,4 @@
-"""Compiled arithmetic: the decorator, scores and rankings, random draws, gains and discounts that measures share."""
+"""Shared kernels: scores, rankings (sorting), sums of rows, random draws, gains and discounts."""
 
 from typing import Any
 
@@ -14,13 +14,19 @@ from rankloop.core.distributions import normal_quantiles
 from rankloop.core.types import Features, Floats, Ints, Rows
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
-ALL = -1  # how a state writes "every position is seen"
-SMALLEST = 2.0**-54  # half of the smallest positive double that rng.random returns
-COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
+ALL_POSITIONS = -1  # in a state: every position is visible
+MIN_UNIFORM = 2.0**-54  # half of the smallest positive double that rng.random returns
+MAX_COUNTED_ITEMS = 400  # up to this many items, counting the items above each one is faster than sorting
 
 
 def by_form(features: Any, dense: Any, sparse: Any) -> Any:
-    """The form for `Rows` or the one for an array, whether the compiler asks or nothing is compiled."""
+    """Return the implementation for `Rows` or for an array, in compiled and in plain Python.
+
+    Args:
+      features: The features, or their numba type.
+      dense: The implementation for arrays.
+      sparse: The implementation for `Rows`.
+    """
     return sparse if isinstance(features, types.BaseNamedTuple | Rows) else dense
 
 
@@ -52,8 +58,8 @@ def _sparse_scores(features: Rows, weights: Floats) -> Floats:
 
 def _scores(features: Any, weights: Floats) -> Floats:
     scores: Any = by_form(features, _dense_scores, _sparse_scores)
-    found: Floats = scores(features, weights)
-    return found
+    result: Floats = scores(features, weights)
+    return result
 
 
 @overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED_SUMS, "nogil": True})
@@ -63,7 +69,12 @@ def _compiled_scores(features: Any, weights: Any) -> Any:
 
 @reassociated
 def scores_of(features: Features, weights: Floats) -> Floats:
-    """features · weights, row by row: equal rows get equal scores wherever they stand, which BLAS does not promise."""
+    """Return features · weights. Equal rows get equal scores, which BLAS does not guarantee.
+
+    Args:
+      features: One row per item.
+      weights: One weight per feature.
+    """
     return _scores(features, weights)
 
 
@@ -81,7 +92,14 @@ def _add_sparse_row(total: Floats, features: Rows, row: int, factor: float) -> N
 
 
 def add_row(total: Floats, features: Any, row: int, factor: float) -> None:
-    """total += factor · features[row], in place; for kernels."""
+    """Add factor · features[row] to `total`, in place; for use in kernels.
+
+    Args:
+      total: The sum, changed in place.
+      features: One row per item.
+      row: The number of the row.
+      factor: Its factor.
+    """
     add: Any = by_form(features, _add_dense_row, _add_sparse_row)
     add(total, features, row, factor)
 
@@ -100,7 +118,7 @@ def _sparse_width(features: Rows) -> Any:
 
 
 def width_of(features: Any) -> int:
-    """How many weights the features have; for kernels."""
+    """Return the number of weights that features need; for use in kernels."""
     width: Any = by_form(features, _dense_width, _sparse_width)
     return int(width(features))
 
@@ -112,7 +130,12 @@ def _compiled_width(features: Any) -> Any:
 
 @kernel
 def weighted_rows(features: Features, row_weights: Floats) -> Floats:
-    """Σ_i row_weights[i] · features[i]: a gradient over scores turned into one over weights."""
+    """Return Σ_i row_weights[i] · features[i]: the gradient in the weights from that in the scores.
+
+    Args:
+      features: One row per item.
+      row_weights: One number per item.
+    """
     total = np.zeros(width_of(features))
     for i in range(len(row_weights)):
         if row_weights[i] != 0.0:
@@ -122,7 +145,13 @@ def weighted_rows(features: Features, row_weights: Floats) -> Floats:
 
 @kernel
 def row_difference(features: Features, row: int, other: int) -> Floats:
-    """features[row] − features[other]."""
+    """Return features[row] − features[other].
+
+    Args:
+      features: One row per item.
+      row: The number of a row.
+      other: The number of another row.
+    """
     difference = np.zeros(width_of(features))
     add_row(difference, features, row, 1.0)
     add_row(difference, features, other, -1.0)
@@ -131,23 +160,23 @@ def row_difference(features: Features, row: int, other: int) -> Floats:
 
 @kernel
 def all_finite(values: Floats) -> bool:
-    """Whether every number is finite: comparisons without a branch, many at a time."""
-    strange = False
+    """Return true if every number is finite; without branches, so that the loop is vectorised."""
+    any_other = False
     for value in values.ravel():
-        strange |= not abs(value) <= MAX_FLOAT
-    return not strange
+        any_other |= not abs(value) <= MAX_FLOAT
+    return not any_other
 
 
 @kernel
 def ranking_of(scores: Floats) -> Ints:
-    """Items by descending score; ties by item number, so that a ranking is a function of its scores."""
+    """Sort items by descending score, ties by item number."""
     n_items = len(scores)
-    if n_items > COUNTED or not all_finite(scores):
+    if n_items > MAX_COUNTED_ITEMS or not all_finite(scores):
         return np.argsort(-scores, kind="mergesort")
     positions = np.zeros(n_items, np.int64)
     for item in range(n_items):
         score, n_above = scores[item], np.int64(0)
-        for earlier in range(item):  # no branches, so it runs in vectors
+        for earlier in range(item):  # without branches, so that it is vectorised
             above = np.int64(scores[earlier] >= score)
             n_above += above
             positions[earlier] += 1 - above
@@ -160,7 +189,12 @@ def ranking_of(scores: Floats) -> Ints:
 
 @kernel
 def seen_count(shown: int, n_items: int) -> int:
-    """How many of n_items positions are seen; a negative `shown` means all."""
+    """Return the number of visible positions.
+
+    Args:
+      shown: The number of positions that are shown; negative: all.
+      n_items: The number of items.
+    """
     if shown < 0 or shown > n_items:
         return n_items
     return shown
@@ -168,7 +202,13 @@ def seen_count(shown: int, n_items: int) -> int:
 
 @kernel
 def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
-    """The weight of the click on each item, 0 where there was none."""
+    """Return the weight of the click on each item, 0 where there was none.
+
+    Args:
+      n_items: The number of items.
+      items: The clicked items.
+      weights: The weights of their clicks.
+    """
     clicked = np.zeros(n_items)
     for i in range(len(items)):
         clicked[items[i]] = weights[i]
@@ -177,7 +217,15 @@ def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
 
 @kernel
 def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken: Ints) -> int:
-    """The item that must stand at `position`: the kept first, or the one that may not fall further; else −1."""
+    """Return the item that a `Limit` forces to a position, or −1.
+
+    Args:
+      best: The best ranking.
+      position: The position to fill.
+      positions: No item moves more positions than this; negative: no limit.
+      keep_first: The first item of the best ranking stays first.
+      taken: 1 for items that are placed already.
+    """
     if keep_first and position == 0:
         return int(best[0])
     if positions >= 0 and position >= positions and taken[best[position - positions]] == 0:
@@ -187,7 +235,7 @@ def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken:
 
 @kernel
 def positions_of(ranking: Ints) -> Ints:
-    """The inverse permutation: where each item stands."""
+    """Return the position of each item."""
     positions = np.empty(len(ranking), np.int64)
     for position in range(len(ranking)):
         positions[ranking[position]] = position
@@ -196,29 +244,45 @@ def positions_of(ranking: Ints) -> Ints:
 
 @kernel
 def is_permutation(ranking: Ints, n_items: int) -> bool:
+    """Return true if a ranking names each of `n_items` items once.
+
+    Args:
+      ranking: The ranking.
+      n_items: The number of items.
+    """
     if len(ranking) != n_items:
         return False
-    seen = np.zeros(n_items, np.bool_)
+    taken = np.zeros(n_items, np.bool_)
     for item in ranking:
-        if item < 0 or item >= n_items or seen[item]:
+        if item < 0 or item >= n_items or taken[item]:
             return False
-        seen[item] = True
+        taken[item] = True
     return True
 
 
 def random_ranking(n_items: int, rng: Generator) -> Ints:
-    """A uniform ranking from exactly n_items doubles."""
+    """Return a uniformly random ranking.
+
+    Args:
+      n_items: The number of items.
+      rng: Gives exactly `n_items` numbers.
+    """
     return ranking_of(rng.random(n_items))
 
 
 def normals(rng: Generator, *shape: int) -> Floats:
     """Standard normal numbers by the inverse distribution function; 0, which the uniform can give, stays finite."""
-    uniforms = np.maximum(rng.random(shape), SMALLEST)
+    uniforms = np.maximum(rng.random(shape), MIN_UNIFORM)
     return normal_quantiles(uniforms.ravel()).reshape(shape)
 
 
 def unit_vector(rng: Generator, length: int) -> Floats:
-    """A uniformly random direction."""
+    """Return a uniformly random vector of length 1.
+
+    Args:
+      rng: Gives `length` numbers.
+      length: The number of components.
+    """
     direction = normals(rng, length)
     scaled: Floats = direction / np.sqrt(np.sum(direction**2))
     return scaled
@@ -226,20 +290,25 @@ def unit_vector(rng: Generator, length: int) -> Floats:
 
 @kernel
 def discount(position: int) -> float:
-    """1 / log₂(position + 2), the DCG discount; positions count from 0."""
+    """Return the DCG discount 1 / log₂(position + 2); positions count from 0."""
     value: float = 1.0 / np.log2(position + 2.0)
     return value
 
 
 @kernel
 def exponential_gain(grade: float) -> float:
-    """2^grade − 1."""
+    """Return 2^grade − 1."""
     gain: float = 2.0**grade - 1.0
     return gain
 
 
 def discounts(n_positions: int, cutoff: int | None = None) -> Floats:
-    """The DCG discounts of the first n_positions positions, 0 from the cutoff on."""
+    """Return the DCG discounts of the first positions.
+
+    Args:
+      n_positions: The number of positions.
+      cutoff: From this position on discounts are 0; None: nowhere.
+    """
     values: Floats = 1.0 / np.log2(np.arange(n_positions) + 2.0)
     if cutoff is not None:
         values[cutoff:] = 0.0

@@ -1,4 +1,4 @@
-"""What learners are written with: the common part of linear ones, layers of wrappers, checks of what comes back."""
+"""Base classes of linear learners, and helpers for learners: wrappers in layers, checks of feedback and updates."""
 
 import dataclasses
 import math
@@ -10,7 +10,16 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import ALL, add_row, all_finite, clicked_weights, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import (
+    ALL_POSITIONS,
+    add_row,
+    all_finite,
+    clicked_weights,
+    kernel,
+    ranking_of,
+    scores_of,
+    seen_count,
+)
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, Rows
 
 K = TypeVar("K", bound=Feedback)
@@ -18,13 +27,24 @@ K = TypeVar("K", bound=Feedback)
 
 @kernel
 def best_ranking(features: Features, weights: Floats) -> Ints:
-    """Items by descending features · weights: scores and sort in one call."""
+    """Sort items by descending features · weights.
+
+    Args:
+      features: One row per item.
+      weights: One weight per feature.
+    """
     return ranking_of(scores_of(features, weights))
 
 
 @kernel
 def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
-    """0 when the seen part of `ranking` is that of `best`, the only one ever shown; else −infinity."""
+    """Return the log-probability of a ranking for a learner that always shows `best`: 0, or −infinity.
+
+    Args:
+      best: The ranking that is shown.
+      ranking: The ranking to judge.
+      shown: The number of visible positions; negative: all.
+    """
     for position in range(seen_count(shown, len(best))):
         if best[position] != ranking[position]:
             return -np.inf
@@ -32,17 +52,17 @@ def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
 
 
 class LinearState(NamedTuple):
-    """The weights, and how many positions are seen."""
+    """The weights, and the number of visible positions."""
 
     weights: Floats
     shown: int
 
 
 class LinearLearner:
-    """Sorts by features · weights. A learner that explores has a `rank` and a `log_prob` of its own.
+    """The base class of learners that sort by features · weights; those that explore override `rank` and `log_prob`.
 
-    `start` is the last parameter of each: the first weights, zeros when it is empty. Parameters with a name in
-    `positive` are above 0, or None.
+    Subclasses have a last parameter `start`, the first weights (zeros if empty). Parameters named in `positive` must
+    be above 0 or None.
     """
 
     start: tuple[float, ...]
@@ -56,52 +76,61 @@ class LinearLearner:
                 check_positive(name, getattr(self, name))
 
     def init(self, problem: Problem) -> Any:
+        """See `Learner.init`."""
         return LinearState(self.first_weights(problem), shown_or_all(problem))
 
     def first_weights(self, problem: Problem) -> Floats:
-        """Return the weights to begin with."""
+        """Return the first weights."""
         return start_weights(self.start, problem.n_features)
 
     def predict(self, state: Any, query: Query) -> Ints:
+        """See `Learner.predict`."""
         return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        """See `Learner.log_prob`."""
         return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)
 
 
 class GreedyLearner(LinearLearner):
-    """A linear learner that always shows the best ranking it knows."""
+    """The base class of linear learners that always show their best ranking."""
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """See `Learner.rank`."""
         return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
 
 class SparseLearner(LinearLearner):
-    """A linear learner that takes `Rows` too: a column that is 0 in every item is neither read nor changed.
+    """The base class of linear learners that accept `Rows`: columns that are 0 in every item are not used.
 
-    So it may be handed the weights of the columns in sight alone, which is what `hashed` does. What it changed is in
-    `newest` where its state has one, else in `weights`. A state with `evidence`, one number per column that starts at
-    0, brings its own step sizes.
+    So the wrapper `hashed` can give them the weights of a query's columns only. Changed weights are in the state's
+    `newest` if it has one, else in `weights`. A state with `evidence` (one number per column, from 0) sets its own step
+    sizes.
     """
 
     def with_weights(self, state: Any, weights: Floats) -> Any:
-        """The same state with these weights."""
+        """Return the state with other weights."""
         names = [name for name in ("weights", "newest") if name in state._fields]
         return state._replace(**dict.fromkeys(names, weights))
 
     def with_table_entries(self, state: Any, entries: Floats) -> Any:
-        """The same state with the weights and the evidence of these columns, one row each."""
+        """Return the state with the weights and the evidence of some columns, one row each."""
         state = self.with_weights(state, np.ascontiguousarray(entries[:, 0]))
         return state._replace(evidence=np.ascontiguousarray(entries[:, 1])) if hasattr(state, "evidence") else state
 
     def table_entries_of(self, state: Any) -> Floats | None:
-        """Weights and evidence, where this learner sets its step sizes itself."""
+        """Return weights and evidence, or None where the learner does not set its own step sizes."""
         return np.column_stack([state.weights, state.evidence]) if hasattr(state, "evidence") else None
 
 
 @kernel
 def project(weights: Floats, radius: float) -> None:
-    """Scale `weights` in place so that their Euclidean norm is at most `radius` (infinite: leave them)."""
+    """Scale weights in place so that their Euclidean norm is at most a radius.
+
+    Args:
+      weights: The weights.
+      radius: The largest norm; may be infinite.
+    """
     if radius == np.inf or len(weights) == 0:
         return
     largest = np.abs(weights).max()
@@ -116,12 +145,17 @@ def project(weights: Floats, radius: float) -> None:
 
 
 def shown_or_all(problem: Problem) -> int:
-    """`problem.shown` as a number for a state: −1 when every position is seen."""
-    return ALL if problem.shown is None else problem.shown
+    """Return `problem.shown` as a number for a state: −1 where every position is visible."""
+    return ALL_POSITIONS if problem.shown is None else problem.shown
 
 
 def seen_part(ranking: Ints, shown: int) -> Ints:
-    """Return the positions of a ranking that are seen; a negative `shown` means all."""
+    """Return the visible part of a ranking.
+
+    Args:
+      ranking: The ranking.
+      shown: The number of visible positions; negative: all.
+    """
     return ranking if shown < 0 else ranking[:shown]
 
 
@@ -143,53 +177,75 @@ def clicks_by_item(feedback: Feedback, n_items: int) -> Floats:
 
 
 def start_weights(start: tuple[float, ...], n_features: int) -> Floats:
-    """The first weights of a linear learner: zeros when `start` is empty."""
+    """Return the first weights of a linear learner.
+
+    Args:
+      start: The weights; empty: zeros.
+      n_features: The number of features.
+
+    Raises:
+      InvalidInput: If there is not one weight per feature.
+    """
     if start and len(start) != n_features:
         raise InvalidInput(f"start has {len(start)} weights, the problem has {n_features} features: give one for each")
     return np.array(start, dtype=np.float64) if start else np.zeros(n_features)
 
 
 def expect(feedback: Feedback, kind: type[K]) -> K:
-    """`feedback`, known to be of this kind; the session has already refused others."""
+    """Return the feedback if it is of a kind.
+
+    Args:
+      feedback: The feedback.
+      kind: The type that the learner accepts.
+
+    Raises:
+      IncompatibleFeedback: If it is of another kind.
+    """
     if not isinstance(feedback, kind):
         raise IncompatibleFeedback(f"this learner learns from {kind.__name__}, got {type(feedback).__name__}")
     return feedback
 
 
 def check_receipt(fits: bool) -> None:
-    """Refuse a receipt that cannot be of this decision: it may have travelled far, and kernels do not check bounds."""
+    """Raise `IncompatibleFeedback` unless a receipt fits its decision; kernels do not check bounds."""
     if not fits:
         raise IncompatibleFeedback("the decision's receipt is not one that this learner gave for this query")
 
 
 def require_finite(values: Floats) -> Floats:
-    """`values`, or `UnstableUpdate` when one of them is not finite: the last thing before a new state."""
+    """Return the values of a new state; raise `UnstableUpdate` if one is not finite."""
     if not all_finite(values):
-        raise UnstableUpdate(
-            "the step would leave a non-finite number in the state; it is refused, the old state stands"
-        )
+        raise UnstableUpdate("the update would make the state non-finite; it was refused and the state is unchanged")
     return values
 
 
 def finite(value: float) -> float:
-    """`value`, or `UnstableUpdate`: what `require_finite` is for arrays."""
+    """Return a number of a new state; raise `UnstableUpdate` if it is not finite."""
     if not math.isfinite(value):
-        raise UnstableUpdate(f"the step would leave {value} in the state; it is refused, the old state stands")
+        raise UnstableUpdate(f"the update would put {value} into the state; it was refused and the state is unchanged")
     return value
 
 
 def check_uses_context(learner: Any, n_context: int) -> None:
-    """Refuse a context that would be ignored without a word."""
+    """Raise if a learner would ignore the context.
+
+    Args:
+      learner: The learner.
+      n_context: The number of context features.
+
+    Raises:
+      InvalidInput: If there is a context and the learner does not use it.
+    """
     if n_context and not from_layers(learner, "uses_context", False):
         raise InvalidInput(
-            f"{type(learner).__name__} cannot use a context: it would be ignored. Give features by kind and crosses "
-            'with the context, as in features={"brand": "category"}, context={"segment": "category"}, '
-            'crosses=["segment*brand"]; linear_ucb and the ad policies take a context as it is'
+            f"{type(learner).__name__} cannot use a context of numbers. Use features by kind with crosses, as in "
+            'features={"brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"], or the '
+            "learner linear_ucb"
         )
 
 
 def layers_of(thing: Any) -> Iterator[Any]:
-    """A learner or a state, then what it wraps in `inner`, and so on."""
+    """Yield a learner or a state, then its `inner`, and so on."""
     yield thing
     while hasattr(thing, "inner"):
         thing = thing.inner
@@ -197,12 +253,24 @@ def layers_of(thing: Any) -> Iterator[Any]:
 
 
 def from_layers(thing: Any, name: str, default: Any = None) -> Any:
-    """The attribute `name` of the outermost layer that has one."""
+    """Return an attribute of the outermost layer that has it.
+
+    Args:
+      thing: A learner or a state, perhaps with layers in `inner`.
+      name: The attribute.
+      default: The result where no layer has it.
+    """
     return next((getattr(layer, name) for layer in layers_of(thing) if hasattr(layer, name)), default)
 
 
 def with_in_layers(thing: Any, name: str, value: Any) -> Any:
-    """The same learner or state with another `name` in every layer that has one."""
+    """Return a learner or a state with an attribute changed in every layer that has it.
+
+    Args:
+      thing: A learner or a state, perhaps with layers in `inner`.
+      name: The attribute.
+      value: Its new value.
+    """
     changes = {name: value} if hasattr(thing, name) else {}
     if hasattr(thing, "inner"):
         changes["inner"] = with_in_layers(thing.inner, name, value)
@@ -228,9 +296,16 @@ def corrected(
     row_weights: Floats,
     rate: float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """The weights to rank by and the newest ones: the same, or when `averaged` the mean of all newest ones so far.
+    """Return the weights to rank by and the newest weights after a correction.
 
-    `rounds` corrections came before this one, so that `weights` is the mean of rounds + 1 vectors, the start included.
+    Args:
+      features: One row per item.
+      weights: The weights to rank by: the mean of rounds + 1 vectors, if averaged.
+      newest: The newest weights.
+      rounds: The number of earlier corrections.
+      averaged: Rank by the mean of all newest weights, not by the last.
+      row_weights: The correction Σ_i row_weights[i] · features[i].
+      rate: A factor of the correction.
     """
     new = newest.copy()
     for i in range(len(row_weights)):

@@ -1,4 +1,4 @@
-"""The protocols that learners, people, measures, surrogates and streams keep."""
+"""The protocols of learners, feedback models (simulated users), measures, surrogates and streams."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -13,92 +13,134 @@ R = TypeVar("R")
 
 @runtime_checkable
 class Learner(Protocol[S, R]):
-    """An immutable recipe. All randomness is in `rank`; `learn` is deterministic and pure.
-
-    `rank` takes a number of `rng.random` doubles that is fixed given the query's shape. `accepts` names the kinds of
-    feedback it learns from, `reports` dotted paths into the state worth plotting.
-    """
+    """An immutable recipe for ranking and learning. All randomness is in `rank`; `learn` is deterministic and pure."""
 
     @property
-    def accepts(self) -> tuple[type, ...]: ...
+    def accepts(self) -> tuple[type, ...]:
+        """The types of feedback that it learns from."""
+
     @property
-    def reports(self) -> tuple[str, ...]: ...
+    def reports(self) -> tuple[str, ...]:
+        """Dotted paths into the state of numbers worth plotting."""
+
     def init(self, problem: Problem) -> S:
-        """The state before the first round; copies what it needs of the problem into it, as numbers.
+        """Return the first state, with the numbers of the problem that it needs.
 
-        Its whole numbers only ever grow, and of its arrays none but tables that begin without rows: no other is loaded.
+        Its integers may only grow. Its arrays keep their shapes, except those with two dimensions and no rows at first.
         """
 
     def rank(self, state: S, query: Query, rng: Generator) -> Decision[R]:
-        """The ranking to show, exploration included."""
+        """Return the ranking to show, exploration included.
+
+        Args:
+          state: The current state.
+          query: The query.
+          rng: Gives a number of doubles that depends on the shape of the query only.
+        """
 
     def learn(self, state: S, query: Query, decision: Decision[R], feedback: Feedback) -> S:
-        """The next state; raises `UnstableUpdate` rather than return a non-finite one."""
+        """Return the next state.
+
+        Args:
+          state: The current state, perhaps many updates after the decision.
+          query: The query of the decision.
+          decision: What `rank` returned.
+          feedback: Feedback of one of the accepted types.
+
+        Raises:
+          UnstableUpdate: If the next state would not be finite.
+        """
 
     def predict(self, state: S, query: Query) -> Ints:
-        """The best ranking it knows, without exploration."""
+        """Return the best ranking without exploration."""
 
     def log_prob(self, state: S, query: Query, ranking: Ints) -> float:
-        """Log-probability that `rank` shows these items at these positions of the seen part; nan: no closed form."""
+        """Return the log-probability that `rank` shows the visible part of a ranking; nan: no closed form."""
 
 
 @runtime_checkable
 class CheckedState(Protocol):
-    """A state that knows more about itself than types and shapes; asked when it is loaded, as kernels will trust it."""
+    """A state that checks itself when it is loaded, because kernels rely on its numbers."""
 
     def reachable(self, initial: Any) -> bool:
-        """Whether learning can have led here from the initial state, as far as indices and divisors go by it."""
+        """Return true if learning can have led here from the initial state; at least indices must be in range."""
 
 
 @runtime_checkable
 class FeedbackModel(Protocol):
-    """Simulated people: `observe` takes a number of `rng.random` doubles fixed given the number of items."""
+    """Simulated users who give feedback to rankings."""
 
     @property
-    def shown(self) -> int | None: ...
+    def shown(self) -> int | None:
+        """The number of positions that they see; None: all."""
+
     @property
-    def depth(self) -> int | None: ...
-    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Feedback: ...
+    def depth(self) -> int | None:
+        """The number of positions that they grade; None: all."""
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Feedback:
+        """Return the feedback to a ranking.
+
+        Args:
+          ranking: The shown ranking.
+          relevance: One grade per item.
+          rng: Gives a number of doubles that depends on the number of items only.
+        """
 
 
 @runtime_checkable
 class Surrogate(Protocol):
     """A function of scores and relevance that a learner minimises.
 
-    `span` is how many relevances are needed together for an unbiased gradient (None: all). `terms` sums, over all
-    span-subsets of `items`, their share of the gradient: over all items it equals the gradient of `value_and_grad`.
+    The gradient is a sum over subsets of `span` items, so that it can be estimated from the grades of a few items.
     """
 
     @property
-    def span(self) -> int | None: ...
-    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]: ...
-    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats: ...
+    def span(self) -> int | None:
+        """The number of grades that are needed together for an unbiased gradient; None: all."""
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the value and its gradient in the scores."""
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        """Return the terms of the gradient of all span-subsets of some items; of all items it is the gradient.
+
+        Args:
+          scores: One score per item.
+          items: The items whose grades are known.
+          grades: Their grades.
+        """
 
 
 @runtime_checkable
 class Measure(Protocol):
-    """Judges a ranking against the relevance."""
+    """A function of a ranking and the relevance of its items."""
 
     @property
-    def higher_is_better(self) -> bool: ...
+    def higher_is_better(self) -> bool:
+        """False for losses."""
+
     def __call__(self, ranking: Ints, relevance: Floats) -> float: ...
     def of_scores(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
-        """One value per query; query q owns the entries from offsets[q] to offsets[q + 1]."""
+        """Return one value per query; query q has the entries from offsets[q] to offsets[q + 1]."""
 
     def best(self, relevance: Floats) -> float:
-        """The value of the best ranking of these items."""
+        """Return the value of the best ranking of some items."""
 
 
-Relevance = Floats | Callable[[Ints], Floats]  # the function is an adaptive adversary's: it sees the shown ranking
+Relevance = Floats | Callable[[Ints], Floats]  # a function of the shown ranking is an adaptive adversary
 
 
 @runtime_checkable
 class Stream(Protocol):
-    """A source of queries and their relevance, endless."""
+    """An endless source of queries with their relevance."""
 
     @property
-    def problem(self) -> Problem: ...
-    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Relevance]]: ...
+    def problem(self) -> Problem:
+        """The sizes of the queries."""
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Relevance]]:
+        """Yield queries and their relevance."""
 
 
 AnyLearner = Learner[Any, Any]

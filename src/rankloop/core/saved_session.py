@@ -1,4 +1,4 @@
-"""A session in one file: a zip of a JSON header and plain arrays. No pickle; nothing in it is executed."""
+"""Saving and loading of sessions: one zip file of a JSON header and arrays. No pickle; nothing in it is executed."""
 
 import io
 import json
@@ -22,27 +22,41 @@ from rankloop.core.session import Session
 from rankloop.core.types import Problem
 from rankloop.core.weight_table import WeightTable, restored_table
 
-FORMAT = 1
-HEADER = "session.json"
-MAX_COUNT = 2**53  # no round, click or item is ever counted so far
-UNREADABLE = (  # what reading a damaged or invented file can end in
+FORMAT_VERSION = 1
+HEADER_NAME = "session.json"
+MAX_COUNT = 2**53  # larger than any real count of rounds, clicks or items
+READ_ERRORS = (  # that a damaged file can raise
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
 )  # fmt: skip
 
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
-    """Write learner, problem, state, generator and plain `notes` to one file, whole or not at all."""
+    """Write a session to one file, atomically.
+
+    Args:
+      session: The session.
+      path: The file; an existing one is replaced.
+      notes: Further data for JSON, which `load_with_notes` returns.
+    """
     atomic_write(Path(path), dumps(session, notes))
 
 
 def load(path: str | os.PathLike[str]) -> Session:
-    """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
+    """Load a session, which continues exactly where it stopped, exploration included.
+
+    Args:
+      path: The file.
+
+    Raises:
+      NotFound: If there is no such file.
+      InvalidInput: If the file is damaged or not one of rankloop's.
+    """
     return load_with_notes(path)[0]
 
 
 def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
-    """The session and the notes that were saved beside it."""
+    """Load a session and the notes that were saved with it; raise the errors of `load`."""
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
@@ -53,11 +67,16 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, An
 
 
 def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
-    """What `save` would write."""
+    """Return the contents that `save` writes.
+
+    Args:
+      session: The session.
+      notes: Further data for JSON.
+    """
     state, generator, learned, refused = session.snapshot()
     arrays: list[Any] = []
     header = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "cpu": processor(),
         "learner": spec_of(session.learner),
         "problem": session.problem._asdict(),
@@ -70,7 +89,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(HEADER, json.dumps(header, indent=1, allow_nan=False))
+        archive.writestr(HEADER_NAME, json.dumps(header, indent=1, allow_nan=False))
         for i, array in enumerate(arrays):
             part = io.BytesIO()
             np.lib.format.write_array(part, array, allow_pickle=False)
@@ -79,44 +98,52 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
 
 
 def loads(content: bytes) -> Session:
-    """The session of `dumps`, or of the content of a saved file."""
+    """Return the session of the contents of a saved file."""
     return loads_with_notes(content)[0]
 
 
 def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Session, dict[str, Any]]:
-    """The session and the notes of the content of a saved file, which messages call `where`."""
+    """Return the session and the notes of the contents of a saved file.
+
+    Args:
+      content: The contents.
+      where: Their name, for error messages.
+
+    Raises:
+      InvalidInput: If they are damaged or not those of a rankloop file.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_parts(archive, len(content))
-            header = json.loads(archive.read(HEADER), parse_float=_finite, parse_constant=_finite)
+            header = json.loads(archive.read(HEADER_NAME), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
             return _restored(header, archive), dict(header["notes"])
     except UnknownKind as error:
-        raise InvalidInput(f"{where}: {error}; one of your own has to be imported before") from None
+        raise InvalidInput(f"{where}: {error}; import the module that registers it first") from None
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from None
-    except UNREADABLE as error:
-        raise InvalidInput(f"{where} is not a whole rankloop file: {error}") from None
+    except READ_ERRORS as error:
+        raise InvalidInput(f"{where} is damaged or not a rankloop file: {error}") from None
 
 
 def _finite(text: str) -> float:
-    """A number of the header; JSON has no infinity, but Python reads one."""
+    """Return a number of the header; Python's JSON reader would accept infinity."""
     if not math.isfinite(float(text)):
         raise ValueError(f"the header holds {text}")
     return float(text)
 
 
 def _check_parts(archive: zipfile.ZipFile, size: int) -> None:
-    """Parts are stored as they are: one that is packed, locked or larger than the file is not ours."""
+    """Raise if a part is compressed, encrypted or larger than the file, which rankloop never writes."""
     parts = archive.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & 1 for part in parts):
-        raise InvalidInput("its parts are packed or locked, which rankloop's never are")
+        raise InvalidInput("its parts are compressed or encrypted")
     if sum(part.file_size for part in parts) > size:
         raise InvalidInput("its parts are larger than the file itself")
 
 
 def _check_generator(position: Any) -> None:
-    """numpy itself takes some numbers that no generator can have, in some of its versions."""
+    """Raise for a generator state that is not possible; some versions of NumPy accept it."""
     inner = position["state"]
     parts = (
         (position["has_uint32"], 2),
@@ -131,8 +158,8 @@ def _check_generator(position: Any) -> None:
 def _check_header(header: Any, where: str) -> None:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidInput("the header is not that of a rankloop file")
-    if type(header["format"]) is not int or header["format"] != FORMAT:
-        raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
+    if type(header["format"]) is not int or header["format"] != FORMAT_VERSION:
+        raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT_VERSION}")
     if header["cpu"] != processor():
         warnings.warn(
             f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: "
@@ -160,7 +187,7 @@ def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
 
 
 def _outline(value: Any, arrays: list[Any]) -> Any:
-    """The state as plain data, each array replaced by its number in `arrays`."""
+    """Return the state as plain data, with each array replaced by its number in `arrays`."""
     if hasattr(value, "_fields"):
         return {name: _outline(part, arrays) for name, part in zip(value._fields, value)}
     if isinstance(value, tuple):
@@ -174,11 +201,20 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
 
 
 def restored_state(outline: Any, example: Any, array: Callable[[Any], Any], where: str = "state") -> Any:
-    """The state of which `example` is the initial one; anything that cannot have grown out of it is refused.
+    """Return a state from its outline, checked against the learner's initial state.
 
-    Fields, types and shapes are the example's; a table that has no rows there may have got some. Numbers are finite,
-    what the problem says stays as it is, and whole numbers count up from where they began. A state that knows more
-    about itself says so (`reachable`).
+    Fields, types and shapes must be those of the initial state, except that an array without rows may have got some.
+    Numbers must be finite, numbers of the problem unchanged, and integers not below their initial values. A state with
+    a method `reachable` checks itself further.
+
+    Args:
+      outline: The state as plain data.
+      example: The initial state.
+      array: Returns the array of a number in the outline.
+      where: The name of the state, for error messages.
+
+    Raises:
+      InvalidInput: If learning cannot have led from the initial state to this one.
     """
     if hasattr(example, "_fields"):
         return _named(outline, example, array, where)
@@ -197,14 +233,14 @@ def _named(outline: Any, example: Any, array: Callable[[Any], Any], where: str) 
     parts = zip(example._fields, example)
     state = type(example)._make(restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts)
     if isinstance(state, CheckedState) and not state.reachable(example):
-        raise InvalidInput(f"{where} is one that no learning leads to: its parts do not fit each other")
+        raise InvalidInput(f"{where} cannot be the result of learning: its parts contradict each other")
     return state
 
 
 def _array(loaded: Any, example: Any, where: str) -> Any:
     may_grow = example.ndim > 1 and len(example) == 0 and all(example.shape[1:])
-    wanted = (len(loaded), *example.shape[1:]) if may_grow and loaded.ndim else example.shape
-    if loaded.dtype != example.dtype or loaded.shape != wanted:
+    shape = (len(loaded), *example.shape[1:]) if may_grow and loaded.ndim else example.shape
+    if loaded.dtype != example.dtype or loaded.shape != shape:
         raise InvalidInput(f"{where} is {loaded.dtype}{loaded.shape}, the learner needs {example.dtype}{example.shape}")
     if not np.all(np.isfinite(loaded)):
         raise InvalidInput(f"{where} holds a number that is not finite")
@@ -233,4 +269,4 @@ def _number(value: Any, example: Any, where: str) -> Any:
 def _check_counts(values: Any, example: Any, where: str) -> None:
     least = int(np.min(example)) if np.size(example) else -MAX_COUNT
     if np.size(values) and not least <= int(np.min(values)) <= int(np.max(values)) <= MAX_COUNT:
-        raise InvalidInput(f"{where} holds a number that is too small or too large: it counts from {least}, to 2^53")
+        raise InvalidInput(f"{where} holds a number that is too small or too large: it must be from {least} to 2^53")

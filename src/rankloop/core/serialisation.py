@@ -1,4 +1,4 @@
-"""Values as plain data: NamedTuples of arrays and numbers to tables of lists and numbers, and back."""
+"""Serialisation: NamedTuples of arrays and numbers to dicts, lists and numbers that JSON can carry, and back."""
 
 import functools
 import math
@@ -12,16 +12,16 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision
 from rankloop.core.weight_table import WeightTable
 
-INTEGER = np.dtype(np.int64)
+INTEGER_TYPE = np.dtype(np.int64)
 NOT_FINITE = "{} holds a number that is not finite"
-UNBOUNDED = (
+SCORES_NOT_FINITE = (
     "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
     "learner with standardised"
 )
 
 
 def to_plain(value: Any) -> Any:
-    """Tables, lists and numbers that JSON can carry; finite numbers only."""
+    """Return a value as dicts, lists and numbers for JSON; raise `InvalidInput` for numbers that are not finite."""
     if type(value) is float:
         if not math.isfinite(value):
             raise InvalidInput(NOT_FINITE.format("value"))
@@ -36,18 +36,27 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [to_plain(part) for part in value]
     if isinstance(value, WeightTable):
-        return value.digest()  # too much for a table of numbers: files have the columns, this tells two apart
+        return value.digest()  # tells tables apart; their contents are in files only
     return to_plain(value.item()) if isinstance(value, np.generic) else value
 
 
 def from_plain(plain: Any, annotation: Any, where: str = "value") -> Any:
-    """The value of the annotated type that `to_plain` wrote."""
+    """Return the value that `to_plain` wrote.
+
+    Args:
+      plain: Dicts, lists and numbers.
+      annotation: The type of the value.
+      where: The name of the value, for error messages.
+
+    Raises:
+      InvalidInput: If it is not of this type.
+    """
     return _reader(annotation)(plain, where)
 
 
 @functools.cache
 def _reader(annotation: Any) -> Callable[[Any, str], Any]:
-    """What reads values of a type: found out once, since every event of a log holds some."""
+    """Return the function that reads values of a type; cached, because every event of a log has some."""
     origin = get_origin(annotation) or annotation
     if origin is np.ndarray:
         dtype = np.dtype(get_args(get_args(annotation)[1])[0])
@@ -71,32 +80,40 @@ def _scalar(plain: Any, annotation: Any, where: str) -> Any:
 
 
 def decision_to_plain(decision: Decision[Any]) -> dict[str, Any]:
-    """A decision as JSON can carry it; an unknown propensity is null."""
+    """Return a decision for JSON; an unknown propensity is null."""
     propensity = float(decision.log_propensity) if math.isfinite(decision.log_propensity) else None
     try:
         receipt = to_plain(decision.receipt)
     except InvalidInput:
-        raise InvalidInput(UNBOUNDED) from None
+        raise InvalidInput(SCORES_NOT_FINITE) from None
     return {"ranking": decision.ranking.tolist(), "log_propensity": propensity, "receipt": receipt}
 
 
 def check_finite_receipt(receipt: Any) -> None:
-    """Refuse a receipt that could not be written down, when the ranking is made and not when it is logged."""
+    """Raise `InvalidInput` if a receipt has a number that is not finite, which a log could not hold."""
     for part in receipt:
         if isinstance(part, tuple):
             check_finite_receipt(part)
         elif isinstance(part, float | np.ndarray) and not np.all(np.isfinite(part)):
-            raise InvalidInput(UNBOUNDED)
+            raise InvalidInput(SCORES_NOT_FINITE)
 
 
 def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decision[Any]:
-    """The decision that `decision_to_plain` wrote; its receipt stays plain until the learner is known."""
+    """Return the decision that `decision_to_plain` wrote.
+
+    Args:
+      plain: A dict with ranking, log_propensity and receipt.
+      learner: The learner that made it; without one the receipt stays plain.
+
+    Raises:
+      InvalidInput: If a part is missing or of the wrong type.
+    """
     try:
         ranking, log_propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
     except (KeyError, TypeError):
-        raise InvalidInput("a decision is a table with ranking, log_propensity and receipt") from None
+        raise InvalidInput("a decision must have ranking, log_propensity and receipt") from None
     decision = Decision(
-        _array(ranking, INTEGER, "ranking"),
+        _array(ranking, INTEGER_TYPE, "ranking"),
         float("nan") if log_propensity is None else from_plain(log_propensity, float, "log_propensity"),
         receipt,
     )
@@ -104,21 +121,29 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decisi
 
 
 def with_receipt(decision: Decision[Any], learner: Any) -> Decision[Any]:
-    """The decision with the receipt that this learner wrote; one that never was plain is left as it is."""
+    """Return a decision whose plain receipt is replaced by the learner's type; other receipts stay.
+
+    Args:
+      decision: The decision.
+      learner: The learner that made it.
+
+    Raises:
+      InvalidInput: If the receipt is not one of this learner.
+    """
     if isinstance(decision.receipt, tuple):
         return decision
     return decision._replace(receipt=from_plain(decision.receipt, receipt_type(learner), "receipt"))
 
 
 def receipt_type(learner: Any) -> Any:
-    """The receipt that a learner hands out: X of `rank(...) -> Decision[X]`; a wrapper's may stand for its inner's."""
+    """Return the type of a learner's receipts, X of `rank(...) -> Decision[X]`; a wrapper may use its inner's."""
     try:
-        decided = get_args(_hints_of(type(learner).rank).get("return"))
+        arguments = get_args(_hints_of(type(learner).rank).get("return"))
     except NameError as error:  # a type that is imported for type checkers only
-        raise InvalidInput(f"the types of {type(learner).__name__}.rank cannot be found: {error}") from None
-    if len(decided) != 1 or decided[0] is Any:
-        raise InvalidInput(f"{type(learner).__name__}.rank must say what it returns, as in `-> Decision[tuple[()]]`")
-    annotation = decided[0]
+        raise InvalidInput(f"the annotations of {type(learner).__name__}.rank cannot be resolved: {error}") from None
+    if len(arguments) != 1 or arguments[0] is Any:
+        raise InvalidInput(f"{type(learner).__name__}.rank needs a return annotation, as in `-> Decision[tuple[()]]`")
+    annotation = arguments[0]
     if isinstance(annotation, TypeVar):
         return receipt_type(learner.inner)
     if any(isinstance(argument, TypeVar) for argument in get_args(annotation)):
@@ -139,7 +164,7 @@ def _named_tuple(annotation: Any) -> Callable[[Any, str], Any]:
 
     def read(plain: Any, where: str) -> Any:
         if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
-            raise InvalidInput(f"{where} must be a table with {', '.join(cls._fields)}")
+            raise InvalidInput(f"{where} must be an object with {', '.join(cls._fields)}")
         return cls._make(read_part(plain[name], where + part) for name, part, read_part in parts)
 
     return read

@@ -1,4 +1,4 @@
-"""A learner in use, the one mutable object; and the checks at its border, which kernels rely on."""
+"""Sessions: a learner in use, with the checks of queries and feedback that kernels rely on."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -30,35 +30,49 @@ from rankloop.core.types import (
 )
 
 MAY_BE_NONE = ("n_items", "shown", "depth")
-FAULTS = (
+FEEDBACK_FAULTS = (
     "",
     "the decision's ranking is not a permutation of the query's items",
-    "an item is named that was not in the part that is seen",
+    "an item was not in the visible part of the ranking",
     "an item is named twice",
     "a number is not finite",
     "items and numbers differ in length",
-    "it must name exactly the items that were seen",
+    "it must name exactly the visible items",
     "a weight is negative",
 )
 
 
 def generators(seed: int) -> tuple[Generator, Generator, Generator, Generator]:
-    """Stream, people, learner and delivery, each with draws of their own."""
+    """Return independent generators for stream, users, learner and delivery."""
     stream, users, learner, delivery = (Generator(PCG64(child)) for child in SeedSequence(seed).spawn(4))
     return stream, users, learner, delivery
 
 
 def _learner_generator(seed: int) -> Generator:
-    """The third of `generators`, without the others: a service begins with many sessions."""
+    """Return the third of `generators`, without making the others."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(2,))))
 
 
 class Session:
-    """Ranks and learns, from many threads at once: many readers, one writer, no update lost.
+    """A learner in use. Many threads may rank and learn at once; no update is lost.
 
-    `learn` is a border: feedback that the learner does not accept or that does not fit the decision raises
-    `IncompatibleFeedback`, a step that would leave a non-finite state raises `UnstableUpdate` and is counted in
-    `refused`. Either way the state stays as it was.
+    Args:
+      learner: The learner.
+      problem: The sizes of the problem.
+      seed: Of the exploration.
+
+    Raises:
+      InvalidInput: If problem and learner do not fit.
+
+    Examples:
+      >>> from rankloop import Query, build
+      >>> from rankloop.core.types import clicks
+      >>> session = Session(build("fair_pairs"), Problem(n_features=1))
+      >>> query = Query.of([[0.1], [0.9]])
+      >>> decision = session.rank(query)
+      >>> state = session.learn(query, decision, clicks([1]))
+      >>> session.learned
+      1
     """
 
     def __init__(self, learner: AnyLearner, problem: Problem, seed: int = 0) -> None:
@@ -79,11 +93,19 @@ class Session:
 
     @property
     def state(self) -> Any:
-        """What has been learned so far: a value that nobody changes."""
+        """The current state, an immutable value."""
         return self._state
 
     def rank(self, query: Query, generator: Generator | None = None) -> Decision[Any]:
-        """The ranking to show, with what `learn` will need; the draws are the session's own unless given."""
+        """Return the ranking to show, with everything that `learn` needs.
+
+        Args:
+          query: The query.
+          generator: Gives the random numbers; None: the session's own.
+
+        Raises:
+          InvalidInput: If the query does not fit the problem.
+        """
         check_query(query, self.problem)
         if generator is not None:
             return self.learner.rank(self._state, query, generator)
@@ -91,12 +113,23 @@ class Session:
             return self.learner.rank(self._state, query, self._generator)
 
     def predict(self, query: Query) -> Ints:
-        """The best ranking known, without exploration."""
+        """Return the best ranking without exploration; raise `InvalidInput` if the query does not fit the problem."""
         check_query(query, self.problem)
         return self.learner.predict(self._state, query)
 
     def log_prob(self, query: Query, ranking: Ints) -> float:
-        """The log-probability with which `rank` would show this now; nan where it has no closed form."""
+        """Return the log-probability with which `rank` would show a ranking now.
+
+        Args:
+          query: The query.
+          ranking: The items, best first.
+
+        Returns:
+          The log-probability of the visible part; nan where it has no closed form.
+
+        Raises:
+          InvalidInput: If the query does not fit the problem, or the ranking is not a permutation of its items.
+        """
         check_query(query, self.problem)
         ranking = np.asarray(ranking, dtype=np.int64)
         if not is_permutation(ranking, n_items_of(query.features)):
@@ -104,7 +137,20 @@ class Session:
         return self.learner.log_prob(self._state, query, ranking)
 
     def learn(self, query: Query, decision: Decision[Any], feedback: Feedback) -> Any:
-        """Take in what came back for a decision, now or long after it; returns the new state."""
+        """Learn from the feedback to a decision, now or much later.
+
+        Args:
+          query: The query of the decision.
+          decision: What `rank` returned.
+          feedback: The feedback.
+
+        Returns:
+          The new state.
+
+        Raises:
+          IncompatibleFeedback: If the learner does not accept it, or it does not fit the decision.
+          UnstableUpdate: If the new state would not be finite. This is counted in `refused`; the state is unchanged.
+        """
         check_query(query, self.problem)
         decision, feedback = self._checked(n_items_of(query.features), decision, feedback)
         with self._writing:
@@ -117,44 +163,51 @@ class Session:
             return self._state
 
     def _checked(self, n_items: int, decision: Decision[Any], feedback: Feedback) -> tuple[Decision[Any], Feedback]:
-        """Both as the learner wants them, once the kind is known to be one that it accepts."""
+        """Return decision and feedback with arrays of the right types."""
         if type(feedback) not in self._accepts:
-            wanted = " or ".join(sorted(accepted.__name__ for accepted in self._accepts)) or "nothing"
-            raise IncompatibleFeedback(f"this learner learns from {wanted}, not from {type(feedback).__name__}")
+            accepted = " or ".join(sorted(kind.__name__ for kind in self._accepts)) or "nothing"
+            raise IncompatibleFeedback(f"this learner learns from {accepted}, not from {type(feedback).__name__}")
         self._check_receipt(decision.receipt)
         ranking = whole_numbers(decision.ranking)
         if ranking is not decision.ranking:
             decision = decision._replace(ranking=ranking)
-        seen = self.problem.depth if type(feedback) is Relevances else self.problem.shown
-        return decision, checked_feedback(feedback, ranking, n_items, seen)
+        limit = self.problem.depth if type(feedback) is Relevances else self.problem.shown
+        return decision, checked_feedback(feedback, ranking, n_items, limit)
 
     def _check_receipt(self, receipt: Any) -> None:
         fits = isinstance(receipt, self._receipt)
         for position in self._arrays:
             fits = fits and type(receipt[position]) is np.ndarray
         if not fits:
-            raise IncompatibleFeedback(f"the decision carries {receipt!r:.60}, which this learner did not hand out")
+            raise IncompatibleFeedback(f"the decision carries {receipt!r:.60}, which is not a receipt of this learner")
 
     def snapshot(self) -> tuple[Any, dict[str, Any], int, int]:
-        """State, generator position, learned and refused, all of one moment."""
+        """Return state, generator state, `learned` and `refused`, all of the same moment."""
         with self._drawing, self._writing:
             return self._state, dict(self._generator.bit_generator.state), self.learned, self.refused
 
     @property
     def generator(self) -> dict[str, Any]:
-        """Where the generator stands; unlike `snapshot` it does not wait for an update in progress."""
+        """The state of the generator; unlike `snapshot` it does not wait for an update in progress."""
         with self._drawing:
             return dict(self._generator.bit_generator.state)
 
     def restore(self, state: Any, generator: dict[str, Any], learned: int, refused: int) -> None:
-        """Go on from a snapshot."""
+        """Continue from a snapshot.
+
+        Args:
+          state: The state of the learner.
+          generator: The state of the generator.
+          learned: The number of updates.
+          refused: The number of refused updates.
+        """
         with self._drawing, self._writing:
             self._generator.bit_generator.state = generator
             self._state, self.learned, self.refused = state, learned, refused
 
 
 def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:
-    """The class of what the learner hands out, and which of its fields are arrays; anything where it is not said."""
+    """Return the class of a learner's receipts and the positions of their arrays; `object` where it is unknown."""
     try:
         annotation = receipt_type(learner)
         cls: type = get_origin(annotation) or annotation
@@ -171,13 +224,13 @@ def _arrays_in(cls: type) -> tuple[int, ...]:
 
 
 def _start(learner: AnyLearner, problem: Problem) -> Any:
-    """The first state; parameters so extreme that it is not finite are refused here, before anything is built on it."""
+    """Return the first state; raise `InvalidInput` if it is not finite."""
     try:
         state = learner.init(problem)
     except ArithmeticError as error:
-        raise InvalidInput(f"this learner cannot begin with such a problem: {error}") from error
+        raise InvalidInput(f"this learner cannot start with this problem: {error}") from error
     if not all(np.isfinite(part).all() for part in _numbers_in(state)):
-        raise InvalidInput("this learner's first state is not finite: a parameter, or max_grade, is extreme")
+        raise InvalidInput("this learner's first state is not finite; use smaller parameters or a smaller max_grade")
     return state
 
 
@@ -190,16 +243,16 @@ def _numbers_in(value: Any) -> Iterator[Any]:
 
 
 def check_problem(problem: Problem) -> None:
-    """Raise `InvalidInput` if a problem does not make sense."""
-    least = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0, "n_hashed": 0}
-    for name, smallest in least.items():
+    """Raise `InvalidInput` if a number of a problem is out of range."""
+    smallest = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0, "n_hashed": 0}
+    for name, least in smallest.items():
         value = getattr(problem, name)
         if value is None and name in MAY_BE_NONE:
             continue
-        if not isinstance(value, int | np.integer) or value < smallest:
-            raise InvalidInput(f"the problem's {name} must be a whole number from {smallest}, got {value!r}")
+        if not isinstance(value, int | np.integer) or value < least:
+            raise InvalidInput(f"the problem's {name} must be a whole number from {least}, got {value!r}")
     if not all(isinstance(name, str) for name in problem.feature_names):
-        raise InvalidInput(f"feature names are texts, got {problem.feature_names!r:.80}")
+        raise InvalidInput(f"feature names must be strings, got {problem.feature_names!r:.80}")
     if problem.n_hashed > problem.n_features:
         raise InvalidInput(f"{problem.n_hashed} hashed columns among {problem.n_features} features")
     if problem.feature_names and len(problem.feature_names) != problem.n_features:
@@ -211,7 +264,7 @@ def check_query(query: Query, problem: Problem) -> None:
 
     Args:
       query: The query.
-      problem: What is known of every query.
+      problem: The sizes of the problem.
 
     Raises:
       InvalidInput: If features, items or context are other than the problem says.
@@ -220,7 +273,7 @@ def check_query(query: Query, problem: Problem) -> None:
     if type(query.features) is Rows:
         _check_rows(query.features, problem)
     elif problem.n_hashed:
-        raise InvalidInput("this problem has hashed columns: its queries hold Rows, as a Schema makes them")
+        raise InvalidInput("this problem has hashed columns, so its queries must have Rows, as an Encoder makes them")
     elif query.features.shape[1] != problem.n_features:
         n_features = query.features.shape[1]
         raise InvalidInput(f"the query has {n_features} features per item, the problem {problem.n_features}")
@@ -233,10 +286,10 @@ def check_query(query: Query, problem: Problem) -> None:
 
 
 def _check_rows(rows: Rows, problem: Problem) -> None:
-    """Kernels go by these numbers: none may lead outside. The block may be narrower than the problem's, never wider."""
+    """Raise if an index is out of range. The dense block may be narrower than the problem's, never wider."""
     n_items, n_dense = rows.dense.shape
     if not problem.n_hashed:
-        raise InvalidInput("this problem has no hashed columns: its queries hold an array")
+        raise InvalidInput("this problem has no hashed columns, so its queries must have an array")
     if n_dense > problem.n_dense:
         raise InvalidInput(f"the query has {n_dense} numbers per item, the problem {problem.n_dense}")
     fits = len(rows.starts) == n_items + 1 and len(rows.values) == len(rows.positions)
@@ -246,7 +299,12 @@ def _check_rows(rows: Rows, problem: Problem) -> None:
 
 @kernel
 def rows_fit(rows: Rows, n_hashed: int) -> bool:
-    """Whether starts, positions and columns lead nowhere else, and every value is finite."""
+    """Return true if all indices of rows are in range and all values finite.
+
+    Args:
+      rows: The rows.
+      n_hashed: The number of hashed columns of the problem.
+    """
     if rows.starts[0] != 0 or rows.starts[-1] != len(rows.positions):
         return False
     for i in range(len(rows.starts) - 1):
@@ -266,14 +324,23 @@ def rows_fit(rows: Rows, n_hashed: int) -> bool:
 
 
 @kernel
-def fault_in(ranking: Ints, n_items: int, seen: int, items: Ints, values: Floats, exact: bool) -> int:
-    """Which of FAULTS the feedback has, 0 for none; `exact`: every seen item must be named, with any number."""
+def fault_in(ranking: Ints, n_items: int, n_visible: int, items: Ints, values: Floats, exact: bool) -> int:
+    """Return the number of the fault in `FEEDBACK_FAULTS` that feedback has; 0: none.
+
+    Args:
+      ranking: The shown ranking.
+      n_items: The number of items.
+      n_visible: The number of visible positions.
+      items: The items that the feedback names.
+      values: Their values.
+      exact: Every visible item must be named, and values may be negative.
+    """
     if not is_permutation(ranking, n_items):
         return 1
     if len(items) != len(values):
         return 5
     open_items = np.zeros(n_items, np.int8)
-    for position in range(seen):
+    for position in range(n_visible):
         open_items[ranking[position]] = 1
     for i in range(len(items)):
         if items[i] < 0 or items[i] >= n_items or open_items[items[i]] == 0:
@@ -285,16 +352,26 @@ def fault_in(ranking: Ints, n_items: int, seen: int, items: Ints, values: Floats
             return 4
         if values[i] < 0 and not exact:
             return 7
-    return 6 if exact and len(items) != seen else 0
+    return 6 if exact and len(items) != n_visible else 0
 
 
 def checked_feedback(feedback: Feedback, ranking: Ints, n_items: int, limit: int | None) -> Feedback:
-    """The feedback with arrays as kernels want them; `limit` is how many positions could be seen (None: all)."""
-    seen = n_items if limit is None or limit > n_items else limit
+    """Return feedback with arrays of the right types.
+
+    Args:
+      feedback: The feedback.
+      ranking: The shown ranking.
+      n_items: The number of items.
+      limit: The number of visible positions; None: all.
+
+    Raises:
+      IncompatibleFeedback: If the feedback does not fit the ranking.
+    """
+    n_visible = n_items if limit is None or limit > n_items else limit
     kind = type(feedback)
     if isinstance(feedback, Clicks | Relevances):
         items, values = whole_numbers(feedback[0]), flat_numbers(feedback[1])
-        fault = fault_in(ranking, n_items, seen, items, values, kind is Relevances)
+        fault = fault_in(ranking, n_items, n_visible, items, values, kind is Relevances)
         if items is not feedback[0] or values is not feedback[1]:
             feedback = Relevances(items, values) if kind is Relevances else Clicks(items, values)
     elif isinstance(feedback, Preferred):
@@ -306,12 +383,12 @@ def checked_feedback(feedback: Feedback, ranking: Ints, n_items: int, limit: int
         fault = fault_in(ranking, n_items, 1, ranking[:1], value, True)
         feedback = Reward(float(value[0]))
     if fault:
-        raise IncompatibleFeedback(f"{kind.__name__}: {FAULTS[fault]}")
+        raise IncompatibleFeedback(f"{kind.__name__}: {FEEDBACK_FAULTS[fault]}")
     return feedback
 
 
 def whole_numbers(values: Any) -> Ints:
-    """A flat int64 array; itself where it is one."""
+    """Return a flat int64 array, without a copy where possible; raise `IncompatibleFeedback` for anything else."""
     if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
         return values
     try:
@@ -321,7 +398,7 @@ def whole_numbers(values: Any) -> Ints:
 
 
 def flat_numbers(values: Any) -> Floats:
-    """A flat float64 array; itself where it is one."""
+    """Return a flat float64 array, without a copy where possible; raise `IncompatibleFeedback` for anything else."""
     if type(values) is np.ndarray and values.dtype == np.float64 and values.ndim == 1:
         return values
     try:
@@ -329,5 +406,5 @@ def flat_numbers(values: Any) -> Floats:
     except InvalidInput as error:
         raise IncompatibleFeedback(str(error)) from None
     if array.ndim != 1:
-        raise IncompatibleFeedback("grades and weights are flat lists of numbers")
+        raise IncompatibleFeedback("grades and weights must be flat lists of numbers")
     return array

@@ -1,4 +1,4 @@
-"""The words of rankloop as values: what is asked, shown and revealed; and numbers from outside, checked."""
+"""The types of problems, queries, decisions and feedback; and conversion of numbers from outside, with checks."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 
-# Spelt out: NDArray[…] no longer says that it is an ndarray from numpy 2.5 on, and receipts are read by annotation.
+# Not NDArray[…], which is no ndarray from NumPy 2.5 on: receipts are read by these annotations.
 Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 Ints = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 Bools = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
@@ -16,29 +16,29 @@ R = TypeVar("R")
 
 
 class Problem(NamedTuple):
-    """What is known before the first round."""
+    """The sizes of a ranking problem, which are known before the first query."""
 
-    n_features: int
-    n_items: int | None = None  # fixed sets only
-    n_context: int = 0
-    shown: int | None = None
-    depth: int | None = None
-    max_grade: int = 1  # grades are 0..max_grade
+    n_features: int  # per item
+    n_items: int | None = None  # of a fixed set; None: queries have items of their own
+    n_context: int = 0  # features of the request
+    shown: int | None = None  # visible positions; None: all
+    depth: int | None = None  # positions whose grades come back; None: all
+    max_grade: int = 1  # grades are from 0 to this
     feature_names: tuple[str, ...] = ()
-    n_hashed: int = 0  # so many of the features, the first ones, are columns of a hash table; 0: there is none
+    n_hashed: int = 0  # the first so many features are hashed columns
 
     @property
     def n_dense(self) -> int:
-        """How many features every item has a number for."""
+        """The number of features that are not hashed columns."""
         return self.n_features - self.n_hashed
 
 
 class Rows(NamedTuple):
-    """The features of a query's items where most of them are 0: what is not, and a block of plain numbers.
+    """The sparse features of a query's items, and a block of dense ones.
 
-    Entry e says that an item has `values[e]` in the hashed column `columns[positions[e]]`; item i owns the entries from
-    `starts[i]` to `starts[i + 1]`. A column stands in `columns` once. The numbers of `dense` come after the hashed
-    columns: weights for these rows are those of `columns`, then those of the block.
+    Item i has the entries from `starts[i]` to `starts[i + 1]`; entry e is `values[e]` in the hashed column
+    `columns[positions[e]]`. Each column is in `columns` once. The weights of these rows are those of `columns`, then
+    those of the dense block.
     """
 
     starts: Ints  # (n_items + 1,)
@@ -49,21 +49,22 @@ class Rows(NamedTuple):
 
     @property
     def n_items(self) -> int:
+        """The number of items."""
         return len(self.starts) - 1
 
     def take(self, items: Ints) -> "Rows":
-        """Some of the items, in this order; the columns in sight stay the same."""
+        """Return some of the items, in this order; `columns` stays the same."""
         entries = [np.arange(self.starts[item], self.starts[item + 1]) for item in items]
         chosen = np.concatenate([np.empty(0, np.int64), *entries])
         starts = np.concatenate([[0], np.cumsum([len(part) for part in entries])]).astype(np.int64)
         return Rows(starts, self.positions[chosen], self.values[chosen], self.columns, self.dense[items])
 
     def to_array(self) -> Floats:
-        """One column for each in sight, then those of the block: for whoever wants to look, or to check."""
+        """Return a dense array with one column for each of `columns`, then the dense block."""
         array = np.zeros((self.n_items, len(self.columns)))
         for item in range(self.n_items):
-            own = slice(self.starts[item], self.starts[item + 1])
-            np.add.at(array[item], self.positions[own], self.values[own])
+            entries = slice(self.starts[item], self.starts[item + 1])
+            np.add.at(array[item], self.positions[entries], self.values[entries])
         return np.hstack([array, self.dense])
 
 
@@ -71,7 +72,7 @@ Features = Floats | Rows
 
 
 class Query(NamedTuple):
-    """One request to rank. The relevance is absent: leaking it is a type error."""
+    """One request to rank, without the relevance of the items."""
 
     id: str
     features: Any  # Features: an array (n_items, n_features), or `Rows` where the problem has hashed columns
@@ -79,32 +80,42 @@ class Query(NamedTuple):
 
     @property
     def n_items(self) -> int:
+        """The number of items."""
         features = self.features
         return features.n_items if type(features) is Rows else len(features)
 
     @classmethod
     def of(cls, features: ArrayLike, context: ArrayLike = (), id: str = "") -> "Query":
-        """Check and copy what comes from outside: the border behind which nobody checks again."""
+        """Make a query from numbers, which are checked and copied.
+
+        Args:
+          features: One row per item.
+          context: The features of the request.
+          id: The id of the query.
+
+        Raises:
+          InvalidInput: If a shape is wrong or a number is not finite.
+        """
         return cls(id, finite_floats(features, 2, "features"), finite_floats(context, 1, "context"))
 
 
 class Decision(NamedTuple, Generic[R]):
-    """What was shown, with all that `learn` will need when the feedback comes."""
+    """A shown ranking, with everything that `learn` needs when feedback comes."""
 
     ranking: Ints
-    log_propensity: float  # log_prob(state, query, ranking) at decision time; nan where unknown
-    receipt: R
+    log_propensity: float  # the log-probability of the ranking at decision time; nan where unknown
+    receipt: R  # further data of the learner
 
 
 class Relevances(NamedTuple):
-    """Grades of the first `depth` shown items."""
+    """The grades of the first `depth` items."""
 
     items: Ints
     grades: Floats
 
 
 class Clicks(NamedTuple):
-    """Clicked items of the shown part; weight 1 is a click, more is a purchase."""
+    """Clicked items of the visible part; weight 1 is a click, a purchase may weigh more."""
 
     items: Ints
     weights: Floats
@@ -117,7 +128,7 @@ class Preferred(NamedTuple):
 
 
 class Reward(NamedTuple):
-    """What the first shown item earned."""
+    """The reward of the first item."""
 
     value: float
 
@@ -126,7 +137,7 @@ Feedback = Relevances | Clicks | Preferred | Reward
 
 
 class Arrival(NamedTuple):
-    """Feedback that reaches the learner, with the decision that it answers."""
+    """Feedback with the query and the decision that it belongs to."""
 
     query: Query
     decision: Decision[Any]
@@ -134,25 +145,43 @@ class Arrival(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """How far a sequential learner may move items away from its best ranking."""
+    """A limit on the exploration of a sequential learner."""
 
-    positions: int = -1  # no item moves more positions than this, up or down; -1: no limit
-    keep_first: bool = False
+    positions: int = -1  # no item moves more positions than this from the best ranking; -1: no limit
+    keep_first: bool = False  # the best item stays first
 
 
 def relevances(items: ArrayLike, grades: ArrayLike) -> Relevances:
-    """`Relevances` from plain sequences."""
+    """Make `Relevances` from sequences.
+
+    Args:
+      items: Item numbers.
+      grades: One grade per item.
+    """
     return Relevances(item_indices(items, "items"), finite_floats(grades, 1, "grades"))
 
 
 def clicks(items: Sequence[int] | Ints, weights: ArrayLike | None = None) -> Clicks:
-    """`Clicks` from plain sequences; every weight is 1 unless given."""
+    """Make `Clicks` from sequences.
+
+    Args:
+      items: The numbers of the clicked items.
+      weights: One weight per click; None: 1 each.
+    """
     indices = item_indices(items, "items")
     return Clicks(indices, finite_floats(np.ones(len(indices)) if weights is None else weights, 1, "weights"))
 
 
 def item_indices(values: ArrayLike, name: str) -> Ints:
-    """A one-dimensional int64 array, refusing anything that is not whole numbers."""
+    """Return a one-dimensional int64 array.
+
+    Args:
+      values: Integers.
+      name: The name of the argument, for error messages.
+
+    Raises:
+      InvalidInput: If values are not a flat list of integers.
+    """
     try:
         array = np.asarray(values)
         if array.size == 0:
@@ -165,14 +194,31 @@ def item_indices(values: ArrayLike, name: str) -> Ints:
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
-    """An int of at least `least`, refusing what only looks like one."""
+    """Return an integer.
+
+    Args:
+      value: The value; true and 1.0 are not integers.
+      name: The name of the argument, for error messages.
+      least: The smallest value that is allowed.
+
+    Raises:
+      InvalidInput: If it is not an integer of at least `least`.
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(f"{name} must be a whole number from {least}, got {value!r:.80}")
     return int(value)
 
 
 def rows_in(values: Any, name: str) -> Sequence[Any]:
-    """A list of things from outside, refusing what is none."""
+    """Return a list from outside.
+
+    Args:
+      values: A sequence or an array.
+      name: The name of the argument, for error messages.
+
+    Raises:
+      InvalidInput: If it is something else.
+    """
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise InvalidInput(f"{name} must be a list, got {values!r:.80}")
     if isinstance(values, np.ndarray) and values.ndim == 0:
@@ -181,18 +227,35 @@ def rows_in(values: Any, name: str) -> Sequence[Any]:
 
 
 def real_numbers(values: Any, name: str) -> Floats:
-    """A writable C-contiguous float64 copy of any shape, refusing all but real numbers."""
+    """Return a writable C-contiguous float64 copy of any shape.
+
+    Args:
+      values: Real numbers.
+      name: The name of the argument, for error messages.
+
+    Raises:
+      InvalidInput: If they are not real numbers, or rows differ in length.
+    """
     try:
-        given = np.asarray(values)
-        if given.dtype.kind not in "cmMV":
-            return np.array(given, dtype=np.float64, order="C")
+        array = np.asarray(values)
+        if array.dtype.kind not in "cmMV":
+            return np.array(array, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{name} must be numbers, in rows of even length: {error}") from None
-    raise InvalidInput(f"{name} must be real numbers, got {given.dtype}")
+    raise InvalidInput(f"{name} must be real numbers, got {array.dtype}")
 
 
 def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
-    """A writable C-contiguous float64 copy, refusing wrong shapes, NaN and infinity by position."""
+    """Return a writable C-contiguous float64 copy of finite numbers.
+
+    Args:
+      values: The numbers.
+      ndim: The number of dimensions.
+      name: The name of the argument, for error messages.
+
+    Raises:
+      InvalidInput: If the shape is wrong, or a number is not finite; the message has row and column.
+    """
     array = real_numbers(values, name)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")

@@ -1,4 +1,4 @@
-"""A large table as a value: two numbers per column, of which a lesson changes a few hundred out of millions."""
+"""The weight table of hashed columns: a persistent table of two numbers per column, of which an update changes few."""
 
 import hashlib
 from threading import Lock
@@ -11,19 +11,18 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 
-MAX_STEPS_BACK = 256  # an older version that is further behind than this gets a table of its own when it is read
-OVERHEAD = 16  # a version takes as much memory as so many columns, beside those that it changed
-
-NOTHING = np.empty(0, np.int64), np.empty((0, 2))
+MAX_STEPS_BACK = 256  # a version that is further behind gets its own array when it is read
+COLUMNS_PER_VERSION = 16  # a version takes as much memory as this many columns, beside those that it changed
+NO_CHANGES = np.empty(0, np.int64), np.empty((0, 2))
 
 
 @kernel
 def _gather(table: Floats, columns: Ints) -> Floats:
-    found = np.empty((len(columns), 2))
+    entries = np.empty((len(columns), 2))
     for i in range(len(columns)):
-        found[i, 0] = table[columns[i], 0]
-        found[i, 1] = table[columns[i], 1]
-    return found
+        entries[i, 0] = table[columns[i], 0]
+        entries[i, 1] = table[columns[i], 1]
+    return entries
 
 
 @kernel
@@ -35,96 +34,117 @@ def _write(table: Floats, columns: Ints, values: Floats) -> None:
 
 @kernel
 def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
-    """Write the values, and answer with what stood there."""
-    before = np.empty((len(columns), 2))
+    """Write the values and return the old ones."""
+    old = np.empty((len(columns), 2))
     for i in range(len(columns)):
         for k in range(2):
-            before[i, k] = table[columns[i], k]
+            old[i, k] = table[columns[i], k]
             table[columns[i], k] = values[i, k]
-    return before
+    return old
 
 
 @kernel
-def _overlay(found: Floats, columns: Ints, known: Ints, values: Floats) -> None:
-    """Replace what is asked for by what is known of it; `known` is sorted."""
+def _overlay(entries: Floats, columns: Ints, changed: Ints, values: Floats) -> None:
+    """Replace the entries of changed columns; `changed` is sorted."""
     for i in range(len(columns)):
-        at = np.searchsorted(known, columns[i])
-        if at < len(known) and known[at] == columns[i]:
-            found[i, 0] = values[at, 0]
-            found[i, 1] = values[at, 1]
+        at = np.searchsorted(changed, columns[i])
+        if at < len(changed) and changed[at] == columns[i]:
+            entries[i, 0] = values[at, 0]
+            entries[i, 1] = values[at, 1]
 
 
 class _Version:
-    """One version: nothing for the newest of its table, for others what the next one changed, as it was before."""
+    """A version of a table; all but the newest hold the old values of the columns that the next version changed."""
 
-    __slots__ = ("before", "in_order", "newer")
+    __slots__ = ("is_sorted", "newer", "old_values")
 
     def __init__(self) -> None:
         self.newer: _Version | None = None
-        self.before: tuple[Ints, Floats] = NOTHING  # replaced as one: who reads it may not hold the lock
-        self.in_order = False
+        self.old_values: tuple[Ints, Floats] = (
+            NO_CHANGES  # replaced as one tuple, because readers may not hold the lock
+        )
+        self.is_sorted = False
 
-    def ordered(self) -> tuple[Ints, Floats]:
-        if not self.in_order:
-            columns, values = self.before
+    def sorted_values(self) -> tuple[Ints, Floats]:
+        if not self.is_sorted:
+            columns, values = self.old_values
             order = np.argsort(columns, kind="stable")
-            self.before, self.in_order = (columns[order], values[order]), True
-        return self.before
+            self.old_values, self.is_sorted = (columns[order], values[order]), True
+        return self.old_values
 
 
 class _Table:
-    """The array of the newest version, and who still looks at it or at an older one."""
+    """The array of the newest version, with weak references to all versions in use."""
 
     def __init__(self, array: Floats) -> None:
         self.array = array
         self.lock = Lock()
         self.newest = _Version()
-        self.written = 0  # columns changed since it was last looked for versions that are left behind
+        self.written = 0  # columns changed since `_release` was last called
         self.count = 0
         self.handles: WeakValueDictionary[int, WeightTable] = WeakValueDictionary()
 
 
 class WeightTable:
-    """A persistent table of shape `(n_columns, 2)`: `patched` gives the next version and leaves this one as it is.
+    """A persistent table of shape `(n_columns, 2)`: weights, and the evidence that sets their step sizes.
 
-    The newest version owns the array; an older one holds what was there before, column by column, and finds the rest in
-    the newer ones. Learning from an older version copies the table once. So does an old version that somebody keeps
-    while as many columns as the table has are written: memory is bounded by a copy for each version that is kept.
-    Any number of threads may read and write.
+    `patched` returns the next version and leaves this one unchanged. The newest version owns the array; an older one
+    holds the old values of changed columns and reads all others from newer versions. The table is copied when an older
+    version is patched, and when a version is kept while as many columns are written as the table has. So memory is
+    bounded by one copy per version that is in use. Any number of threads may read and write.
+
+    Args:
+      n_columns: The number of columns; all entries begin at 0.
+
+    Examples:
+      >>> old = WeightTable(4)
+      >>> new = old.patched(np.array([2]), np.array([[0.5, 1.0]]))
+      >>> old.at(np.array([2])).tolist(), new.at(np.array([2])).tolist()
+      ([[0.0, 0.0]], [[0.5, 1.0]])
     """
 
     __slots__ = ("__weakref__", "_held", "n_columns")
 
     def __init__(self, n_columns: int) -> None:
-        self._own(np.zeros((n_columns, 2)))
+        self._take_array(np.zeros((n_columns, 2)))
 
     @classmethod
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "WeightTable":
-        """A table that holds these, and 0 everywhere else."""
+        """Make a table with some entries and 0 elsewhere.
+
+        Args:
+          n_columns: The number of columns.
+          columns: The columns to set.
+          values: Their two numbers, one row per column.
+        """
         table = cls(n_columns)
         _write(table._held[0].array, columns, values)
         return table
 
     def at(self, columns: Ints) -> Floats:
-        """The two numbers of each of these columns."""
+        """Return the two numbers of each of some columns, one row per column."""
         table, version = self._held
         with table.lock:
             if version is table.newest:
                 return _gather(table.array, columns)
             behind = _since(version)
             if len(behind) <= MAX_STEPS_BACK:
-                found = _gather(table.array, columns)
+                entries = _gather(table.array, columns)
                 for older in reversed(behind):
-                    known, values = older.ordered()
-                    _overlay(found, columns, known, values)
-                return found
-            own = _rewound(table.array, behind)
-            found = _gather(own, columns)
-            self._own(own)
-            return found
+                    changed, values = older.sorted_values()
+                    _overlay(entries, columns, changed, values)
+                return entries
+            array = _rewound(table.array, behind)
+            self._take_array(array)
+            return _gather(array, columns)
 
     def patched(self, columns: Ints, values: Floats) -> "WeightTable":
-        """The version in which these columns, each named once, hold these numbers; `columns` is kept, not copied."""
+        """Return the next version, with other entries for some columns.
+
+        Args:
+          columns: The columns to change, each once; the array is kept, not copied.
+          values: Their two numbers, one row per column.
+        """
         if not len(columns):
             return self
         table, version = self._held
@@ -134,11 +154,11 @@ class WeightTable:
         return self._copy(self.n_columns).patched(columns, values)
 
     def grown(self, n_columns: int) -> "WeightTable":
-        """The same with at least so many columns; new ones hold 0."""
+        """Return a table with at least `n_columns` columns; new ones hold 0."""
         return self if n_columns <= self.n_columns else self._copy(n_columns)
 
     def used(self) -> tuple[Ints, Floats]:
-        """The columns that hold anything, in order, and what they hold."""
+        """Return the columns with a number other than 0, in order, and their entries."""
         table, version = self._held
         with table.lock:
             array = table.array if version is table.newest else _rewound(table.array, _since(version))
@@ -146,7 +166,7 @@ class WeightTable:
             return columns, _gather(array, columns)
 
     def digest(self) -> str:
-        """Equal for tables that hold the same numbers, and for no others."""
+        """Return a SHA-256 of the contents."""
         columns, values = self.used()
         content = hashlib.sha256(self.n_columns.to_bytes(8, "little"))
         content.update(columns.astype("<i8", copy=False).data)
@@ -164,7 +184,7 @@ class WeightTable:
     def __repr__(self) -> str:
         return f"<WeightTable: {len(self.used()[0])} of {self.n_columns} columns>"
 
-    def _own(self, array: Floats) -> None:
+    def _take_array(self, array: Floats) -> None:
         table = _Table(array)
         table.handles[0] = self
         self.n_columns = len(array)
@@ -178,18 +198,18 @@ class WeightTable:
             array[: self.n_columns] = table.array
             behind = _since(version)
         _rewind(array, behind)
-        copy._own(array)
+        copy._take_array(array)
         return copy
 
     def _next(self, table: _Table, version: _Version, columns: Ints, values: Floats) -> "WeightTable":
         newer = WeightTable.__new__(WeightTable)
-        version.before = columns, _exchange(table.array, columns, values)
+        version.old_values = columns, _exchange(table.array, columns, values)
         version.newer = _Version()
         table.newest = version.newer
         newer.n_columns, newer._held = self.n_columns, (table, table.newest)
         table.count += 1
         table.handles[table.count] = newer
-        table.written += len(columns) + OVERHEAD
+        table.written += len(columns) + COLUMNS_PER_VERSION
         if table.written > self.n_columns:
             table.written = 0
             _release(table)
@@ -197,18 +217,18 @@ class WeightTable:
 
 
 def _since(version: _Version) -> list[_Version]:
-    """This version and all newer ones but the newest, oldest first."""
-    found = []
+    """Return this version and all newer ones but the newest, oldest first."""
+    versions = []
     while version.newer is not None:
-        found.append(version)
+        versions.append(version)
         version = version.newer
-    return found
+    return versions
 
 
 def _rewind(array: Floats, behind: list[_Version]) -> None:
-    """Write what the oldest of these versions holds over what the newest does."""
+    """Turn the array of the newest version into that of the oldest of some versions."""
     for older in reversed(behind):
-        columns, values = older.before
+        columns, values = older.old_values
         array[columns] = values
 
 
@@ -219,21 +239,26 @@ def _rewound(array: Floats, behind: list[_Version]) -> Floats:
 
 
 def _release(table: _Table) -> None:
-    """Give the oldest version that somebody keeps a table of its own, if what it holds on to is larger than one."""
+    """Give the oldest version in use its own array, if its chain of old values is larger than that."""
     for number in sorted(table.handles.keys()):
-        kept = table.handles.get(number)
-        if kept is None or kept._held[0] is not table:  # gone, or it has its own already
+        version = table.handles.get(number)
+        if version is None or version._held[0] is not table:  # deleted, or it has its own array already
             table.handles.pop(number, None)
             continue
-        behind = _since(kept._held[1])
-        if sum(len(version.before[0]) + OVERHEAD for version in behind) >= len(table.array):
-            kept._own(_rewound(table.array, behind))
+        behind = _since(version._held[1])
+        if sum(len(step.old_values[0]) + COLUMNS_PER_VERSION for step in behind) >= len(table.array):
+            version._take_array(_rewound(table.array, behind))
             del table.handles[number]
         return
 
 
 def with_columns(state: Any, n_columns: int) -> Any:
-    """A state whose tables have at least so many columns."""
+    """Return a state whose weight tables have at least a number of columns.
+
+    Args:
+      state: The state of a learner.
+      n_columns: The number of columns.
+    """
     if isinstance(state, WeightTable):
         return state.grown(n_columns)
     if hasattr(state, "_fields"):
@@ -242,13 +267,23 @@ def with_columns(state: Any, n_columns: int) -> Any:
 
 
 def restored_table(n_columns: int, columns: Any, values: Any, where: str) -> WeightTable:
-    """The table that `used` wrote, or `InvalidInput`."""
+    """Return the table with these entries, which come from a file.
+
+    Args:
+      n_columns: The number of columns.
+      columns: The columns with entries, ascending.
+      values: Their two numbers, one row per column.
+      where: The name of the table, for error messages.
+
+    Raises:
+      InvalidInput: If types, shapes or numbers are not those of a table.
+    """
     fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
     if not fits or values.shape != (len(columns), 2):
-        raise InvalidInput(f"{where} is not a table of columns and their two numbers")
+        raise InvalidInput(f"{where} must be columns and two numbers for each")
     columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
     if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
-        raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
+        raise InvalidInput(f"{where} has columns that are not ascending, or outside of 0 to {n_columns - 1}")
     if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
-        raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")
+        raise InvalidInput(f"{where} has a number that is not finite, or evidence below 0")
     return WeightTable.of(n_columns, columns, values)

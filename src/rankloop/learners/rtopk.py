@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL, kernel, ranking_of, seen_count
+from rankloop.core.kernels import ALL_POSITIONS, kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.registry import Spec, register
@@ -369,7 +369,7 @@ class RTopK:
         state = state._replace(inner=learned, closed=state.closed + 1, open=block)
         if self.horizon is not None or state.closed < state.blocks:
             return state
-        shown = None if state.shown == ALL else state.shown
+        shown = None if state.shown == ALL_POSITIONS else state.shown
         problem = Problem(query.features.shape[1], len(sums), len(query.context), shown, None, state.max_grade)
         return self._epoch(state, 2 * state.horizon, problem)
 

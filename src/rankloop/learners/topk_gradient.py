@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_between, check_not_negative
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL, add_row, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import (
     SparseLearner,
     best_ranking,
@@ -320,7 +320,7 @@ class TopKGradient(SparseLearner):
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""
         self._check_depth(problem)
-        depth = ALL if problem.depth is None else problem.depth
+        depth = ALL_POSITIONS if problem.depth is None else problem.depth
         return State(self.first_weights(problem), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:

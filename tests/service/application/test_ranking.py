@@ -18,7 +18,7 @@ from tests.service.cases import Location, learn, report, running
 from tests.service.processes import only_line, served
 
 PROBLEM = {"feature_names": ["price", "rating", "age"]}
-MUTE = "Mute.rank must say what it returns"
+MUTE = "Mute.rank needs a return annotation"
 
 
 class Told(FairPairs):
@@ -70,7 +70,7 @@ def test_a_learner_whose_lessons_could_not_be_read_again_is_refused(tmp_path: Pa
 def test_receipts_that_could_be_anything_are_refused(tmp_path: Path, learner: Any) -> None:
     with running(Location(tmp_path)) as client:
         answer = client.put("/rankers/shop", json={"learner": learner, "problem": PROBLEM})
-        assert (answer.status_code, "must say what it returns" in answer.text) == (422, True)
+        assert (answer.status_code, "needs a return annotation" in answer.text) == (422, True)
 
 
 def test_one_that_says_it_is_learned_again(location: Location) -> None:

@@ -20,7 +20,7 @@ from rankloop import Session, build
 from rankloop.cli import main
 from rankloop.client import Client
 from rankloop.core.errors import Rejected
-from rankloop.core.saved_session import HEADER, dumps, save
+from rankloop.core.saved_session import HEADER_NAME, dumps, save
 from rankloop.core.types import Problem
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.state_size import check_fits, size_of
@@ -84,7 +84,7 @@ def test_a_file_cannot_demand_what_a_request_cannot(client: httpx.Client) -> Non
     content = io.BytesIO(dumps(Session(build("linear_thompson"), Problem(n_features=2), 0)))
     with zipfile.ZipFile(content) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    parts[HEADER] = parts[HEADER].replace(b'"n_features": 2', b'"n_features": 9000')
+    parts[HEADER_NAME] = parts[HEADER_NAME].replace(b'"n_features": 2', b'"n_features": 9000')
     with zipfile.ZipFile(invented := io.BytesIO(), "w") as archive:
         for name, part in parts.items():
             archive.writestr(name, part)

@@ -1,4 +1,4 @@
-"""One way to build things: a kind and its parameters, the same in Python, TOML, JSON and on the command line."""
+"""The registry: things are built from a kind and parameters, alike in Python, TOML, JSON and on the command line."""
 
 import dataclasses
 import importlib
@@ -19,7 +19,7 @@ Spec = Mapping[str, Any]
 
 
 class UnknownKind(InvalidInput, NotFound):
-    """A kind that nobody registered."""
+    """A kind that is not registered."""
 
 
 class Entry(NamedTuple):
@@ -31,11 +31,11 @@ class Entry(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first line of its docstring."""
+        """The first line of the docstring."""
         return (self.cls.__doc__ or "").strip().split("\n")[0]
 
     def as_table(self) -> dict[str, Any]:
-        """Kind, summary and parameters: the name and type of each, and its default where it has one."""
+        """Return kind, summary, and the name, type and default of each parameter."""
         fields = [field for field in dataclasses.fields(self.cls) if field.init]
         parameters = [{"name": field.name, "type": str(field.type)} | _default(field) for field in fields]
         return {"kind": self.kind, "summary": self.summary, "parameters": parameters}
@@ -45,12 +45,17 @@ _categories: dict[str, type] = {}
 _entries: dict[tuple[str, str], Entry] = {}
 _of_class: dict[type, Entry] = {}
 _waiting: list[str] = []
-_groups = ["rankloop"]  # of entry points by which installed packages name modules that register things
+_groups = ["rankloop"]  # entry points with which installed packages name modules that register things
 _importing = RLock()
 
 
 def category(name: str, protocol: type) -> None:
-    """Declare a family of things, with the protocol by which it is recognised in annotations and classes."""
+    """Declare a category.
+
+    Args:
+      name: Its name.
+      protocol: The protocol of its members, which stands for it in annotations.
+    """
     _categories[name] = protocol
 
 
@@ -63,17 +68,26 @@ category("stream", protocols.Stream)
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def register(kind: str, category: str | None = None) -> Callable[[type[T]], type[T]]:
-    """Make a frozen, keyword-only dataclass known by `kind`; the category follows from its methods unless given."""
+    """Return a decorator that makes a class a frozen, keyword-only dataclass and registers it.
+
+    Args:
+      kind: The name in specs.
+      category: The category; None: the one whose protocol the class has.
+
+    Raises:
+      Conflict: If another class is registered by this kind.
+      InvalidInput: If the dataclass is not frozen, or the category is ambiguous.
+    """
 
     def enter(cls: type[T]) -> type[T]:
         if "__dataclass_params__" not in vars(cls):
             cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            raise InvalidInput(f"{cls.__name__} must be a frozen dataclass: recipes do not change")
+            raise InvalidInput(f"{cls.__name__} must be a frozen dataclass")
         entry = Entry(kind, category or _category_of(cls), cls)
-        known = _entries.get((entry.category, kind))
-        if known and known.cls.__qualname__ != cls.__qualname__:
-            raise Conflict(f"{entry.category} {kind!r} is already {known.cls.__module__}.{known.cls.__qualname__}")
+        other = _entries.get((entry.category, kind))
+        if other and other.cls.__qualname__ != cls.__qualname__:
+            raise Conflict(f"{entry.category} {kind!r} is already {other.cls.__module__}.{other.cls.__qualname__}")
         _entries[entry.category, kind] = entry
         _of_class[cls] = entry
         check_arguments(cls, _nested)
@@ -83,42 +97,57 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
 
 
 def unregister(kind: str, category: str) -> None:
-    """Forget a kind; for things that were registered on the fly."""
+    """Remove a kind from the registry.
+
+    Args:
+      kind: The kind.
+      category: Its category.
+    """
     _of_class.pop(_entries.pop((category, kind)).cls, None)
 
 
 def load_from(packages: list[str]) -> None:
-    """Name packages whose modules register things; they are imported when something is first looked up."""
+    """Add packages whose modules register things; they are imported when something is first looked up."""
     _waiting.extend(packages)
 
 
 def entries(category: str | None = None) -> list[Entry]:
-    """Everything registered, sorted by category and kind."""
+    """Return all entries, or those of a category, sorted by category and kind."""
     _import_waiting()
-    found = [entry for entry in _entries.values() if category in (None, entry.category)]
-    return sorted(found, key=lambda entry: (entry.category, entry.kind.lower()))
+    chosen = [entry for entry in _entries.values() if category in (None, entry.category)]
+    return sorted(chosen, key=lambda entry: (entry.category, entry.kind.lower()))
 
 
 def categories() -> list[str]:
-    """The names of the families that have members."""
+    """Return the names of the categories with members."""
     return sorted({entry.category for entry in entries()})
 
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Everything registered in plain tables, by the plural of its category: what `rankloop list --json` prints."""
+    """Return everything registered by the plural of its category, as `rankloop list --json` prints it."""
     return {_plural(category): [entry.as_table() for entry in entries(category)] for category in categories()}
 
 
 def build(spec: Any, category: str | None = None) -> Any:
-    """The thing that a spec describes.
+    """Build what a spec describes.
 
-    A spec is a table `{kind = "3pr", swap = 0.5}`, or short for one: `"3pr"`, `"3pr(swap=0.5)"`, `"nDCG@10"`.
+    Args:
+      spec: A dict `{"kind": "3pr", "swap": 0.5}`, or a text: `"3pr"`, `"3pr(swap=0.5)"`, `"nDCG@10"`. A registered
+        object is returned as it is.
+      category: The category, where a kind is in more than one.
+
+    Raises:
+      InvalidInput: If the kind or a parameter is unknown or wrong.
+
+    Examples:
+      >>> build("nDCG@10").cutoff
+      10
     """
     if type(spec) in _of_class:
         return spec
     table = parse_spec(spec) if isinstance(spec, str) else spec
     if not isinstance(table, Mapping):
-        raise InvalidInput(f"a spec is a table with a kind, or a string, not {spec!r}")
+        raise InvalidInput(f"a spec must be a dict with a kind, or a string, not {spec!r}")
     if not isinstance(table.get("kind"), str):
         raise InvalidInput(f'the spec {dict(table)!r} lacks its kind, as in {{kind = "3pr"}}')
     entry = lookup(table["kind"], category)
@@ -127,11 +156,11 @@ def build(spec: Any, category: str | None = None) -> Any:
     except InvalidInput as error:
         raise InvalidInput(f"{entry.category} {entry.kind!r}: {error}") from None
     except RecursionError:
-        raise InvalidInput(f"{entry.category} {entry.kind!r}: things are nested too deeply in each other") from None
+        raise InvalidInput(f"{entry.category} {entry.kind!r}: it is nested too deeply") from None
 
 
 def spec_of(thing: Any) -> dict[str, Any]:
-    """The table from which `build` makes the same thing again."""
+    """Return the dict from which `build` makes an equal object; raise `InvalidInput` if its class is not registered."""
     entry = _of_class.get(type(thing))
     if entry is None:
         raise InvalidInput(f"{type(thing).__name__} is not registered, so it has no spec")
@@ -140,22 +169,31 @@ def spec_of(thing: Any) -> dict[str, Any]:
 
 
 def entry_of(thing: Any) -> Entry:
-    """How a thing or its class is registered."""
+    """Return the entry of an object or its class."""
     return _of_class[thing if isinstance(thing, type) else type(thing)]
 
 
 def lookup(kind: str, category: str | None = None) -> Entry:
-    """The entry of a kind; without a category the kind has to be unique."""
+    """Return the entry of a kind.
+
+    Args:
+      kind: The kind.
+      category: Its category; None: the kind must be in one category only.
+
+    Raises:
+      UnknownKind: If it is not registered.
+      InvalidInput: If there is no such category, or the kind is in several.
+    """
     _import_waiting()
     if category is not None and (not isinstance(category, str) or category not in _categories):
         raise InvalidInput(f"no category {category!r}{nearest(str(category), _categories)}")
-    found = [entry for entry in _entries.values() if entry.kind == kind and category in (None, entry.category)]
-    if len(found) > 1:
-        raise InvalidInput(f"{kind!r} is a {' and a '.join(e.category for e in found)}: say which category")
-    if not found:
+    matches = [entry for entry in _entries.values() if entry.kind == kind and category in (None, entry.category)]
+    if len(matches) > 1:
+        raise InvalidInput(f"{kind!r} is a {' and a '.join(e.category for e in matches)}; name the category")
+    if not matches:
         kinds = [entry.kind for entry in entries(category)]
         raise UnknownKind(f"no {category or 'kind'} {kind!r}{nearest(kind, kinds) or '; `rankloop list` shows all'}")
-    return found[0]
+    return matches[0]
 
 
 def _plain(value: Any) -> Any:
@@ -165,9 +203,9 @@ def _plain(value: Any) -> Any:
 
 
 def _nested(value: Any, annotation: Any) -> Any:
-    """The thing that a spec stands for where the annotation names a family; None where it does not."""
-    wanted = get_origin(annotation) or annotation
-    family = next((name for name, protocol in _categories.items() if protocol is wanted), None)
+    """Return the object of a spec where the annotation is the protocol of a category, else None."""
+    expected = get_origin(annotation) or annotation
+    family = next((name for name, protocol in _categories.items() if protocol is expected), None)
     return build(value, family) if family else None
 
 
@@ -184,21 +222,21 @@ def _import_waiting() -> None:
 
 
 def _import_installed(group: str) -> None:
-    """The modules that installed packages name as entry points of a group; one that fails is warned of."""
+    """Import the modules that installed packages name as entry points; warn of those that fail."""
     for point in entry_points(group=group):
         try:
             point.load()
-        except Exception as error:  # a stranger's module may raise anything
+        except Exception as error:  # modules of others may raise anything
             owner = point.dist.name if point.dist is not None else point.name
-            said = f"{point.value} of {owner}, which registers things with rankloop, cannot be imported: {error}"
-            warnings.warn(said, RuntimeWarning, stacklevel=2)
+            message = f"{point.value} of {owner}, which registers things with rankloop, cannot be imported: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _category_of(cls: type) -> str:
     methods = {name for name in dir(cls) if callable(getattr(cls, name, None))}
     fits = [name for name, protocol in _categories.items() if methods.issuperset(_methods(protocol))]
     if len(fits) != 1:
-        raise InvalidInput(f"{cls.__name__} keeps the contract of {fits or 'no category'}; name its category")
+        raise InvalidInput(f"{cls.__name__} has the methods of {fits or 'no category'}; name its category")
     return fits[0]
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's conventions without scikit-learn: parameters that can be read and set by name."""
+"""A base class with scikit-learn's conventions: parameters that can be read and set by name."""
 
 import inspect
 from typing import Any, TypeVar
@@ -10,17 +10,17 @@ E = TypeVar("E", bound="Estimator")
 
 
 class Estimator:
-    """The constructor stores, `fit` validates and learns, and what was learned ends with an underscore."""
+    """The base class of estimators; `fit` validates and learns, and learned attributes end with an underscore."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name."""
+        """Return the constructor's arguments by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self: E, **parameters: Any) -> E:
-        """Change some of the constructor's arguments."""
-        known = self.get_params()
+        """Change some of the constructor's arguments; raise `InvalidInput` for an unknown name."""
+        valid = self.get_params()
         for name, value in parameters.items():
-            if name not in known:
-                raise InvalidInput(f"no parameter {name!r}{nearest(name, known)}")
+            if name not in valid:
+                raise InvalidInput(f"no parameter {name!r}{nearest(name, valid)}")
             setattr(self, name, value)
         return self

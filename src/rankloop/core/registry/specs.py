@@ -1,4 +1,4 @@
-"""Specs as text, and constructors that take them: conversion and checks by the annotations of a dataclass."""
+"""Specs as text, and conversion and checks of constructor arguments by the annotations of a dataclass."""
 
 import dataclasses
 import difflib
@@ -13,22 +13,26 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 
-ASTRONOMIC = 2**63
-LISTED = 24  # more names than this do not help in one line
-NEAR, AS_NEAR, OFFERED = 0.6, 0.1, 3  # similarity, from 0 to 1; how far below the best one others are worth naming
-WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-PYTHON_WORDS = re.compile(r"\"[^\"]*\"|'[^']*'|\b(?:True|False)\b")  # texts are left as they are
-Nested = Callable[[Any, Any], Any]  # value and annotation to the registered thing that is meant; None: neither
+INTEGER_LIMIT = 2**63  # integers of kernels are below this
+MAX_LISTED_NAMES = 24  # an error message lists all valid names up to this number
+MIN_SIMILARITY = 0.6  # of a name that is suggested, from 0 to 1
+MAX_SIMILARITY_GAP = 0.1  # to the most similar name, for others that are suggested, too
+MAX_SUGGESTIONS = 3
+TYPE_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+TEXTS_AND_BOOLEANS = re.compile(r"\"[^\"]*\"|'[^']*'|\b(?:True|False)\b")
+Nested = Callable[[Any, Any], Any]  # value and annotation to a registered object, or None
 
 
 def parse_spec(text: str) -> dict[str, Any]:
-    """`kind`, `kind(parameter=value, …)` and `kind@cutoff` as a table; values as in TOML, or `True`, `False`."""
+    """Return the dict of `kind`, `kind(name=value, …)` or `kind@cutoff`; values as in TOML, or `True`, `False`."""
     head, _, cutoff = text.rpartition("@") if "@" in text.rsplit(")", 1)[-1] else (text, "", "")
-    kind, bracket, rest = head.partition("(")
-    if bracket and not rest.rstrip().endswith(")"):
+    kind, bracket, arguments = head.partition("(")
+    if bracket and not arguments.rstrip().endswith(")"):
         raise InvalidInput(f"{text!r}: the bracket after {kind!r} is not closed")
     try:
-        values = PYTHON_WORDS.sub(lambda word: word[0].lower() if word[0] in ("True", "False") else word[0], rest)
+        values = TEXTS_AND_BOOLEANS.sub(
+            lambda word: word[0].lower() if word[0] in ("True", "False") else word[0], arguments
+        )
         table = tomllib.loads(f"_ = {{{values.rstrip()[:-1]}}}")["_"] if bracket else {}
         if cutoff or text.endswith("@"):
             table["cutoff"] = int(cutoff)
@@ -40,19 +44,29 @@ def parse_spec(text: str) -> dict[str, Any]:
 
 
 def nearest(name: str, valid: Any) -> str:
-    """The end of an error message: what was probably meant, up to three names; where nothing is near, all if few."""
+    """Return the end of an error message: similar names, or all valid ones if they are few.
+
+    Args:
+      name: The name that is wrong.
+      valid: The valid names.
+    """
     names = [str(candidate) for candidate in valid]
     alike = {each: difflib.SequenceMatcher(None, each.lower(), name.lower()).ratio() for each in names}
     best = max(alike.values(), default=0.0)
-    close = sorted((each for each in alike if alike[each] >= best - AS_NEAR), key=lambda each: -alike[each])
-    if best >= NEAR and len(close) <= OFFERED:
+    close = sorted((each for each in alike if alike[each] >= best - MAX_SIMILARITY_GAP), key=lambda each: -alike[each])
+    if best >= MIN_SIMILARITY and len(close) <= MAX_SUGGESTIONS:
         *others, last = map(repr, close)
         return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
-    return f"; there is {', '.join(sorted(names))}" if 0 < len(names) <= LISTED else ""
+    return f"; there is {', '.join(sorted(names))}" if 0 < len(names) <= MAX_LISTED_NAMES else ""
 
 
 def check_arguments(cls: type, nested: Nested) -> None:
-    """Convert and check what the constructor is given, by the annotations, before the class validates it."""
+    """Make a dataclass convert and check its constructor arguments by their annotations.
+
+    Args:
+      cls: The dataclass.
+      nested: Builds registered objects from specs.
+    """
     construct = cls.__init__  # type: ignore[misc]
 
     @functools.wraps(construct)
@@ -71,7 +85,17 @@ def check_arguments(cls: type, nested: Nested) -> None:
 
 
 def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
-    """`value` as the annotated type, or `InvalidInput` that names the parameter."""
+    """Return a value as the annotated type.
+
+    Args:
+      value: The value.
+      annotation: The type.
+      name: The name of the parameter, for error messages.
+      nested: Builds registered objects from specs.
+
+    Raises:
+      InvalidInput: If the value is not of this type.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if get_origin(annotation) in (Union, types.UnionType):
@@ -87,13 +111,13 @@ def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
     thing = nested(value, annotation)
     if thing is not None:
         return thing
-    if type(value) is int and abs(value) >= ASTRONOMIC:
-        raise InvalidInput(f"{name} must be below 2⁶³, the largest number that kernels count with")
+    if type(value) is int and abs(value) >= INTEGER_LIMIT:
+        raise InvalidInput(f"{name} must be below 2⁶³")
     if annotation is float and type(value) is int:
         return float(value)
     if type(value) is not annotation:
-        wanted = WORDS.get(annotation, f"of type {getattr(annotation, '__name__', annotation)}")
-        raise InvalidInput(f"{name} must be {wanted}, got {value!r}")
+        expected = TYPE_WORDS.get(annotation, f"of type {getattr(annotation, '__name__', annotation)}")
+        raise InvalidInput(f"{name} must be {expected}, got {value!r}")
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL, seen_count
+from rankloop.core.kernels import ALL_POSITIONS, seen_count
 from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.session import Session
@@ -33,7 +33,7 @@ class RankingPolicy(NamedTuple):
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
     """How many positions people see when this policy ranks so many items."""
-    return int(seen_count(int(from_layers(policy.state, "shown", ALL)), n_items))
+    return int(seen_count(int(from_layers(policy.state, "shown", ALL_POSITIONS)), n_items))
 
 
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:

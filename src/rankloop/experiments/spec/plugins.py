@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.files import PACKAGE, source_key
+from rankloop.core.files import PACKAGE_FOLDER, source_key
 from rankloop.core.registry import entries
 
 
@@ -109,7 +109,7 @@ def _import(name: str, missing: str) -> None:
 def _failed(name: str, error: BaseException) -> InvalidInput:
     """Return the error of a module with the line in which it occurred."""
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    theirs = [frame for frame in frames if not frame[0].startswith(("<", str(PACKAGE), importlib.__path__[0]))]
+    theirs = [frame for frame in frames if not frame[0].startswith(("<", str(PACKAGE_FOLDER), importlib.__path__[0]))]
     message = str(error)
     if isinstance(error, SyntaxError):
         theirs, message = [(error.filename or name, error.lineno)], error.msg

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.core.errors import Rejected
 from rankloop.core.registry import build
-from rankloop.core.saved_session import HEADER, UNREADABLE
+from rankloop.core.saved_session import HEADER_NAME, READ_ERRORS
 from rankloop.core.types import Problem
 from rankloop.core.weight_table import WeightTable
 from rankloop.service.errors import TooLarge
@@ -33,12 +33,12 @@ def check_file_fits(content: bytes, max_bytes: int, max_header: int) -> None:
     """
     try:
         with ZipFile(BytesIO(content)) as archive:
-            size = archive.getinfo(HEADER).file_size
+            size = archive.getinfo(HEADER_NAME).file_size
             if max_header < size <= len(content):  # decoding it would block other requests
                 raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_header}")
-            header = {} if size > len(content) else json.loads(archive.read(HEADER))
+            header = {} if size > len(content) else json.loads(archive.read(HEADER_NAME))
         learner, problem = header["learner"], Problem(**header["problem"])
-    except UNREADABLE:
+    except READ_ERRORS:
         return
     check_fits(learner, problem, max_bytes)
 
