@@ -24,29 +24,29 @@ from rankloop.service.stores import postgres_connections, postgres_tables
 from rankloop.service.stores.open import open_store
 from rankloop.service.stores.postgres import PostgresStore
 from rankloop.service.stores.sqlite import COLUMN_TYPES, SqliteStore
-from rankloop.service.stores.tables import MIGRATIONS
+from rankloop.service.stores.tables import LOG_MIGRATIONS
 from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
     file = tmp_path / "rankloop.db"
     with sqlite3.connect(file) as connection:
-        connection.executescript(f"{MIGRATIONS[0].format(**COLUMN_TYPES)} PRAGMA user_version = 1;")
+        connection.executescript(f"{LOG_MIGRATIONS[0].format(**COLUMN_TYPES)} PRAGMA user_version = 1;")
     connection.close()
     store = SqliteStore(file)
     append(store, entry_of("ranker/a", Resumed()))
     assert [record.event for record in store.read()] == [Resumed()]
     store.close()
     with sqlite3.connect(file) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == len(LOG_MIGRATIONS)
+        connection.execute(f"PRAGMA user_version = {len(LOG_MIGRATIONS) + 1}")
     connection.close()
     with pytest.raises(Conflict, match="version"):
         SqliteStore(file)
 
 
 def postgres_script() -> str:
-    script = MIGRATIONS[0].format(**postgres_tables.COLUMN_TYPES)
+    script = LOG_MIGRATIONS[0].format(**postgres_tables.COLUMN_TYPES)
     return script + postgres_tables.SHARED_STORE_MIGRATIONS[0]
 
 

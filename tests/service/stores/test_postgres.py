@@ -22,7 +22,7 @@ from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.service.cases import append
 
 ALL = list(range(DEFAULT_PARTITIONS))
-LATEST = len(postgres_tables.MIGRATIONS)
+LATEST = len(postgres_tables.LOG_MIGRATIONS)
 
 
 class Held:
@@ -143,7 +143,7 @@ def test_events_that_were_restored_from_a_server_that_counted_further_come_first
 
 
 def add_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_tables, "MIGRATIONS", (*postgres_tables.MIGRATIONS, ""))
+    monkeypatch.setattr(postgres_tables, "LOG_MIGRATIONS", (*postgres_tables.LOG_MIGRATIONS, ""))
     steps = (*postgres_tables.SHARED_STORE_MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)")
     monkeypatch.setattr(postgres_tables, "SHARED_STORE_MIGRATIONS", steps)
 

@@ -24,8 +24,11 @@ MAX_EVENTS_PER_FILE = 2_000  # also those of one deletion, which holds up the wr
 class ArchivedLog(Protocol):
     """A log that can be read from an event on, and that lists the files with its older events."""
 
-    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
-    def manifest(self, entity: str) -> list[ArchiveFile]: ...
+    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Yield the records of the database in order."""
+
+    def manifest(self, entity: str) -> list[ArchiveFile]:
+        """Return the files of an entity in order."""
 
 
 def read_records(

@@ -58,9 +58,10 @@ class Subject(Protocol):
 
 
 class FoldRecords(Protocol):
-    """Builds a subject from its records, after what those before made of it."""
+    """Builds an impression from its records, or continues an earlier one."""
 
-    def __call__(self, records: Iterable[Record], impression: Any = None) -> Any: ...
+    def __call__(self, records: Iterable[Record], impression: Any = None) -> Any:
+        """Return the impression after these records."""
 
 
 def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:

@@ -37,6 +37,7 @@ class ReadOnlyLog(ReadableLog):
         self.execute = execute
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query; `log_at` translates errors."""
         return list(self.execute(query, tuple(values)).fetchall())
 
     def version(self) -> int:

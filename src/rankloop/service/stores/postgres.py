@@ -25,13 +25,13 @@ from rankloop.service.stores.base import (
     is_full,
     records_of,
 )
-from rankloop.service.stores.postgres_connections import NOTIFY, Connections
+from rankloop.service.stores.postgres_connections import NOTIFY_CHANNEL, Connections
 from rankloop.service.stores.postgres_tables import EVENT_NUMBER_BITS, OLDEST_RUNNING_XID, lock_key, migrate
 from rankloop.service.stores.tables import SAVE_SNAPSHOT
 
 NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
-XID = "pg_current_xact_id()::text::bigint"
-CLOCK = "extract(epoch FROM clock_timestamp())::float8"
+CURRENT_XID = "pg_current_xact_id()::text::bigint"
+CLOCK_SECONDS = "extract(epoch FROM clock_timestamp())::float8"
 LOCK_KEYS = "SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key"
 SELECT_FENCES = "SELECT partition, fence FROM rankloop_leases WHERE partition = ANY(%s) ORDER BY partition FOR SHARE"
 SELECT_IMPRESSIONS = """SELECT e.seq, e.entity, e.at, e.body
@@ -40,14 +40,14 @@ SELECT_IMPRESSIONS = """SELECT e.seq, e.entity, e.at, e.body
     ORDER BY e.seq"""
 SELECT_LAST_CHANGES = """SELECT entity, max(seq) FROM rankloop_events
     WHERE entity = ANY(%s) AND impression IS NULL AND kind <> 'snapshotted' GROUP BY entity"""
-INSERT = f"""INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition)
+INSERT_EVENTS = f"""INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition)
     SELECT o.first + r.n - 1, r.entity, o.now, r.impression, r.body, r.kind, r.partition
-    FROM (SELECT ({XID} + epoch) << {EVENT_NUMBER_BITS} AS first, {CLOCK} AS now FROM rankloop_order) o,
+    FROM (SELECT ({CURRENT_XID} + epoch) << {EVENT_NUMBER_BITS} AS first, {CLOCK_SECONDS} AS now FROM rankloop_order) o,
     unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::int4[]) WITH ORDINALITY
     AS r (entity, impression, body, kind, partition, n) RETURNING seq, at"""
-HORIZON = f"(({OLDEST_RUNNING_XID} + (SELECT epoch FROM rankloop_order)) << {EVENT_NUMBER_BITS}) - 1"
-NEWEST = "(SELECT coalesce(max(seq), 0) FROM rankloop_events)"
-SELECT_LAST = f"SELECT least({HORIZON}, {NEWEST})"
+FINAL_SEQ = f"(({OLDEST_RUNNING_XID} + (SELECT epoch FROM rankloop_order)) << {EVENT_NUMBER_BITS}) - 1"
+NEWEST_SEQ = "(SELECT coalesce(max(seq), 0) FROM rankloop_events)"
+SELECT_LAST = f"SELECT least({FINAL_SEQ}, {NEWEST_SEQ})"
 UPSERT_PUBLISHED = """INSERT INTO rankloop_published (entity, number, seq, rejected, session, projection, fence)
     SELECT *, %s FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])
     ON CONFLICT (entity) DO UPDATE
@@ -56,7 +56,7 @@ UPSERT_PUBLISHED = """INSERT INTO rankloop_published (entity, number, seq, rejec
     WHERE rankloop_published.seq < excluded.seq AND rankloop_published.fence <= excluded.fence"""
 UPDATE_COUNTS = """UPDATE rankloop_published SET seq = %s, projection = %s
     WHERE entity = %s AND seq < %s AND number = %s"""
-SELECT_LAG = f"""SELECT coalesce(max({CLOCK} - e.at), 0) FROM rankloop_published p CROSS JOIN LATERAL
+SELECT_LAG = f"""SELECT coalesce(max({CLOCK_SECONDS} - e.at), 0) FROM rankloop_published p CROSS JOIN LATERAL
     (SELECT at FROM rankloop_events WHERE entity = p.entity AND seq > p.seq ORDER BY seq LIMIT 1) e"""
 UPSERT_LEASES = """INSERT INTO rankloop_leases AS l (partition, holder, fence, until)
     SELECT number, %s, 1, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::int[]) AS number
@@ -114,6 +114,7 @@ class PostgresStore(SharedStore):
         self.learning_channel = f"{self.channel}_learning"
 
     def append(self, batch: Transaction) -> None:
+        """Write a batch; only what depends on the log needs a lock."""
         try:
             connection = self._connections.to("write")
             if not batch.entries:
@@ -187,7 +188,7 @@ class PostgresStore(SharedStore):
     def _insert(self, connection: psycopg.Connection[Any], rows: Sequence[LogRow]) -> tuple[int, float]:
         partitions = [partition_of(row.entity, self.partitions) for row in rows]
         columns = zip(*((row.entity, row.impression, row.body, row.kind) for row in rows))
-        numbers = connection.execute(INSERT, [*map(list, columns), partitions], binary=True).fetchall()
+        numbers = connection.execute(INSERT_EVENTS, [*map(list, columns), partitions], binary=True).fetchall()
         first, now = min(numbers)
         self._on_step("inserted")
         for snapshot in (row.snapshot for row in rows if row.snapshot is not None):
@@ -196,12 +197,12 @@ class PostgresStore(SharedStore):
             self._on_step("snapshot")
         # No notification for impressions: all commits that notify wait for each other.
         for entity in sorted({row.entity for row in rows if row.impression is None and row.kind != "snapshotted"}):
-            connection.execute(NOTIFY, [self.channel, entity])
+            connection.execute(NOTIFY_CHANNEL, [self.channel, entity])
         return first, now
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
         """Return only what is older than every running transaction: one that commits late comes after it."""
-        ((horizon, now, newest),) = self.rows(f"SELECT {HORIZON}, {CLOCK}, {NEWEST}")
+        ((horizon, now, newest),) = self.rows(f"SELECT {FINAL_SEQ}, {CLOCK_SECONDS}, {NEWEST_SEQ}")
         last = min(horizon, newest)
         if last <= after:
             return Tail([], max(after, last), now, newest > horizon)
@@ -212,6 +213,7 @@ class PostgresStore(SharedStore):
         return Tail(records_of(rows), rows[-1][0] if more else last, now, more or newest > horizon)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query, on the connection of the calling thread."""
         purpose = "learn" if current_thread().name.startswith("learn") else "read"  # learning waits for no export
         with self._read_locks[purpose]:
             try:
@@ -221,6 +223,7 @@ class PostgresStore(SharedStore):
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
     def records_of_impression(self, entity: str, impression: str) -> list[Record]:
+        """Return the events of one impression; PostgreSQL texts have no zero bytes."""
         return super().records_of_impression(entity, impression.replace("\0", ""))
 
     @contextmanager
@@ -234,11 +237,13 @@ class PostgresStore(SharedStore):
             self._execute_all(entity, [(RELEASE_LEASES, [(holder,)])])
 
     def lease(self, holder: str, partitions: Sequence[int], seconds: float) -> list[Lease]:
+        """Acquire and renew leases; the clock of the server decides which have expired."""
         values = [holder, seconds, sorted(partitions), holder]
         with self._connection("lease", "the leases cannot be renewed now") as connection:
             return [Lease(*row) for row in connection.execute(UPSERT_LEASES, values).fetchall()]
 
     def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[RegisteredLearner]:
+        """Register a learner worker and return all."""
         with self._connection("lease", "the leases cannot be renewed now") as connection:
             connection.execute(DELETE_OLD_LEARNERS)
             connection.execute(UPSERT_LEARNER, [holder, sorted(partitions), seconds])
@@ -246,6 +251,7 @@ class PostgresStore(SharedStore):
             return [RegisteredLearner(name, frozenset(parts), frozenset(held), age) for name, parts, held, age in rows]
 
     def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
+        """Give back leases of a holder."""
         release = _with_percent_marks(RELEASE_LEASES)
         with self._connection("lease", "the leases cannot be given back now") as connection:
             if partitions is not None:
@@ -255,12 +261,15 @@ class PostgresStore(SharedStore):
             connection.execute("DELETE FROM rankloop_learners WHERE holder = %s", [holder])
 
     def holders(self) -> dict[int, str]:
+        """Return the holder of each leased partition."""
         return dict(self.rows("SELECT partition, holder FROM rankloop_leases WHERE until >= clock_timestamp()"))
 
     def lag(self) -> float:
+        """Return the age of the oldest event that is in no published state."""
         return float(self.rows(SELECT_LAG)[0][0])
 
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
+        """Replace published states by newer ones, under the fence of the lease."""
         with self._connection("publish", "the states cannot be published now") as connection, connection.transaction():
             fences = dict(connection.execute(SELECT_FENCES, [[lease.partition]]).fetchall())
             if fences.get(lease.partition) != lease.fence:
@@ -274,24 +283,30 @@ class PostgresStore(SharedStore):
                 connection.execute(NOTIFY_ALL, [self.channel, [each.entity for each in new]])
 
     def publication(self, entity: str) -> Publication | None:
+        """Return the published state of an entity."""
         columns = ", ".join(Publication._fields)
         rows = self.rows(f"SELECT {columns} FROM rankloop_published WHERE entity = ?", [entity])
         return Publication._make(rows[0]) if rows else None
 
     def published_seqs(self) -> dict[str, int]:
+        """Return the last event of every published state."""
         return dict(self.rows("SELECT entity, seq FROM rankloop_published"))
 
     def published_projections(self) -> dict[str, tuple[int, bytes]]:
+        """Return the last event and the counts of every published state."""
         rows = self.rows("SELECT entity, seq, projection FROM rankloop_published")
         return {entity: (seq, projection) for entity, seq, projection in rows}
 
     def subscribe(self, notify: Callable[[str], None]) -> None:
+        """Listen for changes of entities and new states."""
         self._connections.listen(self.channel, notify)
 
     def subscribe_to_events(self, wake: Callable[[], None]) -> None:
+        """Listen for events to learn from."""
         self._connections.listen(self.learning_channel, lambda _: wake(), "watch")
 
     def close(self) -> None:
+        """Close all connections."""
         self._connections.close()
 
     def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool = False) -> None:
@@ -302,7 +317,7 @@ class PostgresStore(SharedStore):
             for query, values in statements:
                 if values:
                     connection.cursor().executemany(_with_percent_marks(query), values)
-            connection.execute(NOTIFY, [self.channel, entity])
+            connection.execute(NOTIFY_CHANNEL, [self.channel, entity])
 
     @contextmanager
     def _connection(self, purpose: str, failure: str) -> Iterator[psycopg.Connection[Any]]:

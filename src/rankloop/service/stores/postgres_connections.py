@@ -14,7 +14,7 @@ from psycopg import sql
 
 from rankloop.service.stores.base import ANY_ENTITY
 
-NOTIFY = "SELECT pg_notify(%s, %s)"
+NOTIFY_CHANNEL = "SELECT pg_notify(%s, %s)"
 CONNECT_SECONDS = 5  # until a connection must be made
 LISTEN_SECONDS = 0.5  # between two looks whether to stop, and before a new connection
 NOTIFY_SECONDS = 0.02  # between two notifications that there is something to learn
@@ -136,7 +136,7 @@ class Connections:
             if self._stopping.is_set():  # checked after clearing, which may have undone the call of `close`
                 return
             try:
-                self.to("notify").execute(NOTIFY, [channel, ""])
+                self.to("notify").execute(NOTIFY_CHANNEL, [channel, ""])
             except psycopg.Error:  # learner workers look by themselves
                 self.drop("notify")
             self._stopping.wait(NOTIFY_SECONDS)

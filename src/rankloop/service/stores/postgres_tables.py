@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 
 from rankloop.core.errors import Conflict
-from rankloop.service.stores.tables import MIGRATIONS, check_version
+from rankloop.service.stores.tables import LOG_MIGRATIONS, check_version
 
 COLUMN_TYPES = {
     "integer": "BIGINT",
@@ -52,7 +52,9 @@ def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) 
         connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
         version = _value(connection, "SELECT max(version) FROM rankloop_version") or 0
         check_version(version)
-        scripts = [common.format(**COLUMN_TYPES) + extra for common, extra in zip(MIGRATIONS, SHARED_STORE_MIGRATIONS)]
+        scripts = [
+            common.format(**COLUMN_TYPES) + extra for common, extra in zip(LOG_MIGRATIONS, SHARED_STORE_MIGRATIONS)
+        ]
         for number, script in enumerate(scripts[version:], version + 1):
             connection.execute(script)
             connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])

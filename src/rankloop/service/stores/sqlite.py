@@ -26,7 +26,7 @@ from rankloop.service.stores.base import (
     is_full,
     records_of,
 )
-from rankloop.service.stores.tables import MIGRATIONS, SAVE_SNAPSHOT, check_version
+from rankloop.service.stores.tables import LOG_MIGRATIONS, SAVE_SNAPSHOT, check_version
 
 FILE_NAME = "rankloop.db"
 LOCK_WAIT_SECONDS = 10  # for another connection that holds a lock of the file
@@ -38,7 +38,7 @@ MAX_RECENT_BYTES = 8_000_000  # of rows that are kept in memory until they have 
 MAX_TRUNCATE_TRIES = 200  # to empty the write-ahead file after a deletion
 TRUNCATE_WAIT_MILLISECONDS = 100  # for which readers may hold up the writer that empties it
 MAX_ROWS_PER_INSERT = 64  # each statement releases the interpreter lock, and waits for it again
-INSERT, ROW_MARKS = "INSERT INTO rankloop_events VALUES", "(?, ?, ?, ?, ?, ?)"
+INSERT_EVENTS, ROW_MARKS = "INSERT INTO rankloop_events VALUES", "(?, ?, ?, ?, ?, ?)"
 SELECT_IMPRESSION = "SELECT seq, entity, at, body FROM rankloop_events WHERE impression = ? AND entity = ? ORDER BY seq"
 SELECT_LAST_CHANGE = """SELECT max(seq) FROM rankloop_events
                         WHERE entity = ? AND impression IS NULL AND kind <> 'snapshotted'"""
@@ -84,7 +84,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     """Bring a file of an earlier version up to date, one numbered step after the other."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     check_version(version)
-    for number, template in enumerate(MIGRATIONS[version:], version + 1):
+    for number, template in enumerate(LOG_MIGRATIONS[version:], version + 1):
         script = template.format(**COLUMN_TYPES)
         connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
 
@@ -121,6 +121,7 @@ class SqliteStore(Store):
         self._wal_thread.start()
 
     def append(self, batch: Transaction) -> None:
+        """Write a batch in one transaction of the file."""
         try:
             if self._wal_pages > MAX_WAL_PAGES:
                 self._truncate_wal_when_idle()
@@ -146,6 +147,7 @@ class SqliteStore(Store):
             self._last += len(rows)
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
+        """Return the next events, from memory while they are recent."""
         now, last = time.time(), self._last
         recent = self._recent_after(after)
         if recent:
@@ -168,9 +170,11 @@ class SqliteStore(Store):
             self._recent_bytes = 0
 
     def last(self) -> int:
+        """Return the number of the newest event."""
         return self._last
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query."""
         with self._reader_lock:
             try:
                 return self._reader.execute(query, tuple(values)).fetchall()
@@ -201,6 +205,7 @@ class SqliteStore(Store):
         raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
 
     def close(self) -> None:
+        """Close the file and release its lock."""
         self._stopping.set()
         self._wal_thread.join()
         self._writer.close()
@@ -227,7 +232,7 @@ class SqliteStore(Store):
             values: list[Any] = []
             for number, row in enumerate(part, self._last + 1 + begin):
                 values += (number, row.entity, now, row.impression, row.body, row.kind)
-            self._writer.execute(f"{INSERT} {', '.join([ROW_MARKS] * len(part))}", values)
+            self._writer.execute(f"{INSERT_EVENTS} {', '.join([ROW_MARKS] * len(part))}", values)
         self._on_step("inserted")
         for snapshot in (row.snapshot for row in rows if row.snapshot is not None):
             self._writer.execute(SAVE_SNAPSHOT, (snapshot.entity, snapshot.number, now, *snapshot[2:]))

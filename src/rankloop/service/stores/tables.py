@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rankloop.core.errors import Conflict
 
-MIGRATIONS = (  # each step is run once; the type names in braces are those of the database
+LOG_MIGRATIONS = (  # each step is run once; the type names in braces are those of the database
     """
     CREATE TABLE rankloop_events (seq {integer} PRIMARY KEY, entity TEXT NOT NULL, at {real} NOT NULL, impression TEXT,
                                   body {binary} NOT NULL, kind TEXT NOT NULL{partition});
@@ -20,7 +20,7 @@ MIGRATIONS = (  # each step is run once; the type names in braces are those of t
                                    PRIMARY KEY (entity, name));
     """,
 )
-LOG_VERSION = len(MIGRATIONS)
+LOG_VERSION = len(LOG_MIGRATIONS)
 COLUMNS: Mapping[str, Sequence[str]] = {  # of the tables that a backup copies
     "rankloop_events": ("seq", "entity", "at", "body", "impression", "kind"),
     "rankloop_snapshots": (
