@@ -68,8 +68,8 @@ class RefittedSVM(GreedyLearner):
     `preference_perceptron`. A fit minimises `regularisation`/2 · ‖w‖² + (1/n) Σ max(0, 1 − w · δ) over the newest
     `memory` examples; between fits the list is sorted by the last w, without exploration.
 
-    Use it to compare: it is what retraining in batches gives. Its examples come from the lists that it showed itself,
-    so it often stays behind learners that explore, and how far depends on `regularisation`: try 1e-4 to 1e3.
+    Use it to compare with retraining in batches. Its examples come from the lists that it showed itself, so it stays
+    behind learners that explore.
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, figure 4.
     """
 
