@@ -16,12 +16,12 @@ FEEDBACK_TEXTS = {
     "order": "a better order of the list",
     "grades": "grades of all items",
     "top_grades": "grades of the first k items",
-    "reward": "a click, or none, on the one thing shown",
+    "reward": "a click, or none, on the single item shown",
     "files": "files of queries with grades",
     "log": "a log of lists and clicks",
     "ad_log": "a log of ads, each with its probability to be shown",
 }
-ITEM_TEXTS = {"features": "with features", "fields": "with fields as they are", "fixed": "a fixed set"}
+ITEM_TEXTS = {"features": "with features", "fields": "with raw fields", "fixed": "a fixed set"}
 FEEDBACK_ARGUMENTS = {
     "clicks": "clicks=shown.ids[:1]",
     "order": 'preferred=["b", "a"]',

@@ -44,7 +44,7 @@ def test_an_order_that_never_changes_is_said():
     ("clicked", "sessions", "model", "message"),
     [
         ([0.0, 0.0], [0, 1], "best", "the log has no click"),
-        ([1.0, 0.0], [0, 0], "pbm", "the log is of one visit"),
+        ([1.0, 0.0], [0, 0], "pbm", "the log has only one visit"),
         ([1.0, 0.0], [0, 1], "pmb", "one of cascade, pbm, dcm, sdbn, dbn, ubm or best, not 'pmb'"),
     ],
 )

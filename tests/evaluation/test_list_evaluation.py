@@ -69,7 +69,7 @@ def test_people_who_leave_after_a_click_are_known_by_it() -> None:
     assert "leave after a click" in found.why
     assert found.ranker["clicks"].lower - 3 * MARGIN < truth < found.ranker["clicks"].upper + 3 * MARGIN
     wrong = evaluate_pages(session, world.pages, "examination_dr", QUICK)
-    assert any("people leave after a click" in warning for warning in wrong.warnings)
+    assert any("users leave after a click" in warning for warning in wrong.warnings)
     assert abs(wrong.ranker["clicks"].value - truth) > 2 * abs(found.ranker["clicks"].value - truth)
 
 
@@ -79,7 +79,7 @@ def test_people_who_examine_by_their_last_click_are_known_by_it() -> None:
     session = world.session(world.learner)
     found, truth = evaluate_pages(session, world.pages, options=QUICK), world.truth(session, 1000)
     assert found.method == found.doubts.likeliest == "browsing_dr"
-    assert "depends on where they last clicked" in found.why
+    assert "depends on their last click" in found.why
     assert found.ranker["clicks"].lower - MARGIN < truth < found.ranker["clicks"].upper + MARGIN
     assert found.gain["clicks"].upper < 0
     wrong = evaluate_pages(session, world.pages, "cascade_dr", QUICK)

@@ -75,9 +75,9 @@ VALUES = {
     "list in a list": ("brand", [["x"]], "brand must be a text or a number"),
     "list in a tuple": ("brand", (["x"],), "brand must be a text or a number"),
     "bytes": ("brand", b"x", "brand must be a text or a number"),
-    "half a character": ("brand", "\ud800", "brand '.ud800' holds half a character"),
-    "half a word": ("title", "red \udc00", "title .* holds half a character"),
-    "half an id": ("sku", "\ud800", "sku .* holds half a character"),
+    "unpaired surrogate": ("brand", "\ud800", "brand '.ud800' has an unpaired surrogate"),
+    "half a word": ("title", "red \udc00", "title .* has an unpaired surrogate"),
+    "half an id": ("sku", "\ud800", "sku .* has an unpaired surrogate"),
     "two for a flag": ("new", 2, "new must be true or false"),
     "an array for a flag": ("new", np.array([0, 1]), "new must be true or false"),
     "no date": ("added", "soon", "added must be a date"),
@@ -144,7 +144,7 @@ def test_a_refused_context_harms_nothing(case):
         ({1.5: {}}, "ids must be strings or integers"),
         (3, "candidates must be"),
         ("abc", "candidates must be"),
-        ({"\ud800": {}}, "holds half a character"),  # the id is a value of the field sku
+        ({"\ud800": {}}, "has an unpaired surrogate"),  # the id is a value of the field sku
         ({"x" * 2000: {}}, "a text of 2000 characters"),
         ({TOO_LONG: {}}, "more than 1000 digits"),
         ({"a": {3: 4}}, "field 3, which is not in the schema"),

@@ -221,8 +221,8 @@ def test_categories():
         (date(2020, 1, 1), "must be a text or a number"),
         (np.array([[1, 2]]), "must be a text or a number"),
         (object, "must be a text or a number"),
-        ("\ud800", "holds half a character"),
-        (["a", "b\udfff"], "holds half a character"),
+        ("\ud800", "has an unpaired surrogate"),
+        (["a", "b\udfff"], "has an unpaired surrogate"),
     ],
     **NAMES,
 )
@@ -254,7 +254,7 @@ def test_words():
         (["a"], "must be a text of words"),
         (b"a", "must be a text of words"),
         (TOO_LONG, "a int too long to be told"),
-        ("fine \ud83d", "holds half a character"),
+        ("fine \ud83d", "has an unpaired surrogate"),
     ],
     **NAMES,
 )

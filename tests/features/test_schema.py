@@ -58,7 +58,7 @@ REFUSED = {
     "a long name": (lambda: Schema({"x" * 129: "number"}), "is no name of a field"),
     "a star": (lambda: Schema({"a*b": "number"}), "is no name of a field"),
     "a separator": (lambda: Schema({"a\x1fb": "number"}), "is no name of a field"),
-    "half a character": (lambda: Schema({"a\ud800": "number"}), "is no name of a field"),
+    "unpaired surrogate": (lambda: Schema({"a\ud800": "number"}), "is no name of a field"),
     "space": (lambda: Schema({" a": "number"}), "is no name of a field"),
     "two of one name": (
         lambda: Schema({"a": "number"}, {"a": "number"}, ["a*a"]),

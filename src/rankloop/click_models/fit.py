@@ -158,7 +158,7 @@ def fit_users(
     if model != BEST and model not in MODELS:
         raise InvalidInput(f"a model is one of {', '.join(MODELS)} or best, not {model!r}")
     if not pages.clicked.any():
-        raise InvalidInput("the log has no click, so it tells nothing of who clicked it")
+        raise InvalidInput("the log has no click, so no click model can be fitted")
     parts = _folds(pages, folds, seed)
     tasks = [FoldTask(pages, name, out) for name in names for out in parts]
     steps, finished = len(tasks) + 1, count(1)
@@ -214,7 +214,7 @@ def _folds(log: ClickArrays, folds: int, seed: int) -> list[Mask]:
     """By page: whether a fold holds it out."""
     n_visits = int(log.session.max()) + 1
     if n_visits < 2:
-        raise InvalidInput("the log is of one visit; there must be at least two, to fit one and be judged by the other")
+        raise InvalidInput("the log has only one visit; at least two are needed, one to fit and one to evaluate")
     number = np.random.default_rng(seed).permutation(n_visits) % min(folds, n_visits)
     return [number[log.session] == fold for fold in range(min(folds, n_visits))]
 

@@ -8,8 +8,8 @@ from rankloop.evaluation.report import BLUE, CURRENT, GREY, MAX_TIMES
 PER = 1000  # pages
 TOLD, SWAPS, MOVED, FEATURES = "told", "swaps", "moved", "features"
 KNOWN_BY = {
-    TOLD: "as you told",
-    SWAPS: "from the swaps that the log knows of",
+    TOLD: "as given",
+    SWAPS: "from swaps that the log records",
     MOVED: "from items that stood at several positions",
     FEATURES: "from features alone, since no item is known to have moved",
 }
@@ -81,7 +81,7 @@ class ListEstimate(NamedTuple):
         longer = ((gain.value - gain.lower) / gain.value) ** 2 if gain.value > 0 else float("inf")
         might = f" A log {max(1.1, longer):.1f} times as long might do." if longer < MAX_TIMES else ""
         return (
-            f"The gain of the {name} cannot be told from chance: it earns {earned}, between {PER * gain.lower:,.1f} "
+            f"The gain of the {name} is not significant: it earns {earned}, between {PER * gain.lower:,.1f} "
             f"and {PER * gain.upper:,.1f} more (each end {sure}).{might}"
         )
 
@@ -104,10 +104,13 @@ class ListEstimate(NamedTuple):
                 lines.append(f"{who:<{width}}{value:>22}{ends[0]:>14}{ends[1]:>12}")
             lines.append("")
         new, old = self.ndcg
-        shares = f"{doubts.beyond:.0%} of its clicks on items that were not shown, {doubts.novel:.0%} on unknown ones"
+        shares = (
+            f"{doubts.beyond:.0%} of the clicks it would get are on items that were not on the logged page, "
+            f"{doubts.novel:.0%} on items that the log never shows"
+        )
         lines += [
             f"nDCG by the click model: {old:.3f} as shown, {new:.3f} by the ranker",
-            f"rests on {doubts.effective_clicks:,.0f} clicks of equal weight; {shares}; "
+            f"based on about {doubts.effective_clicks:,.0f} equally weighted clicks; {shares}; "
             f"the click model is off by a factor of {doubts.calibration:.2f} ± {doubts.calibration_error:.2f}",
             "",
         ]

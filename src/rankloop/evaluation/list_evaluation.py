@@ -23,9 +23,9 @@ MAX_BEYOND, MAX_MISFIT = 0.2, 0.25
 STEEPNESS = (0.8, 1.25)  # examination to this power, to see what hangs on it
 SIMPLE = ("examination_ips", "examination_dr", "swap_dr")
 WHY: dict[ListMethod, str] = {
-    "examination_dr": "people judge positions by themselves: after a click {:.0%} go on",
-    "cascade_dr": "people leave after a click: {:.0%} go on",
-    "browsing_dr": "what people examine depends on where they last clicked",
+    "examination_dr": "users judge each position independently: after a click {:.0%} continue",
+    "cascade_dr": "users leave after a click: {:.0%} continue",
+    "browsing_dr": "which positions users examine depends on their last click",
 }
 
 
@@ -254,7 +254,7 @@ def _cannot_tell(table: PageTable, doubts: Doubts, gain: Interval) -> tuple[str,
 def _warnings(doubts: Doubts, method: str, gain: Interval) -> tuple[str, ...]:
     found = []
     if doubts.effective_clicks < FEW_CLICKS and method == "examination_ips":
-        found.append(f"the estimate rests on about {doubts.effective_clicks:.0f} clicks")
+        found.append(f"the estimate is based on about {doubts.effective_clicks:.0f} clicks")
     if doubts.beyond > MAX_BEYOND and method == "examination_ips":
         found.append(
             f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, which "

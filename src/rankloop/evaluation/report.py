@@ -139,7 +139,7 @@ def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
     if found.gain <= 0:
         return f"The {name} is not better than the current one on this log: it earns {earned}."
     return (
-        f"The gain of the {name} cannot be told from chance: it earns {earned}, but to be {sure} only "
+        f"The gain of the {name} is not significant: it earns {earned}, but to be {sure} only "
         f"{unit.of(found.gain_lower)} more can be promised. "
         f"{_long_enough(((found.gain - found.gain_lower) / found.gain) ** 2)}"
     )

@@ -21,8 +21,8 @@ from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
 from rankloop.logs.list_log import ShownList
 
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
-EXPLORATION = "exploration: it always shows the order that it thinks best, so its log teaches little"
-CONTEXT = "whoever asks: {n} numbers of context"
+EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"
+CONTEXT = "the user's features: {n} numbers of context"
 INSIDE = "scaling inside each query (--normalise): features must come as they were learned from"
 HASHED = "hashed columns: values by a schema, their crosses and the memory of ids"
 ROUNDING = 1e-9

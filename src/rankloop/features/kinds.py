@@ -299,7 +299,7 @@ def _check_text(text: str, limit: int) -> None:
     if len(text) > limit:
         raise InvalidInput(f"a text of {len(text)} characters; at most {limit} are taken")
     if not text.isascii() and HALF_CHARACTER.search(text):
-        raise InvalidInput(f"{text!r:.60} holds half a character, which cannot be written down")
+        raise InvalidInput(f"{text!r:.60} has an unpaired surrogate; give valid Unicode text")
 
 
 def told(value: Any) -> str:

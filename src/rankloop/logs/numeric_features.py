@@ -15,7 +15,7 @@ from rankloop.logs.context import NumberColumn, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 
-EMPTY = ", and features are numbers: fill it in, leave the column out (--without), or use a schema, which knows gaps"
+EMPTY = ", but features are numbers: fill it in, leave the column out (--without), or use a schema, which allows gaps"
 
 
 class NumericFeatures(NamedTuple):
@@ -98,9 +98,9 @@ def _refuse_texts(texts: Sequence[str], table: dict[str, Any], where: str) -> No
     options = " ".join(f"--without {quote(name)}" for name in texts)
     listed = ", ".join(f'"{name}"' for name in texts)
     raise InvalidInput(
-        f"{where}: {', '.join(texts)} {are}, and features are: write a 0/1 column for each value of a text{ages}, or "
-        f"leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts as they are with "
-        "a schema, which --guess-schema FILE writes"
+        f"{where}: {', '.join(texts)} {are}, but features must be numbers: write a 0/1 column for each value of a "
+        f"text{ages}, or leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts as "
+        "they are with a schema, which --guess-schema FILE writes"
     )
 
 

@@ -70,7 +70,7 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     outcomes = {name: reason for name, reason in outcomes.items() if name not in asked_for}
     n_items = len(set(map(str, table.values[roles.item]))) if roles.item else 0
     features, context, reasons = dict[str, Any](), dict[str, Any](), dict[str, str]()
-    left_out = {name: "another usual name of what is known already" for name in roles.left_out if name not in own}
+    left_out = {name: "another name of a column that is used already" for name in roles.left_out if name not in own}
     for name in own:
         if name in outcomes:
             continue
@@ -106,7 +106,7 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
     """The kind of a column and why; None and why not."""
     name, known = column.name, column.known
     if len(name) > MAX_NAME or "*" in name or name != name.strip():
-        return None, "its name cannot be that of a field"
+        return None, "its name is not allowed for a field"
     if not known:
         return None, "empty"
     if name == item:
@@ -116,7 +116,7 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
     if all(isinstance(value, list) for value in known):
         return _kind_of_lists(known)
     if are_times(known) and not all(isinstance(value, str) and ":" in value[:3] for value in known):
-        return (None, "a time of whoever asks") if column.of_context else ("date", "dates")
+        return (None, "a time of the user") if column.of_context else ("date", "dates")
     if all(isinstance(value, bool) for value in known) or {str(value).lower() for value in known} <= YES_NO:
         return "flag", "two values"
     if all(isinstance(value, int | float) for value in known):

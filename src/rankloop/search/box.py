@@ -96,7 +96,7 @@ class SearchBox:
         `used` is for programs that read results instead of people: what the program used counts as the click.
         """
         if (clicks is None) == (used is None):
-            raise InvalidInput("say what was clicked, clicks=[ids], or what was used, used=[ids]")
+            raise InvalidInput("give clicks=[ids] or used=[ids]")
         given = (clicks if clicks is not None else used) or ()
         if isinstance(impression, SearchResults):
             not_shown = [id for id in given if id not in impression.ids]

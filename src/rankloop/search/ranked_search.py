@@ -163,7 +163,9 @@ class RankedSearch:
         if visitor is not None:
             _check_text(visitor, "visitor")
         if visitor == "":
-            raise InvalidInput("visitor: say who; searches without a visitor are forgotten by query or by days")
+            raise InvalidInput(
+                "visitor is empty: give a visitor id; searches without a visitor are deleted by query or by days"
+            )
         return await self.node.administration.forget(
             RANKER,
             query_id=None if query is None else same_query(read_text(query)),

@@ -99,7 +99,7 @@ def test_fields_and_clicks_of_items_make_the_world():
     ("rows", "message"),
     [
         ([("s1", "q", 1, "a", 0), ("s2", "q", 1, "b", 0)], "the log has no click"),
-        ([("s1", "q", 1, "a", 1)], "the log is of one visit"),
+        ([("s1", "q", 1, "a", 1)], "the log has only one visit"),
     ],
 )
 def test_a_log_that_tells_nothing_is_refused(rows, message):

@@ -106,8 +106,8 @@ def test_texts_are_named_all_at_once(tmp_path):
     with pytest.raises(InvalidInput) as refused:
         read_click_log(path)
     assert str(refused.value) == (
-        "clicks.csv: my brand, since are not columns of numbers, and features are: write a 0/1 column for each value "
-        "of a text, of a time (since) an age or an hour, or leave out what is no feature: --without 'my brand' "
+        "clicks.csv: my brand, since are not columns of numbers, but features must be numbers: write a 0/1 column "
+        "for each value of a text, of a time (since) an age or an hour, or leave out what is no feature: --without 'my brand' "
         '--without since (in Python without=["my brand", "since"]), or learn from texts as they are with a schema, '
         "which --guess-schema FILE writes"
     )

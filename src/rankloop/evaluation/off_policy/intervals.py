@@ -153,8 +153,8 @@ def warnings_of(overlap: Overlap, n: int, bound: str) -> tuple[str, ...]:
     found = []
     if overlap.effective_rewards < FEW_REWARDS:
         found.append(
-            f"the log is too small to tell: the estimate rests on about {overlap.effective_rewards:.0f} rewarded rows, "
-            f"and needs {FEW_REWARDS} or more for a bound worth having"
+            f"the log is too small to tell: the estimate is based on about {overlap.effective_rewards:.0f} rewarded "
+            f"rows, and needs {FEW_REWARDS} or more for a bound worth having"
         )
     elif rests_on(overlap, bound) < FEW_REWARDS:
         found.append(

@@ -232,7 +232,7 @@ def check_takes_rows(learner: AnyLearner) -> None:
         )
     if from_layers(learner, "radius") is not None:
         raise InvalidInput(
-            "a radius bounds all weights together, which hashed columns do not have in sight: leave it out"
+            "a radius bounds all weights together, which is not possible with hashed columns: leave it out"
         )
 
 

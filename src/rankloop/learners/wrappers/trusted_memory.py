@@ -110,7 +110,7 @@ class TrustedMemory(Hashed):
         check_at_least(0, span=self.span)
         if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
-            raise InvalidInput(f"{kind} sets its steps by evidence of its own, which trust would distort: use hashed")
+            raise InvalidInput(f"{kind} has step sizes of its own, which trust would distort: use hashed")
 
     def init(self, problem: Problem) -> Any:
         """Return the first state for a problem."""

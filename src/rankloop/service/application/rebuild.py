@@ -154,7 +154,7 @@ def check_kinds(store: Store) -> None:
             missing = next((kind for kind in _kinds(spec) if kind not in kinds), None)
             if missing is not None:
                 name = first.entity.partition("/")[2]
-                raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import its_module")
+                raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import MODULE")
 
 
 def _kinds(spec: Any) -> Iterator[str]:

@@ -64,7 +64,7 @@ def _pairs(block: str) -> dict[str, str]:
 def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iterator[str]:
     n_leaves, n_categorical = _count(tree.get("num_leaves", ""), where), _count(tree.get("num_cat", "0"), where)
     if tree.get("is_linear", "0") != "0":
-        raise InvalidInput(f"{where} has linear leaves, which are not taken: grow it with linear_tree=false")
+        raise InvalidInput(f"{where} has linear leaves, which are not supported: grow it with linear_tree=false")
     leaves = _numbers(tree, "leaf_value", n_leaves, where)
     if n_leaves < 1 or not np.isfinite(leaves).all():
         raise InvalidInput(f"{where} has a leaf that is no finite number")
@@ -145,7 +145,7 @@ def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: 
     if _count(tree["tree_param"].get("size_leaf_vector", "0"), where) > 1:
         raise InvalidInput(f"{where} gives several numbers per item; a base is one score")
     if any(tree.get("split_type") or ()):
-        raise InvalidInput(f"{where} splits by categories, which are not taken: features come as numbers")
+        raise InvalidInput(f"{where} splits by categories, which are not supported: features come as numbers")
     lists = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
     left, right, features, conditions, default = (_column(tree[name], n_nodes, f"{where}, {name}") for name in lists)
     children = _whole(left, where), _whole(right, where)
