@@ -99,8 +99,8 @@ def _refuse_texts(texts: Sequence[str], table: dict[str, Any], where: str) -> No
     listed = ", ".join(f'"{name}"' for name in texts)
     raise InvalidInput(
         f"{where}: {', '.join(texts)} {are}, but features must be numbers: write a 0/1 column for each value of a "
-        f"text{ages}, or leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts as "
-        "they are with a schema, which --guess-schema FILE writes"
+        f"text{ages}, or leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts "
+        "as they are with a schema, which --guess-schema FILE writes"
     )
 
 

@@ -107,7 +107,8 @@ def test_texts_are_named_all_at_once(tmp_path):
         read_click_log(path)
     assert str(refused.value) == (
         "clicks.csv: my brand, since are not columns of numbers, but features must be numbers: write a 0/1 column "
-        "for each value of a text, of a time (since) an age or an hour, or leave out what is no feature: --without 'my brand' "
+        "for each value of a text, of a time (since) an age or an hour, or leave out what is no feature: "
+        "--without 'my brand' "
         '--without since (in Python without=["my brand", "since"]), or learn from texts as they are with a schema, '
         "which --guess-schema FILE writes"
     )
@@ -286,7 +287,7 @@ def test_train_names_outcomes_and_takes_them_when_asked(tmp_path, capsys):
 def test_an_empty_cell_is_missing_and_named(tmp_path):
     path = tmp_path / "clicks.csv"
     path.write_text("impression,position,click,price,stars\n1,1,1,2,1\n1,2,0,3,\n")
-    with pytest.raises(InvalidInput, match=r"clicks\.csv, row 2: stars is missing, and features are numbers"):
+    with pytest.raises(InvalidInput, match=r"clicks\.csv, row 2: stars is missing, but features are numbers"):
         read_click_log(path)
     path.write_text("impression,position,click,price\n1,1,1,2\n1,2,0,inf\n")
     with pytest.raises(InvalidInput, match=r"clicks\.csv, row 2: price is inf; it must be a finite number"):
