@@ -16,8 +16,8 @@ from rankloop.core.registry import entries
 from rankloop.core.types import clicks
 from rankloop.interleaving import Comparison, Interleaving, compare, credit, interleave, multileave
 from rankloop.interleaving.base import Mixed
-from rankloop.interleaving.optimised_draft import allowed_lists, item_credit, list_probabilities
-from rankloop.interleaving.team_draft import draft
+from rankloop.interleaving.optimised_draft import _allowed_lists, _item_credit, _list_probabilities
+from rankloop.interleaving.team_draft import _draft
 
 METHODS = [entry.kind for entry in entries("interleaving")]
 MANY = ["team_draft", "probabilistic"]
@@ -29,7 +29,7 @@ def handing_out(values):
 
 
 def drafts(rankings):
-    """Every team draft of these rankings; all are equally likely."""
+    """Every team _draft of these rankings; all are equally likely."""
     n_rankers, n_items = rankings.shape
     rounds = -(-n_items // n_rankers)
     for orders in itertools.product(itertools.permutations(range(n_rankers)), repeat=rounds):
@@ -164,10 +164,10 @@ def test_probabilistic_with_an_astronomic_decay():
 @given(st.integers(2, 6), st.data())
 def test_optimised_is_fair_to_blind_clicks_and_a_distribution(n_items, data):
     a, b = (np.array(data.draw(st.permutations(range(n_items)))) for _ in range(2))
-    lists = allowed_lists(a, b, n_items)
+    lists = _allowed_lists(a, b, n_items)
     assert len({tuple(one) for one in lists}) == len(lists)
-    credits = item_credit(np.stack([a, b]))[lists]
-    probabilities = list_probabilities(credits)
+    credits = _item_credit(np.stack([a, b]))[lists]
+    probabilities = _list_probabilities(credits)
     assert probabilities.min() >= 0
     assert probabilities.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(probabilities @ np.cumsum(credits, axis=1), 0.0, atol=1e-7)
@@ -190,7 +190,7 @@ def test_team_draft_twin(n_rankers, n_items, data):
     rankings = np.array([data.draw(st.permutations(range(n_items))) for _ in range(n_rankers)])
     rounds = -(-n_items // n_rankers)
     orders = [data.draw(st.permutations(range(n_rankers))) for _ in range(rounds)]
-    ranking, teams = draft(rankings, -np.argsort(orders, axis=1).astype(float))
+    ranking, teams = _draft(rankings, -np.argsort(orders, axis=1).astype(float))
     picked, pickers = [], []
     for order in orders:
         for ranker in order:

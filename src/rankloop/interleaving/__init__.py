@@ -1,4 +1,4 @@
-"""Which of two rankers do people prefer: mixing rankings and crediting clicks."""
+"""Interleaving: mix two or more rankings into one list, and credit the clicks to find which ranker users prefer."""
 
 from rankloop.interleaving.base import Interleaving, Mixed, credit, interleave, multileave
 from rankloop.interleaving.comparison import Comparison, compare

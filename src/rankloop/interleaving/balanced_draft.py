@@ -30,21 +30,25 @@ def _balance(rankings: Ints, a_first: bool) -> Ints:
 
 @register("balanced")
 class Balanced:
-    """Takes in turn the next item of either ranking, a coin deciding who begins. Draws one double.
+    """Take in turn the next item of either ranking, beginning with a random one. Draws one double.
 
     With the lowest click on item d, k = min(rank of d in a, rank of d in b), and a ranker earns one for each clicked
-    item among its own first k. Simple, and the method of the first studies; where the rankings are shifts of each
-    other it can prefer one without reason, so take `team_draft` unless you repeat such a study.
-    References: Joachims (2003), Evaluating Retrieval Performance Using Clickthrough Data; Chapelle, Joachims,
-    Radlinski and Yue (2012), Large-Scale Validation and Analysis of Interleaved Search Evaluation.
+    item among its first k. This is the method of the first studies. If the rankings are shifts of each other it can
+    prefer one without reason, so use `team_draft` unless you repeat such a study.
+
+    References:
+      Joachims (2003), Evaluating Retrieval Performance Using Clickthrough Data. Chapelle, Joachims, Radlinski and Yue
+      (2012), Large-Scale Validation and Analysis of Interleaved Search Evaluation.
     """
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        """Return one list that mixes the rankings."""
         require_two(rankings, "balanced")
         mixed = _balance(rankings, rng.random() < 0.5)
         return Mixed(mixed, rankings, np.full(len(mixed), -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
+        """Return the credit of each ranking for the clicks on a mixed list."""
         clicked = clicks.items[clicks.weights > 0]
         if len(clicked) == 0:
             return np.zeros(2)

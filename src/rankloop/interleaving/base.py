@@ -1,4 +1,4 @@
-"""Showing two or more rankings as one, and reading from the clicks which of them people prefer."""
+"""Interleaving methods, and the functions that mix rankings and credit clicks by any of them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
@@ -16,7 +16,13 @@ from rankloop.core.types import Clicks, Floats, Ints, item_indices
 
 
 class Mixed(NamedTuple):
-    """One list made of several rankings: all that `credit` will need when the clicks come."""
+    """A list made of several rankings, with all that `credit` needs.
+
+    Attributes:
+      ranking: The list to show.
+      rankings: The rankings that it was made of, (n_rankers, n_items).
+      teams: The ranker of each position, −1 if the method does not say.
+    """
 
     ranking: Ints  # to be shown
     rankings: Ints  # (n_rankers, n_items): what it was made of
@@ -25,36 +31,58 @@ class Mixed(NamedTuple):
 
 @runtime_checkable
 class Interleaving(Protocol):
-    """Mixes rankings of the same items; takes a number of `rng.random` doubles fixed given their shape."""
+    """A method that mixes rankings of the same items; it draws a number of doubles that depends on their shape only."""
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
-        """One list from rankings of shape (n_rankers, n_items)."""
+        """Return one list from rankings of shape (n_rankers, n_items)."""
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        """What each ranker earns by these clicks; the ranker with more is preferred."""
+        """Return what each ranker earns by these clicks; the ranker with more is preferred."""
 
 
 category("interleaving", Interleaving)
 
 
 def interleave(method: Any, a: ArrayLike, b: ArrayLike, rng: Generator) -> Mixed:
-    """Two rankings of the same items as one list, by a method such as "team_draft" or its whole spec.
+    """Mix two rankings of the same items into one list.
 
-    >>> mixed = interleave("team_draft", [0, 1, 2], [2, 1, 0], np.random.default_rng(0))
-    >>> credit("team_draft", mixed, Clicks(mixed.ranking[:1], np.ones(1))).sum()
-    np.float64(1.0)
+    Args:
+      method: The name of a method, such as "team_draft", or its spec.
+      a: The first ranking.
+      b: The second ranking.
+      rng: The source of random numbers.
+
+    Examples:
+      >>> mixed = interleave("team_draft", [0, 1, 2], [2, 1, 0], np.random.default_rng(0))
+      >>> credit("team_draft", mixed, Clicks(mixed.ranking[:1], np.ones(1))).sum()
+      np.float64(1.0)
     """
     return multileave(method, [a, b], rng)
 
 
 def multileave(method: Any, rankings: Sequence[ArrayLike] | Ints, rng: Generator) -> Mixed:
-    """Any number of rankings of the same items as one list."""
+    """Mix any number of rankings of the same items into one list.
+
+    Args:
+      method: The name of a method, or its spec.
+      rankings: The rankings.
+      rng: The source of random numbers.
+    """
     mixing: Interleaving = build_any(method, "interleaving")
     return mixing.mix(_same_items(rankings), rng)
 
 
 def credit(method: Any, mixed: Mixed, clicks: Clicks) -> Floats:
-    """What each ranker earns by the clicks on a mixed list; both may have been stored and come back."""
+    """Return what each ranker earns by the clicks on a mixed list.
+
+    Args:
+      method: The name of the method that mixed the list, or its spec.
+      mixed: The mixed list.
+      clicks: The clicks on it.
+
+    Raises:
+      InvalidInput: If the parts of the mixed list do not fit together.
+    """
     crediting: Interleaving = build_any(method, "interleaving")
     ranking, teams = item_indices(mixed.ranking, "the mixed ranking"), item_indices(mixed.teams, "teams")
     rankings = _same_items(mixed.rankings)
@@ -71,14 +99,19 @@ def _same_items(rankings: Sequence[ArrayLike] | Ints) -> Ints:
     table = [item_indices(ranking, "a ranking") for ranking in rankings]
     if len(table) < 2:
         raise InvalidInput(f"interleaving needs at least two rankings, got {len(table)}")
-    for which, ranking in enumerate(table):
+    for index, ranking in enumerate(table):
         if not is_permutation(ranking, len(table[0])):
-            raise InvalidInput(f"ranking {which} does not hold each of the items 0 … {len(table[0]) - 1} once")
+            raise InvalidInput(f"ranking {index} does not contain each of the items 0 … {len(table[0]) - 1} once")
     return np.array(table)
 
 
 def require_two(rankings: Ints, name: str) -> None:
-    """Refuse more than two rankers."""
+    """Raise `InvalidInput` unless there are two rankings.
+
+    Args:
+      rankings: The rankings.
+      name: The method's name, for the message.
+    """
     if len(rankings) != 2:
         raise InvalidInput(
             f"{name} compares two rankings, got {len(rankings)}: multileave by team_draft or probabilistic"

@@ -10,7 +10,7 @@ from rankloop.core.types import Floats, finite_floats, whole_number
 
 
 class Comparison(NamedTuple):
-    """How often the first ranker earned more, as much, and less than the second."""
+    """The numbers of lists on which the first ranker earned more, as much, and less than the second."""
 
     wins: int
     ties: int
@@ -53,14 +53,20 @@ class Comparison(NamedTuple):
 
 
 def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Comparison:
-    """Count, over many mixed lists, how the credit of two rankers compares."""
+    """Count over many mixed lists how the credit of two rankers compares.
+
+    Args:
+      credits: The credit of each list, as `credit` returns it.
+      first: The index of the first ranker.
+      second: The index of the second ranker.
+    """
     for name, ranker in (("first", first), ("second", second)):
         whole_number(ranker, name, 0)
     if not isinstance(credits, Iterable) or getattr(credits, "ndim", 1) < 1:
         raise InvalidInput(f"credits are what `credit` gave for each list, got {type(credits).__name__}")
     counts = {1: 0, 0: 0, -1: 0}
-    for one in credits:
-        earned = finite_floats(one, 1, "the credit of a list")
+    for credit_of_list in credits:
+        earned = finite_floats(credit_of_list, 1, "the credit of a list")
         if max(first, second) >= len(earned):
             raise InvalidInput(f"rankers {first} and {second} are compared, but {len(earned)} earned credit")
         difference = float(earned[first] - earned[second])

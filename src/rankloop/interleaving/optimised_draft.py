@@ -1,4 +1,4 @@
-"""Optimised interleaving: the fairest and most telling distribution over the lists that both rankers could agree to."""
+"""Optimised interleaving: the fairest and most sensitive distribution over the lists that both rankers allow."""
 
 import numpy as np
 from numpy.random import Generator
@@ -9,11 +9,11 @@ from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed, require_two
 
-UNFAIR = 1e3  # what a unit of unfairness costs beside a sensitivity of at most log 2
+UNFAIRNESS_COST = 1e3  # The cost of a unit of unfairness, beside a sensitivity of at most log 2.
 
 
-def allowed_lists(a: Ints, b: Ints, length: int) -> Ints:
-    """All lists of this length in which each position holds the best item left of a or of b."""
+def _allowed_lists(a: Ints, b: Ints, length: int) -> Ints:
+    """Return all lists of this length in which each position has the best item left of a or of b."""
     lists: list[list[int]] = [[]]
     for _ in range(length):
         lists = [[*begun, item] for begun in lists for item in _next_items(a, b, begun)]
@@ -25,14 +25,14 @@ def _next_items(a: Ints, b: Ints, begun: list[int]) -> list[int]:
     return [of_a] if of_a == of_b else [of_a, of_b]
 
 
-def item_credit(rankings: Ints) -> Floats:
-    """1 / rank under the first ranker less 1 / rank under the second."""
+def _item_credit(rankings: Ints) -> Floats:
+    """Return 1 / rank under the first ranker less 1 / rank under the second."""
     inverse = [1.0 / (positions_of(ranking) + 1.0) for ranking in rankings]
     return np.asarray(inverse[0] - inverse[1], dtype=np.float64)
 
 
-def sensitivity(credits: Floats) -> Floats:
-    """How open the winner of each list is under a click at position p with probability ∝ 1 / (p + 1)."""
+def _sensitivity(credits: Floats) -> Floats:
+    """Return the entropy of each list's winner under a click at position p with probability ∝ 1 / (p + 1)."""
     by_position = 1.0 / (np.arange(credits.shape[1]) + 1.0)
     by_position /= by_position.sum()
     for_a, for_b = (credits > 0) @ by_position, (credits < 0) @ by_position
@@ -42,10 +42,10 @@ def sensitivity(credits: Floats) -> Floats:
     return np.asarray(decided * entropy, dtype=np.float64)
 
 
-def list_probabilities(credits: Floats) -> Floats:
-    """The most sensitive distribution under which someone who clicks without looking prefers nobody.
+def _list_probabilities(credits: Floats) -> Floats:
+    """Return the most sensitive distribution under which random clicks prefer no ranker.
 
-    That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. Should no distribution achieve it, the least unfair one.
+    That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. If no distribution achieves it, the least unfair one.
     """
     n_lists, length = credits.shape
     fairness = np.cumsum(credits, axis=1).T
@@ -53,7 +53,7 @@ def list_probabilities(credits: Floats) -> Floats:
     from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
 
     solved = linprog(
-        np.concatenate([-sensitivity(credits), np.full(2 * length, UNFAIR)]),
+        np.concatenate([-_sensitivity(credits), np.full(2 * length, UNFAIRNESS_COST)]),
         A_eq=np.vstack([np.hstack([fairness, slack]), np.concatenate([np.ones(n_lists), np.zeros(2 * length)])]),
         b_eq=np.concatenate([np.zeros(length), [1.0]]),
         bounds=(0, None),
@@ -65,13 +65,17 @@ def list_probabilities(credits: Floats) -> Floats:
 
 @register("optimised")
 class Optimised:
-    """Draws among the lists whose every position holds the best item left of either ranker, by a linear programme.
+    """Draw among the lists that both rankers could produce, by probabilities from a linear programme.
 
-    A click on item d earns the first ranker 1 / rank_a(d) − 1 / rank_b(d), if positive, and the second the opposite.
-    The probabilities of the lists are such that clicks without looking prefer nobody, and the winner of a looking
-    person is as open as possible. Only the first `length` positions are mixed, there being 2^length lists at most.
-    Draws one double. Milliseconds per list, so for experiments rather than for every page.
-    Reference: Radlinski and Craswell (2013), Optimized Interleaving for Online Retrieval Evaluation.
+    In such a list each position has the best item left of either ranker. A click on item d earns the first ranker 1 /
+    rank_a(d) − 1 / rank_b(d), if positive, and the second the opposite. The probabilities are such that random clicks
+    prefer no ranker, and the winner is as open as possible otherwise. Draws one double. It takes milliseconds per list.
+
+    Args:
+      length: The number of positions that are mixed; there are at most 2^length lists.
+
+    References:
+      Radlinski and Craswell (2013), Optimized Interleaving for Online Retrieval Evaluation.
     """
 
     length: int = 8
@@ -83,14 +87,16 @@ class Optimised:
             )
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        """Return one list that mixes the rankings."""
         require_two(rankings, "optimised")
-        lists = allowed_lists(rankings[0], rankings[1], min(self.length, rankings.shape[1]))
-        probabilities = list_probabilities(item_credit(rankings)[lists])
+        lists = _allowed_lists(rankings[0], rankings[1], min(self.length, rankings.shape[1]))
+        probabilities = _list_probabilities(_item_credit(rankings)[lists])
         which = int(np.searchsorted(np.cumsum(probabilities), rng.random(), side="right"))
         chosen = lists[min(which, len(lists) - 1)]
-        rest = rankings[0][~np.isin(rankings[0], chosen)]
-        return Mixed(np.concatenate([chosen, rest]), rankings, np.full(rankings.shape[1], -1))
+        others = rankings[0][~np.isin(rankings[0], chosen)]
+        return Mixed(np.concatenate([chosen, others]), rankings, np.full(rankings.shape[1], -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        earned = clicks.weights * item_credit(mixed.rankings)[clicks.items]
+        """Return the credit of each ranking for the clicks on a mixed list."""
+        earned = clicks.weights * _item_credit(mixed.rankings)[clicks.items]
         return np.array([np.maximum(earned, 0.0).sum(), np.maximum(-earned, 0.0).sum()])

@@ -9,12 +9,12 @@ from rankloop.core.registry import register
 from rankloop.core.types import Bools, Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed
 
-TINY = 1e-280  # sums below this have lost their precision
+MIN_PRECISE_SUM = 1e-280  # Smaller sums have lost their precision.
 
 
 @kernel
-def rank_weights(rankings: Ints, decay: float) -> Floats:
-    """1 / rank^decay of every item under every ranker."""
+def _rank_weights(rankings: Ints, decay: float) -> Floats:
+    """Return 1 / rank^decay of every item under every ranker."""
     n_rankers, n_items = rankings.shape
     weights = np.empty((n_rankers, n_items))
     for ranker in range(n_rankers):
@@ -24,9 +24,9 @@ def rank_weights(rankings: Ints, decay: float) -> Floats:
 
 
 @kernel
-def draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
-    """Position by position an item by the mean of the rankers' softmaxes over what is left, by inverse distribution."""
-    weights = rank_weights(rankings, decay)
+def _draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
+    """Draw position by position from the mean of the rankers' softmaxes over the items left."""
+    weights = _rank_weights(rankings, decay)
     n_rankers, n_items = rankings.shape
     mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
     for position in range(n_items):
@@ -45,14 +45,14 @@ def draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
 
 
 @kernel
-def shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats) -> Floats:
-    """Each click divided among the rankers by the probability that they gave its item, given all above it."""
-    weights, taken = rank_weights(rankings, decay), np.zeros(len(ranking), np.bool_)
+def _shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats) -> Floats:
+    """Divide each click among the rankers by the probability that they gave its item, given all above it."""
+    weights, taken = _rank_weights(rankings, decay), np.zeros(len(ranking), np.bool_)
     earned = np.zeros(len(rankings))
     for item in ranking:
         if clicked[item] > 0.0:
             probabilities = _probabilities(weights, rankings, taken, decay)[:, item].copy()
-            if probabilities.sum() < TINY:
+            if probabilities.sum() < MIN_PRECISE_SUM:
                 probabilities = _relative_probabilities(rankings, taken, decay, item)
             earned += clicked[item] * probabilities / probabilities.sum()
         taken[item] = True
@@ -62,11 +62,11 @@ def shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats) 
 
 @kernel
 def _probabilities(weights: Floats, rankings: Ints, taken: Bools, decay: float) -> Floats:
-    """Each row divided by its sum, which is taken anew each time so that no rounding piles up."""
+    """Return each row divided by its sum, which is computed anew so that rounding does not accumulate."""
     probabilities = np.empty_like(weights)
     for ranker in range(len(weights)):
         total = weights[ranker].sum()
-        if total > TINY:
+        if total > MIN_PRECISE_SUM:
             probabilities[ranker] = weights[ranker] / total
         else:
             probabilities[ranker] = 0.0
@@ -78,7 +78,7 @@ def _probabilities(weights: Floats, rankings: Ints, taken: Bools, decay: float) 
 
 @kernel
 def _log_probability(ranking: Ints, taken: Bools, decay: float, item: int) -> float:
-    """With ranks divided by the best one that is left, as they must be where 1 / rank^decay is no number any more."""
+    """Return the log-probability with ranks relative to the best one left, for weights that underflow."""
     best, rank, total = 0, 0.0, 0.0
     for position in range(len(ranking)):
         if not taken[ranking[position]]:
@@ -91,7 +91,7 @@ def _log_probability(ranking: Ints, taken: Bools, decay: float, item: int) -> fl
 
 @kernel
 def _relative_probabilities(rankings: Ints, taken: Bools, decay: float, item: int) -> Floats:
-    """The rankers' probabilities of an item, all too small for numbers, as shares of the largest."""
+    """Return the rankers' probabilities of an item as shares of the largest, for probabilities that underflow."""
     logs = np.empty(len(rankings))
     for ranker in range(len(rankings)):
         logs[ranker] = _log_probability(rankings[ranker], taken, decay, item)
@@ -101,12 +101,17 @@ def _relative_probabilities(rankings: Ints, taken: Bools, decay: float, item: in
 
 @register("probabilistic")
 class Probabilistic:
-    """Each position goes to a random ranker, who draws an item with probability ∝ 1 / rank^`decay` among those left.
+    """Give each position to a random ranker, who draws an item with probability ∝ 1 / rank^`decay` among those left.
 
-    A click is shared among the rankers by the probability that they gave the item, so that one list compares them
-    all: less noise than counting picks. Draws one double per position. Works for two rankers and many (multileaving).
-    References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks;
-    Schuth et al. (2015), Probabilistic Multileave for Online Retrieval Evaluation.
+    A click is shared among the rankers by the probability that they gave the item, which has less noise than counting
+    picks. Draws one double per position. Works for two rankers and for many (multileaving).
+
+    Args:
+      decay: The exponent of the rank.
+
+    References:
+      Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks. Schuth et al.
+      (2015), Probabilistic Multileave for Online Retrieval Evaluation.
     """
 
     decay: float = 3.0
@@ -115,11 +120,13 @@ class Probabilistic:
         check_positive("decay", self.decay)
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        """Return one list that mixes the rankings."""
         n_items: int = rankings.shape[1]
-        mixed = draw_mixed(rankings, self.decay, rng.random(n_items))
+        mixed = _draw_mixed(rankings, self.decay, rng.random(n_items))
         return Mixed(mixed, rankings, np.full(n_items, -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
+        """Return the credit of each ranking for the clicks on a mixed list."""
         clicked = np.zeros(len(mixed.ranking))
         clicked[clicks.items] = clicks.weights
-        return shared_credit(mixed.ranking, mixed.rankings, self.decay, clicked)
+        return _shared_credit(mixed.ranking, mixed.rankings, self.decay, clicked)

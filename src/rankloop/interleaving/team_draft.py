@@ -1,4 +1,4 @@
-"""Team-draft interleaving and multileaving: the rankers pick items like captains pick players."""
+"""Team-draft interleaving and multileaving: the rankers pick items in turn."""
 
 import numpy as np
 from numpy.random import Generator
@@ -10,8 +10,8 @@ from rankloop.interleaving.base import Mixed
 
 
 @kernel
-def draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
-    """The mixed list and who picked each position; row r of the draws gives the order of picking in round r."""
+def _draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
+    """Return the mixed list and the ranker of each position; row r of the draws orders the picks of round r."""
     n_rankers, n_items = rankings.shape
     mixed, teams = np.empty(n_items, np.int64), np.empty(n_items, np.int64)
     taken, following = np.zeros(n_items, np.bool_), np.zeros(n_rankers, np.int64)
@@ -30,8 +30,8 @@ def draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
 
 
 @kernel
-def draft_credit(ranking: Ints, teams: Ints, n_rankers: int, items: Ints, weights: Floats) -> Floats:
-    """The clicks on each ranker's own picks."""
+def _draft_credit(ranking: Ints, teams: Ints, n_rankers: int, items: Ints, weights: Floats) -> Floats:
+    """Return the clicks on each ranker's picks."""
     positions, earned = positions_of(ranking), np.zeros(n_rankers)
     for i in range(len(items)):
         team = teams[positions[items[i]]]
@@ -42,17 +42,21 @@ def draft_credit(ranking: Ints, teams: Ints, n_rankers: int, items: Ints, weight
 
 @register("team_draft")
 class TeamDraft:
-    """In each round the rankers, in random order, pick their best item that is left; a click is its picker's.
+    """In each round the rankers, in random order, pick their best item that is left; a click counts for its picker.
 
     Draws ⌈n_items / n_rankers⌉ · n_rankers doubles. Works for two rankers and for many (multileaving).
-    References: Radlinski, Kurup and Joachims (2008), How Does Clickthrough Data Reflect Retrieval Quality?; Schuth,
-    Sietsma, Whiteson, Lefortier and de Rijke (2014), Multileaved Comparisons for Fast Online Evaluation.
+
+    References:
+      Radlinski, Kurup and Joachims (2008), How Does Clickthrough Data Reflect Retrieval Quality? Schuth, Sietsma,
+      Whiteson, Lefortier and de Rijke (2014), Multileaved Comparisons for Fast Online Evaluation.
     """
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        """Return one list that mixes the rankings."""
         n_rankers, n_items = rankings.shape
-        mixed, teams = draft(rankings, rng.random((-(-n_items // n_rankers), n_rankers)))
+        mixed, teams = _draft(rankings, rng.random((-(-n_items // n_rankers), n_rankers)))
         return Mixed(mixed, rankings, teams)
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        return draft_credit(mixed.ranking, mixed.teams, len(mixed.rankings), clicks.items, clicks.weights)
+        """Return the credit of each ranking for the clicks on a mixed list."""
+        return _draft_credit(mixed.ranking, mixed.teams, len(mixed.rankings), clicks.items, clicks.weights)

@@ -1,1 +1,1 @@
-"""Playing the loop against simulated people."""
+"""The loop against simulated users."""

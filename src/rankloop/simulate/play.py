@@ -1,4 +1,4 @@
-"""The loop: a query, a ranking, a simulated user, feedback that may be late, lost or repeated, a better ranking."""
+"""The loop: a query, a ranking, a simulated user, feedback that may be late, lost or repeated, and an update."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query, whol
 
 @runtime_checkable
 class Delivery(Protocol):
-    """Says in which rounds the feedback of round t arrives; takes the same number of doubles every time."""
+    """A rule that says in which rounds feedback arrives; it draws a fixed number of doubles each time."""
 
-    def route(self, t: int, rng: Generator) -> tuple[int, ...]: ...
+    def route(self, t: int, rng: Generator) -> tuple[int, ...]:
+        """Return the rounds in which the feedback of round t arrives."""
 
 
 category("delivery", Delivery)
@@ -27,7 +28,12 @@ category("delivery", Delivery)
 
 @register("late")
 class LateDelivery:
-    """A share of the feedback arrives up to `rounds` rounds after it was given, so out of order too."""
+    """Deliver a share of the feedback up to `rounds` rounds late, and so out of order.
+
+    Args:
+      rounds: The largest delay.
+      share: The share of the feedback that is late.
+    """
 
     rounds: int = 10
     share: float = 1.0
@@ -37,13 +43,18 @@ class LateDelivery:
         check_at_least(0, rounds=self.rounds)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
-        is_late, how_late = rng.random(2)
-        return (t + 1 + int(how_late * self.rounds),) if is_late < self.share and self.rounds else (t,)
+        """Return the round in which the feedback of round t arrives."""
+        is_late, delay = rng.random(2)
+        return (t + 1 + int(delay * self.rounds),) if is_late < self.share and self.rounds else (t,)
 
 
 @register("lost")
 class LostDelivery:
-    """A share of the feedback never arrives."""
+    """Lose a share of the feedback.
+
+    Args:
+      share: The share of the feedback that never arrives.
+    """
 
     share: float = 0.2
 
@@ -51,12 +62,17 @@ class LostDelivery:
         check_probability("share", self.share)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
+        """Return the round t, or nothing."""
         return () if rng.random() < self.share else (t,)
 
 
 @register("repeated")
 class RepeatedDelivery:
-    """A share of the feedback arrives a second time, one round later."""
+    """Deliver a share of the feedback a second time, one round later.
+
+    Args:
+      share: The share of the feedback that is repeated.
+    """
 
     share: float = 0.2
 
@@ -64,24 +80,33 @@ class RepeatedDelivery:
         check_probability("share", self.share)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
+        """Return the round t, and sometimes the next one too."""
         return (t, t + 1) if rng.random() < self.share else (t,)
 
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """One turn of the loop.
+    """One round of the loop.
 
-    `feedback` is that of this round's own decision, whether or not it arrived; `refused` counts the updates so far that
-    would have been unstable.
+    Attributes:
+      t: The number of the round, from 0.
+      query: The query.
+      relevance: The grade of each item.
+      state: The state before the round.
+      decision: The ranking that was shown, with its receipt.
+      arrived: The feedback that arrived in this round.
+      learned: The state after the round.
+      feedback: The feedback on this round's decision, whether or not it arrived.
+      refused: The number of updates so far that were refused as unstable.
     """
 
     t: int
     query: Query
     relevance: Floats
-    state: Any  # before
+    state: Any
     decision: Decision[Any]
     arrived: tuple[Arrival, ...]
-    learned: Any  # the state after
+    learned: Any
     feedback: Feedback
     refused: int
 
@@ -105,24 +130,31 @@ def play(
     seed: int,
     delivery: Delivery | None = None,
 ) -> Iterator[Round]:
-    """Show `horizon` rankings to simulated users and learn from what they reveal.
+    """Show `horizon` rankings to simulated users and learn from their feedback.
 
     Two learners with the same seed meet the same queries and the same users. An update that would be unstable is
     refused and counted in `refused` of the rounds; the loop goes on.
 
     Args:
       learner: The learner that ranks; it begins with its first state.
-      stream: Where queries and their relevance come from.
-      people: The simulated users.
+      stream: The source of queries and their relevance.
+      users: The simulated users.
       horizon: The number of rounds.
       seed: Decides all random numbers.
-      delivery: When feedback arrives; at once if None.
+      delivery: The rule by which feedback arrives; at once if None.
 
     Returns:
-      The rounds, played as they are asked for.
+      The rounds, which are played as they are iterated.
 
     Raises:
-      InvalidInput: If the horizon is no whole number from 0, or the learner does not fit the stream.
+      InvalidInput: If the horizon is no integer from 0, or the learner does not fit the stream.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users = build("flipped_relevance"), build("top_k(depth=5)")
+      >>> *_, last = play(build("rtopk"), stream, users, horizon=100, seed=0)
+      >>> last.t
+      99
     """
     horizon = whole_number(horizon, "horizon", 0)
     problem = stream.problem._replace(shown=users.shown, depth=users.depth)
@@ -132,18 +164,18 @@ def play(
 def _rounds(
     session: Session, stream: Stream, users: FeedbackModel, horizon: int, delivery: Delivery | None
 ) -> Iterator[Round]:
-    of_stream, of_users, _, of_delivery = generators(session.seed)
-    on_the_way: dict[int, list[Arrival]] = {}
-    for t, (query, relevance) in enumerate(islice(stream.rounds(of_stream), horizon)):
+    stream_rng, users_rng, _, delivery_rng = generators(session.seed)
+    pending: dict[int, list[Arrival]] = {}
+    for t, (query, relevance) in enumerate(islice(stream.rounds(stream_rng), horizon)):
         state = session.state
         decision = session.rank(query)
         grades = relevance(decision.ranking) if callable(relevance) else relevance
-        feedback = users.observe(decision.ranking, grades, of_users)
+        feedback = users.observe(decision.ranking, grades, users_rng)
         arrived: tuple[Arrival, ...] = (Arrival(query, decision, feedback),)
         if delivery is not None:
-            for due in delivery.route(t, of_delivery):
-                on_the_way.setdefault(due, []).append(arrived[0])
-            arrived = tuple(on_the_way.pop(t, ()))
+            for due in delivery.route(t, delivery_rng):
+                pending.setdefault(due, []).append(arrived[0])
+            arrived = tuple(pending.pop(t, ()))
         for arrival in arrived:
             _learn(session, arrival)
         yield Round(t, query, grades, state, decision, arrived, session.state, feedback, session.refused)
@@ -153,4 +185,4 @@ def _learn(session: Session, arrival: Arrival) -> None:
     try:
         session.learn(arrival.query, arrival.decision, arrival.feedback)
     except UnstableUpdate:
-        return  # the session has counted it in `refused` and kept the old state
+        return  # The session has counted it in `refused` and kept the old state.

@@ -1,4 +1,4 @@
-"""What surrogates share: a base class for those that need all grades, and items grouped by grade in one pass."""
+"""Parts that surrogates share: a base class for those that need all grades, and the grouping of items by grade."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -8,20 +8,21 @@ import numpy as np
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 
-MAX_DIRECT_GRADE = 64  # whole grades up to this are their own level; others are sorted first
+MAX_DIRECT_GRADE = 64  # Integral grades up to this are their own level; others are sorted first.
 
 
 class ListwiseSurrogate(ABC):
-    """A convex surrogate that no part of the list is enough for."""
+    """A convex surrogate whose gradient needs the grades of all items."""
 
     span: ClassVar[int | None] = None
     convex: ClassVar[bool] = True
 
     @abstractmethod
-    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]: ...
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """The gradient when all items are graded; nothing otherwise."""
+        """Return the gradient if all items are graded, else zeros."""
         if len(items) < len(scores):
             return np.zeros(len(scores))
         relevance = np.empty(len(scores))
@@ -31,7 +32,7 @@ class ListwiseSurrogate(ABC):
 
 @kernel
 def levels_of(relevance: Floats) -> tuple[Ints, int]:
-    """The level of each item (equal grades, equal level; higher grade, higher level), and how many levels there are."""
+    """Return the level of each item (a higher grade is a higher level), and the number of levels."""
     n_items, top = len(relevance), 0
     levels = np.empty(n_items, np.int64)
     direct = True
@@ -50,7 +51,13 @@ def levels_of(relevance: Floats) -> tuple[Ints, int]:
 
 @kernel
 def best_below(scores: Floats, levels: Ints, n_levels: int) -> Ints:
-    """For each level the item of highest score among all lower levels; −1 where there is none."""
+    """Return for each level the item of highest score among all lower levels; −1 if there is none.
+
+    Args:
+      scores: The score of each item.
+      levels: The level of each item.
+      n_levels: The number of levels.
+    """
     best = np.full(n_levels, -1)
     for i in range(len(scores)):
         level = levels[i]

@@ -10,7 +10,12 @@ from rankloop.surrogates.base import ListwiseSurrogate
 
 @kernel
 def cross_entropy(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-    """The value and its slope in the scores."""
+    """Return the loss and its gradient in the scores.
+
+    Args:
+      scores: The score of each item.
+      relevance: The grade of each item.
+    """
     n_items = len(scores)
     grad = np.empty(n_items)
     if n_items == 0:
@@ -30,13 +35,23 @@ def cross_entropy(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 @register("list_net")
 class ListNet(ListwiseSurrogate):
-    """ListNet: the cross entropy between the softmax of the grades and that of the scores.
+    """The cross entropy between the softmax of the grades and that of the scores.
 
-    −Σ_i P_i(relevance) · log P_i(scores) with P the softmax. The usual first choice with full relevance: smooth,
-    convex, and its gradient never exceeds 2. All grades enter the softmax together, so no part of the list is enough to
-    estimate its gradient; `kl` is the variant for that.
-    Reference: Cao, Qin, Liu, Tsai and Li (2007), Learning to Rank: From Pairwise Approach to Listwise Approach.
+      −Σ_i P_i(relevance) · log P_i(scores), with P the softmax.
+
+    It is smooth and convex, and its gradient never exceeds 2. All grades enter the softmax together, so its gradient
+    cannot be estimated from a part of the list; `kl` is the variant for that.
+
+    References:
+      Cao, Qin, Liu, Tsai and Li (2007), Learning to Rank: From Pairwise Approach to Listwise Approach.
+
+    Examples:
+      >>> import numpy as np
+      >>> value, grad = ListNet().value_and_grad(np.array([0.5, 0.0]), np.array([1.0, 0.0]))
+      >>> round(value, 3)
+      0.609
     """
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return cross_entropy(scores, relevance)

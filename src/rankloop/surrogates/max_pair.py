@@ -11,7 +11,13 @@ from rankloop.surrogates.base import ListwiseSurrogate, best_below, levels_of
 
 @kernel
 def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
-    """The hinge of the pair that is ordered worst, and its sub-gradient: −1 for the better item, 1 for its rival."""
+    """Return the hinge of the worst-ordered pair, and its sub-gradient: −1 for the better item, 1 for its rival.
+
+    Args:
+      scores: The score of each item.
+      relevance: The grade of each item.
+      margin: The margin of the hinge.
+    """
     levels, n_levels = levels_of(relevance)
     below = best_below(scores, levels, n_levels)
     worst, better, rival = 0.0, -1, -1
@@ -48,4 +54,5 @@ class MaxPair(ListwiseSurrogate):
         return ("nDCG", "nDCG@2", "AP") if self.margin >= 1.0 else ()
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return worst_pair(scores, relevance, self.margin)

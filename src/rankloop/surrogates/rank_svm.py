@@ -11,7 +11,7 @@ from rankloop.core.types import Floats, Ints
 
 @kernel
 def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-    """One sweep in score order per distinct lower grade: O(m log m + m · grades), not O(m²)."""
+    """Return loss and gradient, by one sweep in score order per distinct lower grade: O(m log m + m · grades)."""
     n_items = len(scores)
     order = ranking_of(scores)
     value, grad = 0.0, np.zeros(n_items)
@@ -39,6 +39,13 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 @kernel
 def rank_svm_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+    """Return the share of the graded items in the gradient.
+
+    Args:
+      scores: The scores of all items.
+      items: The graded items.
+      grades: Their grades.
+    """
     terms = np.zeros(len(scores))
     if len(items) > 1:
         terms[items] = _value_and_grad(scores[items], grades)[1]
@@ -47,18 +54,29 @@ def rank_svm_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
 
 @register("rank_svm")
 class RankSVM:
-    """RankSVM: every pair of items with different grades should be a margin of 1 apart.
+    """A hinge for every pair of items with different grades, which should be a margin of 1 apart.
 
-    Σ over pairs with relevance[i] > relevance[j] of max(0, 1 + scores[j] − scores[i]).
-    Use it when only comparisons should count; two grades seen together are enough to learn from.
-    Reference: Joachims (2002), Optimizing Search Engines Using Clickthrough Data.
+      Σ over pairs with relevance[i] > relevance[j] of max(0, 1 + scores[j] − scores[i]).
+
+    Two grades that are seen together are enough to learn from.
+
+    References:
+      Joachims (2002), Optimizing Search Engines Using Clickthrough Data.
+
+    Examples:
+      >>> import numpy as np
+      >>> value, grad = RankSVM().value_and_grad(np.array([0.5, 0.0]), np.array([1.0, 0.0]))
+      >>> round(value, 3)
+      0.5
     """
 
     span: ClassVar[int | None] = 2
     convex: ClassVar[bool] = True
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        """Return the share of the graded items in the gradient."""
         return rank_svm_terms(scores, items, grades)

@@ -14,9 +14,16 @@ from rankloop.surrogates.base import ListwiseSurrogate, best_below, levels_of
 
 @kernel
 def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, mean: bool) -> Floats:
-    """gain · discount / ideal DCG of each item in an order by grade; inside a grade their mean, or in item order.
+    """Return gain · discount / ideal DCG of each item in an order by grade.
 
     Negative grades gain as much as 0, as in the measure.
+
+    Args:
+      relevance: The grade of each item.
+      levels: The level of each item.
+      n_levels: The number of levels.
+      cutoff: The cutoff of nDCG.
+      mean: If true, items of equal grade share the mean of their weights; else they take them in item order.
     """
     n_items = len(relevance)
     discounts = np.zeros(n_items)
@@ -43,8 +50,8 @@ def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, me
 
 
 @kernel
-def hinges(scores: Floats, levels: Ints, n_levels: int, weights: Floats, margin: float) -> tuple[float, Floats]:
-    """Σ_i weights[i] · max(0, margin + best lower score − scores[i]) and a sub-gradient, in one pass."""
+def _hinges(scores: Floats, levels: Ints, n_levels: int, weights: Floats, margin: float) -> tuple[float, Floats]:
+    """Return Σ_i weights[i] · max(0, margin + best lower score − scores[i]) and a sub-gradient, in one pass."""
     below = best_below(scores, levels, n_levels)
     value, grad = 0.0, np.zeros(len(scores))
     for i in range(len(scores)):
@@ -60,32 +67,59 @@ def hinges(scores: Floats, levels: Ints, n_levels: int, weights: Floats, margin:
 
 @kernel
 def slam_of_ndcg(scores: Floats, relevance: Floats, cutoff: int, mean: bool, margin: float) -> tuple[float, Floats]:
-    """Value and sub-gradient with the weights of nDCG@cutoff; negative grades count as 0."""
+    """Return loss and sub-gradient with the weights of nDCG@cutoff; negative grades count as 0.
+
+    Args:
+      scores: The score of each item.
+      relevance: The grade of each item.
+      cutoff: The cutoff of nDCG.
+      mean: If true, items of equal grade share the mean of their weights.
+      margin: The margin of the hinges.
+    """
     levels, n_levels = levels_of(np.maximum(relevance, 0.0))
-    return hinges(scores, levels, n_levels, ndcg_weights(relevance, levels, n_levels, cutoff, mean), margin)
+    return _hinges(scores, levels, n_levels, ndcg_weights(relevance, levels, n_levels, cutoff, mean), margin)
 
 
 @kernel
 def slam_of_ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
-    """Value and sub-gradient with the weights of AP."""
+    """Return loss and sub-gradient with the weights of AP.
+
+    Args:
+      scores: The score of each item.
+      relevance: The grade of each item.
+      margin: The margin of the hinges.
+    """
     levels = np.empty(len(scores), np.int64)
     for i in range(len(scores)):
         levels[i] = relevance[i] >= 1.0
-    return hinges(scores, levels, 2, levels / max(levels.sum(), 1), margin)
+    return _hinges(scores, levels, 2, levels / max(levels.sum(), 1), margin)
 
 
 @register("slam")
 class Slam(ListwiseSurrogate):
-    """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP.
+    """A hinge for each item against the best item of lower grade, weighted so that it bounds nDCG or AP.
 
-    Σ_i v_i · max(0, `margin` + max{scores[j] : relevance[j] < relevance[i]} − scores[i]). The weights v sum to 1 and
-    make the value an upper bound on 1 − nDCG, 1 − nDCG@`cutoff` or 1 − AP for margins of at least 1: v = gain ·
-    discount / ideal DCG for nDCG, 1 / relevant items for AP (relevant from grade 1 on). Items of equal grade share the
-    mean of their weights (`within` = "mean") or take them in item order ("item_order"); by score would not be convex.
-    Nothing relevant: value 0.
+      Σ_i v_i · max(0, `margin` + max{scores[j] : relevance[j] < relevance[i]} − scores[i]).
 
-    Use it with full relevance when the top of the list matters most.
-    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+    The weights v sum to 1 and make the value an upper bound on 1 − nDCG, 1 − nDCG@`cutoff` or 1 − AP for margins of at
+    least 1: v = gain · discount / ideal DCG for nDCG, 1 / (number of relevant items) for AP (relevant from grade 1 on).
+    Without a relevant item the value is 0. Use it with grades of all items when the top of the list matters most.
+
+    Args:
+      measure: The measure that is bounded.
+      cutoff: The cutoff of nDCG; none if None.
+      within: Items of equal grade share the mean of their weights ("mean") or take them in item order ("item_order");
+        weights by score would not be convex.
+      margin: The margin of the hinges.
+
+    References:
+      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+
+    Examples:
+      >>> import numpy as np
+      >>> value, grad = Slam().value_and_grad(np.array([0.5, 0.0]), np.array([1.0, 0.0]))
+      >>> round(value, 3)
+      0.5
     """
 
     measure: Literal["nDCG", "AP"] = "nDCG"
@@ -116,6 +150,7 @@ class Slam(ListwiseSurrogate):
         return (self.measure if self.cutoff is None else f"{self.measure}@{self.cutoff}",)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         if self.measure == "AP":
             return slam_of_ap(scores, relevance, self.margin)
         cutoff = len(scores) if self.cutoff is None else self.cutoff

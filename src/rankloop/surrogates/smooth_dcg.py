@@ -15,13 +15,20 @@ def _softmax(scores: Floats, smoothing: float) -> Floats:
     if len(scores) == 0:
         return np.empty(0)
     odds: Floats = np.exp((scores - scores.max()) / smoothing)
-    odds /= odds.sum()
-    return odds
+    probabilities: Floats = odds / odds.sum()
+    return probabilities
 
 
 @kernel
 def smooth_terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tuple[float, Floats]:
-    """Minus the expected gain of the first position over these items, and its gradient over all scores."""
+    """Return minus the expected gain of the first position over these items, and its gradient over all scores.
+
+    Args:
+      scores: The scores of all items.
+      items: The graded items.
+      grades: Their grades.
+      smoothing: The temperature of the softmax.
+    """
     probabilities = _softmax(scores, smoothing)
     expected = 0.0
     for position in range(len(items)):
@@ -34,12 +41,24 @@ def smooth_terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) 
 
 @register("smooth_dcg")
 class SmoothDCG:
-    """SmoothDCG@1: minus the gain to expect in the first position when it is drawn by a softmax of the scores.
+    """Minus the expected gain of the first position when it is drawn by a softmax of the scores.
 
-    −Σ_i (2^relevance[i] − 1) · softmax(scores / `smoothing`)[i].
-    Closer to DCG@1 as `smoothing` falls, but flatter: its steps depend on learning_rate / smoothing² only, keep that
-    near 0.1. Not convex, so there is no regret guarantee; one grade at a time is enough to learn from.
-    Reference: Chapelle and Wu (2010), Gradient Descent Optimization of Smoothed Information Retrieval Metrics.
+      −Σ_i (2^relevance[i] − 1) · softmax(scores / `smoothing`)[i].
+
+    It approaches DCG@1 as `smoothing` falls, but is flatter: its steps depend on learning_rate / smoothing² only, which
+    should be near 0.1. It is not convex, so there is no regret guarantee. Single grades are enough to learn from.
+
+    Args:
+      smoothing: The temperature of the softmax.
+
+    References:
+      Chapelle and Wu (2010), Gradient Descent Optimization of Smoothed Information Retrieval Metrics.
+
+    Examples:
+      >>> import numpy as np
+      >>> value, grad = SmoothDCG().value_and_grad(np.array([0.5, 0.0]), np.array([1.0, 0.0]))
+      >>> round(value, 3)
+      -0.622
     """
 
     smoothing: float = 1.0
@@ -51,7 +70,9 @@ class SmoothDCG:
         check_positive("smoothing", self.smoothing)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return smooth_terms(scores, np.arange(len(scores)), relevance, self.smoothing)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        """Return the share of the graded items in the gradient."""
         return smooth_terms(scores, items, grades, self.smoothing)[1]

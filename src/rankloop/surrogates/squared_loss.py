@@ -12,13 +12,18 @@ from rankloop.surrogates.base import ListwiseSurrogate
 
 @kernel
 def squared_term(score: float, target: float) -> float:
-    """What one target adds to the gradient."""
+    """Return the share of one target in the gradient.
+
+    Args:
+      score: The score of the item.
+      target: Its target.
+    """
     return 2.0 * (score - target)
 
 
 @kernel
 def _value_and_grad(scores: Floats, items: Ints, targets: Floats) -> tuple[float, Floats]:
-    """The loss of these items and its gradient over all scores."""
+    """Return the loss of these items and its gradient over all scores."""
     value, grad = 0.0, np.zeros(len(scores))
     for position in range(len(items)):
         score = scores[items[position]]
@@ -29,14 +34,26 @@ def _value_and_grad(scores: Floats, items: Ints, targets: Floats) -> tuple[float
 
 @register("squared")
 class Squared:
-    """Squared distance between scores and grades: every item is judged alone.
+    """The squared distance between scores and grades.
 
-    Σ_i (scores[i] − relevance[i])². Use it when scores should predict grades; one grade at a time is enough to learn
-    from. Where only some are seen (`topk_gradient`), `divided` says what is divided by the probability p_i to see item
-    i. "residual", the default: item i has the slope 2·(scores[i] − relevance[i]) / p_i if seen, else 0. "grade": it has
-    2·(scores[i] − relevance[i] / p_i) if seen, else 2·scores[i], as Chaudhuri (2016) prints it: the scores are known
-    without looking. Both are unbiased; the first is mostly steadier, as a small residual stays small.
-    Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
+      Σ_i (scores[i] − relevance[i])².
+
+    Use it when scores should predict grades; single grades are enough to learn from.
+
+    Args:
+      divided: The part of the gradient that `topk_gradient` divides by the probability p_i of seeing item i. With
+        "residual" item i has the slope 2·(scores[i] − relevance[i]) / p_i if seen, else 0. With "grade" it has
+        2·(scores[i] − relevance[i] / p_i) if seen, else 2·scores[i], as Chaudhuri (2016) prints it. Both are unbiased;
+        the first mostly has less variance.
+
+    References:
+      Cossock and Zhang (2006), Subset Ranking Using Regression.
+
+    Examples:
+      >>> import numpy as np
+      >>> value, grad = Squared().value_and_grad(np.array([0.5, 0.0]), np.array([1.0, 0.0]))
+      >>> round(value, 3)
+      0.25
     """
 
     divided: Literal["residual", "grade"] = "residual"
@@ -46,13 +63,15 @@ class Squared:
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"divided": "grade"})
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        """Return the share of the graded items in the gradient."""
         return _value_and_grad(scores, items, grades)[1]
 
     def known_part(self, scores: Floats) -> Floats:
-        """The part of the gradient that is added whole, whatever is seen."""
+        """Return the part of the gradient that needs no grade."""
         return 2.0 * scores if self.divided == "grade" else np.zeros(len(scores))
 
 
@@ -66,28 +85,33 @@ def _gains(grades: Floats) -> Floats:
 
 @register("squared_gains")
 class SquaredGains:
-    """Squared distance between scores and the gains 2^grade − 1: calibrated for DCG.
+    """The squared distance between scores and the gains 2^grade − 1: calibrated for DCG.
 
-    Σ_i (scores[i] − (2^relevance[i] − 1))². Its best scores are the expected gains, and sorting by those maximises
-    expected DCG, which `squared` on the grades themselves does not. One grade at a time is enough to learn from. For
-    nDCG nothing of the kind exists: `calibrated_squared` needs all grades, and no other surrogate does with fewer than
-    all but one.
-    Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
+      Σ_i (scores[i] − (2^relevance[i] − 1))².
+
+    Its best scores are the expected gains, and sorting by those maximises expected DCG, which `squared` on the grades
+    does not. Single grades are enough to learn from. For nDCG there is no such surrogate: `calibrated_squared` needs
+    all grades.
+
+    References:
+      Cossock and Zhang (2006), Subset Ranking Using Regression.
     """
 
     span: ClassVar[int | None] = 1
     convex: ClassVar[bool] = True
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), _gains(relevance))
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        """Return the share of the graded items in the gradient."""
         return _value_and_grad(scores, items, _gains(grades))[1]
 
 
 @kernel
 def normalised_gains(relevance: Floats) -> Floats:
-    """(2^relevance − 1) / ideal DCG; negative grades count as 0, and all do when nothing is relevant."""
+    """Return (2^relevance − 1) / ideal DCG; negative grades count as 0, and all are 0 if nothing is relevant."""
     gains = _gains(np.maximum(relevance, 0.0))
     ideal = 0.0
     for position, gain in enumerate(np.sort(gains)[::-1]):
@@ -97,13 +121,17 @@ def normalised_gains(relevance: Floats) -> Floats:
 
 @register("calibrated_squared")
 class CalibratedSquared(ListwiseSurrogate):
-    """Squared distance between scores and normalised gains: calibrated for nDCG.
+    """The squared distance between scores and normalised gains: calibrated for nDCG.
 
-    Σ_i (scores[i] − gain_i)² with gain = (2^relevance − 1) / ideal DCG. Its best scores order the items by their
-    expected normalised gain, which is what maximises expected nDCG. The ideal DCG needs every grade, and no method can
-    learn such a loss from the first grade alone.
-    Reference: Ravikumar, Tewari and Yang (2011), On NDCG Consistency of Listwise Ranking Methods.
+      Σ_i (scores[i] − gain_i)², with gain = (2^relevance − 1) / ideal DCG.
+
+    Its best scores order the items by their expected normalised gain, which maximises expected nDCG. The ideal DCG
+    needs every grade, and no method can learn such a loss from the first grade alone.
+
+    References:
+      Ravikumar, Tewari and Yang (2011), On NDCG Consistency of Listwise Ranking Methods.
     """
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), normalised_gains(relevance))

@@ -8,7 +8,16 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop import InvalidInput
-from rankloop.simulate.users.click_users import CLICK, EXAMINED, STOP, Cascade, Dcm, PositionBased, Sdbn, Ubm
+from rankloop.simulate.users.click_users import (
+    CLICK_PROBABILITIES,
+    EXAMINATION_TABLE,
+    STOP_PROBABILITIES,
+    Cascade,
+    Dcm,
+    PositionBased,
+    Sdbn,
+    Ubm,
+)
 from rankloop.simulate.users.readers import Adversarial, FirstRelevant, Full, GaussianGrader, NoisyReader
 
 RELEVANCE = np.array([0.0, 1.0, 2.0, 0.0, 1.0])
@@ -40,7 +49,7 @@ def independent_probability(pattern, probabilities):
 def ubm_probability(pattern, click):
     total, last = 1.0, None
     for position, hit in enumerate(pattern):
-        looked = EXAMINED[position, 0 if last is None else position - last]
+        looked = EXAMINATION_TABLE[position, 0 if last is None else position - last]
         p = looked * click[GRADES[position]]
         total *= p if hit else 1 - p
         last = position if hit else last
@@ -71,7 +80,7 @@ def reader_probability(pattern, noise, most):
 
 MODELS = []
 for behaviour in ("perfect", "navigational", "informational"):
-    click, stop = CLICK[behaviour, 2], STOP[behaviour, 2]
+    click, stop = CLICK_PROBABILITIES[behaviour, 2], STOP_PROBABILITIES[behaviour, 2]
     common = {"behaviour": behaviour, "max_grade": 2, "shown": SEEN}
     MODELS += [
         (Cascade(**common), lambda p, c=click: walking_probability(p, c, np.ones(3), 1.0)),
@@ -103,11 +112,11 @@ def test_every_click_pattern_has_its_probability(users, probability_of):
 def test_published_tables_have_their_ends():
     """Perfect people click grades by rising probability to 1 and never stop; navigational ones stop at good items."""
     for scale in (1, 2, 4):
-        assert CLICK["perfect", scale][[0, -1]].tolist() == [0.0, 1.0]
-        assert not STOP["perfect", scale].any()
-        assert STOP["navigational", scale][[0, -1]].tolist() == [0.2, 0.9]
-        assert CLICK["informational", scale][[0, -1]].tolist() == [0.4, 0.9]
-        for table in (CLICK, STOP):
+        assert CLICK_PROBABILITIES["perfect", scale][[0, -1]].tolist() == [0.0, 1.0]
+        assert not STOP_PROBABILITIES["perfect", scale].any()
+        assert STOP_PROBABILITIES["navigational", scale][[0, -1]].tolist() == [0.2, 0.9]
+        assert CLICK_PROBABILITIES["informational", scale][[0, -1]].tolist() == [0.4, 0.9]
+        for table in (CLICK_PROBABILITIES, STOP_PROBABILITIES):
             assert all(len(table[name, scale]) == scale + 1 for name in ("perfect", "navigational", "informational"))
 
 

@@ -14,11 +14,16 @@ from rankloop.core.types import Problem, Query
 
 @register("drift")
 class Drift:
-    """The inner stream, whose world changes at round `at` (counted from 0), and every `at` rounds if `repeat`.
+    """A stream whose queries or grades change at round `at`.
 
-    change = "redraw": the inner stream starts anew with fresh draws, so a synthetic one has other relevant items or
-    other hidden weights. change = "reverse": a grade g becomes max_grade − g, and back at the next change; this also
-    changes worlds that are read from a file. Use it to see how fast a learner notices.
+    Use it to measure how fast a learner adapts.
+
+    Args:
+      inner: The stream that changes.
+      at: The round of the change, counted from 0.
+      repeat: If true, there is a change every `at` rounds.
+      change: "redraw" starts the inner stream again with fresh draws, so a synthetic one has other relevant items or
+        hidden weights. "reverse" turns a grade g into max_grade − g, and back at the next change.
     """
 
     inner: Stream
@@ -36,9 +41,11 @@ class Drift:
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         return self.inner.problem
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Relevance]]:
+        """Yield queries with their relevance, without end."""
         rounds, top = self.inner.rounds(rng), self.problem.max_grade
         yield from islice(rounds, self.at)
         turned = False

@@ -1,4 +1,4 @@
-"""Fixed sets of items without features, whose grades vary from person to person."""
+"""Fixed sets of items without features, whose grades vary from user to user."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 
-BLOCK = 256  # rounds drawn at a time
+ROUNDS_PER_DRAW = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class _BinaryGrades:
-    """A fixed set, some of whose items are relevant; every round each grade is wrong with the same probability."""
+    """A fixed set with some relevant items; in every round each grade is wrong with the same probability."""
 
     n_items: int
     n_relevant: int
@@ -28,16 +28,18 @@ class _BinaryGrades:
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         return Problem(n_features=0, n_items=self.n_items)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries with their relevance, without end."""
         probabilities, query = self._probabilities(rng), Query("", np.empty((self.n_items, 0)), np.empty(0))
-        while True:  # one double per grade
-            for grades in (rng.random((BLOCK, self.n_items)) < probabilities).astype(np.float64):
+        while True:  # Each grade takes one double.
+            for grades in (rng.random((ROUNDS_PER_DRAW, self.n_items)) < probabilities).astype(np.float64):
                 yield query, grades
 
     def _probabilities(self, rng: Generator) -> Floats:
-        """Of being 1, for each item; relevant are random ones, since the first would be favoured by ties."""
+        """Return each item's probability of grade 1; relevant items are random, since ties favour the first ones."""
         relevant = random_ranking(self.n_items, rng) < self.n_relevant
         return np.where(relevant, 1.0 - self._wrong(), self._wrong())
 
@@ -47,10 +49,17 @@ class _BinaryGrades:
 
 @register("flipped_relevance")
 class FlippedRelevance(_BinaryGrades):
-    """A fixed set of which `n_relevant` items are relevant; every round each grade is flipped with probability `flip`.
+    """A fixed set of which `n_relevant` items are relevant; each grade of a round is flipped with probability `flip`.
 
-    Which items are relevant is drawn once per run. Chaudhuri and Tewari (2017), "Online Learning to Rank with Top-k
-    Feedback", use 20 items, 5 of them relevant.
+    The relevant items are drawn once per run.
+
+    Args:
+      n_items: The number of items.
+      n_relevant: The number of relevant items.
+      flip: The probability with which a grade is flipped.
+
+    References:
+      Chaudhuri and Tewari (2017), Online Learning to Rank with Top-k Feedback (20 items, 5 of them relevant).
     """
 
     n_items: int = 20
@@ -69,8 +78,15 @@ class FlippedRelevance(_BinaryGrades):
 class NoisyRelevance(_BinaryGrades):
     """A fixed set with hidden relevance r in {0, 1}; a round's grade is 1 when r + N(0, sd²) exceeds ½, else 0.
 
-    So each grade is wrong with probability Φ(−1 / (2·sd)). Which items are relevant is drawn once per run. Chaudhuri
-    and Tewari (2015), "Online Ranking with Top-1 Feedback".
+    So each grade is wrong with probability Φ(−1 / (2·sd)). The relevant items are drawn once per run.
+
+    Args:
+      n_items: The number of items.
+      n_relevant: The number of relevant items.
+      sd: The standard deviation of the noise.
+
+    References:
+      Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
     """
 
     n_items: int = 10

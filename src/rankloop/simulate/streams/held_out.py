@@ -1,4 +1,4 @@
-"""A stream that keeps some of its queries back, so that a ranker can be asked about queries that it has never met."""
+"""A stream that holds some of its queries out, so that a ranker can be evaluated on queries that it has not met."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -18,8 +18,11 @@ from rankloop.simulate.streams.pool import shuffled_rounds
 class HeldOut:
     """The inner stream without a `share` of its queries, which every run draws anew.
 
-    The inner stream is one over a data set (letor, web_search, linear_gaussian, separable). Use it with `new_queries`
-    of an experiment, which judges a learner by the queries that were held out.
+    An experiment with `new_queries` evaluates a learner on the queries that were held out.
+
+    Args:
+      inner: A stream over a data set: letor, web_search, linear_gaussian or separable.
+      share: The share of the queries that is held out.
     """
 
     inner: Stream
@@ -35,13 +38,15 @@ class HeldOut:
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         return self.inner.problem
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries with their relevance, without end."""
         return shuffled_rounds(self.parts(rng)[0], rng, getattr(self.inner, "candidates", None))
 
     def parts(self, rng: Generator) -> tuple[Dataset, Dataset]:
-        """The queries that take part and those that are held out, at least one of each."""
+        """Return the queries that take part and those that are held out, at least one of each."""
         dataset: Dataset = self.inner.dataset(rng)  # type: ignore[attr-defined]
         n_queries = dataset.n_queries
         if n_queries < 2:

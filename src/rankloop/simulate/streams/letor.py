@@ -1,4 +1,4 @@
-"""Streams over LETOR files: drawn from memory, or from front to back where the files are larger than memory."""
+"""Streams over LETOR files: drawn from memory, or from front to back if the files are larger than memory."""
 
 import functools
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
 
 @dataclass(frozen=True, kw_only=True)
 class LetorQueries:
-    """Which files, and what of their queries takes part."""
+    """The parameters of both streams over LETOR files."""
 
     path: str | tuple[str, ...]
     normalise: bool = False
@@ -38,23 +38,28 @@ class LetorQueries:
 
 @register("letor")
 class Letor(LetorQueries):
-    """Queries of LETOR files, drawn at random: `path` is a file, a folder of them, or a list of files.
+    """Queries of LETOR files, drawn at random from memory.
 
-    A path that does not exist as it is written is looked for in the data folder. normalise: every feature to [0, 1]
-    inside each query. min_items and need_relevant leave out queries with fewer items, and those without any grade
-    above 0. candidates: so many random items of the query in each round, all unless given.
+    Args:
+      path: A file, a folder of files, or a list of files. A path that does not exist is looked for in the data folder.
+      normalise: If true, every feature is scaled to [0, 1] inside each query.
+      min_items: Queries with fewer items are left out.
+      need_relevant: If true, queries without a grade above 0 are left out.
+      candidates: The number of random items of the query in each round; all if None.
     """
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         dataset = self.dataset()
         return Problem(n_features=dataset.n_features, max_grade=max(1, int(np.ceil(dataset.relevance.max()))))
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries with their relevance, without end."""
         return shuffled_rounds(self.dataset(), rng, self.candidates)
 
     def dataset(self, rng: Generator | None = None) -> Dataset:
-        """The queries that take part; shared between runs, not to be written to. Draws nothing."""
+        """Return the queries that take part; the data set is shared between runs and must not be changed."""
         names = (self.path,) if isinstance(self.path, str) else self.path
         files = tuple(file for name in names for file in _files(data_path(name)))
         states = tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)
@@ -64,14 +69,14 @@ class Letor(LetorQueries):
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return published_folds(path)[0].paths if is_archive(path) else [path]
-    found = [
+    files = [
         file
         for file in sorted(path.iterdir())
         if file.is_file() and not file.name.startswith(".") and file.suffix not in NOT_DATA
     ]
-    if not found:
-        raise InvalidInput(f"the folder {str(path)!r} holds no LETOR files")
-    return found
+    if not files:
+        raise InvalidInput(f"the folder {str(path)!r} contains no LETOR files")
+    return files
 
 
 @functools.lru_cache(maxsize=4)
@@ -90,7 +95,7 @@ def _load(
 
 
 class LetorSize(NamedTuple):
-    """What files are found to hold."""
+    """The number of features, the first index and the largest grade of LETOR files."""
 
     n_features: int
     zero_based: bool
@@ -99,23 +104,30 @@ class LetorSize(NamedTuple):
 
 @register("letor_passes")
 class LetorPasses(LetorQueries):
-    """Queries of LETOR files from front to back, again and again, a few megabytes in memory at a time.
+    """Queries of LETOR files from front to back, again and again, with a few megabytes in memory at a time.
 
-    `path` is a file, a list of files, or a set as it is published (a folder or an archive: MSLR-WEB10K, Yahoo,
-    Istella), of whose first fold `part` is read. Queries of the same few megabytes come in random order, and so do the
-    items of a query. Queries with fewer than `min_items` items, or without a grade above 0 where `need_relevant`, are
-    passed over. normalise: every feature to [0, 1] inside each query. candidates: so many random items of the query,
-    all unless given. `letor` draws from all queries each time, and needs them in memory.
+    Queries of the same few megabytes come in random order, and so do the items of a query. `letor` draws from all
+    queries each time, and needs them in memory.
+
+    Args:
+      path: A file, a list of files, or a published set (a folder or an archive: MSLR-WEB10K, Yahoo, Istella).
+      normalise: If true, every feature is scaled to [0, 1] inside each query.
+      min_items: Queries with fewer items are left out.
+      need_relevant: If true, queries without a grade above 0 are left out.
+      candidates: The number of random items of the query in each round; all if None.
+      part: The part of a published set's first fold.
     """
 
     part: Literal["all", "train", "validation", "test"] = "all"
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         size = self._size()
         return Problem(n_features=size.n_features, max_grade=size.max_grade)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries with their relevance, without end."""
         while True:
             n_queries = 0
             for dataset in self.pieces():
@@ -136,7 +148,7 @@ class LetorPasses(LetorQueries):
                 )
 
     def pieces(self) -> Iterator[Dataset]:
-        """Whole queries, one pass over all files."""
+        """Yield complete queries in one pass over all files."""
         size = self._size()
         for file in self._files():
             for dataset in stream_letor(file, n_features=size.n_features, zero_based=size.zero_based):
@@ -144,15 +156,15 @@ class LetorPasses(LetorQueries):
 
     def _files(self) -> list[Path]:
         names = (self.path,) if isinstance(self.path, str) else self.path
-        return [file for name in names for file in files_of(name, self.part)]
+        return [file for name in names for file in _files_of(name, self.part)]
 
     def _size(self) -> LetorSize:
         files = tuple(self._files())
         return _size_of(files, tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files))
 
 
-def files_of(name: str, part: str = "all") -> list[Path]:
-    """A file itself; of a published set the files of its first fold, or one of them."""
+def _files_of(name: str, part: str = "all") -> list[Path]:
+    """Return a file itself, or the files of a published set's first fold or of one of its parts."""
     path = public_path(name)
     if path.is_file() and not is_archive(path):
         return [path]
@@ -174,5 +186,5 @@ def _size_of(files: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> Le
             if rows.grades.min() < 0.0:
                 raise InvalidInput(f"{file.name} has the grade {rows.grades.min()}: grades of a stream begin at 0")
     if highest == 0 and lowest == 1:
-        raise InvalidInput(f"{files[0].name} holds no feature: is it empty?")
+        raise InvalidInput(f"{files[0].name} contains no feature: is it empty?")
     return LetorSize(highest + (lowest == 0), lowest == 0, max_grade)

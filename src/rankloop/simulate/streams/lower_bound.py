@@ -1,4 +1,4 @@
-"""An adversary against every learner: pairs of items of which the one ranked first turns out to be the worse."""
+"""An adversary against every learner: pairs of items of which the one that is ranked first is the worse."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,12 +17,19 @@ MAX_RATIO = 2**31  # radius / margin; its square is a number of features
 
 @register("lower_bound")
 class LowerBound:
-    """Query i has the two items ±`radius` · e_i; whichever is ranked first the first time is irrelevant from then on.
+    """Queries with two items ±`radius` · e_i, of which the one that is ranked first the first time is irrelevant.
 
-    There are ⌊`radius`² / `margin`²⌋ queries, one after another and then all over again. A unit vector ranks them all
-    with the margin, yet a deterministic learner errs on each when it meets it first: nothing can lose less than this
-    on separable data. Theorem 9 of Chaudhuri and Tewari (2015), "Perceptron-like Algorithms for Online Learning to
-    Rank". Draws nothing.
+    There are ⌊`radius`² / `margin`²⌋ queries, one after another and again from the first. A unit vector ranks them all
+    with the margin, but a deterministic learner errs on each when it meets it first: this is the least loss on
+    separable data. Draws nothing.
+
+    Args:
+      n_features: The number of features, at least that of the queries.
+      radius: The length of the feature vectors.
+      margin: The margin with which a unit vector ranks all queries.
+
+    References:
+      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank, Theorem 9.
     """
 
     n_features: int = 20
@@ -42,14 +49,17 @@ class LowerBound:
 
     @property
     def n_queries(self) -> int:
+        """The number of queries."""
         margin, exponent = math.frexp(self.margin)  # both by the same power of two, so that no square overflows
         return math.floor(math.ldexp(self.radius, -exponent) ** 2 / margin**2)
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         return Problem(n_features=self.n_features)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Callable[[Ints], Floats]]]:
+        """Yield queries with their relevance, without end."""
         fixed: dict[int, Floats] = {}
         while True:
             for i in range(self.n_queries):
@@ -59,7 +69,7 @@ class LowerBound:
 
 
 def _against(i: int, fixed: dict[int, Floats]) -> Callable[[Ints], Floats]:
-    """The grades of query i: fixed against the first ranking that is shown for it."""
+    """Return the grades of query i as a function of the ranking: fixed against the first one that is shown."""
 
     def relevance(ranking: Ints) -> Floats:
         if i not in fixed:

@@ -12,7 +12,13 @@ from rankloop.data.dataset import NO_CONTEXT, Dataset
 
 
 def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = None) -> Iterator[tuple[Query, Floats]]:
-    """Queries drawn uniformly, with replacement; of each, `candidates` random items (None: all) in random order."""
+    """Yield queries of a data set that are drawn uniformly with replacement, their items in random order.
+
+    Args:
+      dataset: The data set.
+      rng: The source of random numbers.
+      candidates: The number of random items of each query; all if None.
+    """
     if dataset.n_queries == 0:
         raise InvalidInput("a stream needs at least one query, this data set has none")
     features, relevance, offsets, names = dataset
@@ -27,7 +33,15 @@ def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = N
 
 @kernel
 def shuffled(features: Floats, relevance: Floats, start: int, size: int, draws: Floats) -> tuple[Floats, Floats]:
-    """The first len(draws) items of a Fisher–Yates shuffle of the rows start … start + size."""
+    """Return features and grades of the first len(draws) items of a Fisher–Yates shuffle of a query.
+
+    Args:
+      features: The features of the data set.
+      relevance: The grades of the data set.
+      start: The first row of the query.
+      size: The number of its rows.
+      draws: Uniform numbers, one for each item.
+    """
     n_shown, n_features = len(draws), features.shape[1]
     order = np.arange(start, start + size)
     rows, grades = np.empty((n_shown, n_features)), np.empty(n_shown)

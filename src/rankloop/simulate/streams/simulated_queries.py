@@ -1,4 +1,4 @@
-"""Simulated queries with features: linear with noise, separable, and like those of a web search engine."""
+"""Simulated queries with features: linear with noise, separable, and similar to those of a web search engine."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset
 from rankloop.simulate.streams.pool import shuffled_rounds
 
-N_GRADES = 5  # of simulated queries
+N_GRADES = 5
 LINEAR_SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
 WEB_SHARES = (0.26, 0.36, 0.28, 0.08, 0.02)
-NONLINEAR = 0.5
+NONLINEAR_WEIGHT = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedQueries:
-    """Queries with equally many items and grades 0 to 4; a stream says in `dataset` how those of one run are drawn."""
+    """Queries with equally many items and grades 0 to 4; a subclass draws those of one run in `dataset`."""
 
     n_items: int
     n_features: int
@@ -34,22 +34,29 @@ class SimulatedQueries:
 
     @property
     def problem(self) -> Problem:
+        """The problem that this stream poses."""
         return Problem(n_features=self.n_features, max_grade=N_GRADES - 1)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        """Yield queries with their relevance, without end."""
         return shuffled_rounds(self.dataset(rng), rng)
 
     @abstractmethod
     def dataset(self, rng: Generator) -> Dataset:
-        """The queries of one run."""
+        """Return the queries of one run."""
 
 
 @register("linear_gaussian")
 class LinearGaussian(SimulatedQueries):
     """Normal features, and five grades that cut w·x + noise·N(0, 1) at the shares .50 / .25 / .15 / .07 / .03.
 
-    w is a random unit vector, drawn with the `n_queries` queries once per run. The easiest stream for a linear
-    learner in which no ranker is perfect.
+    w is a random unit vector, drawn with the queries once per run. No ranker is perfect, but a linear one is the best.
+
+    Args:
+      n_items: The number of items of each query.
+      n_features: The number of features.
+      n_queries: The number of queries.
+      noise: The standard deviation of the noise.
     """
 
     n_items: int = 20
@@ -62,6 +69,7 @@ class LinearGaussian(SimulatedQueries):
         check_not_negative("noise", self.noise)
 
     def dataset(self, rng: Generator) -> Dataset:
+        """Return the queries of one run."""
         weights = unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)
         latent = scores_of(features, weights)
@@ -73,10 +81,18 @@ class LinearGaussian(SimulatedQueries):
 class Separable(SimulatedQueries):
     """Items of grade g are N(g·w, I) with w·x kept within ±(1 − margin)/2 of g: w ranks every query perfectly.
 
-    w is a random unit vector and the five grades are equally frequent. Features are shifted so that the middle grade
-    lies at the origin, then divided by one number so that the longest has length 1 (the papers' R_X = 1), which
-    divides the margin too. After Chaudhuri and Tewari, "Perceptron-like Algorithms for Online Learning to Rank"
-    (2015). Use it for learners whose loss should stay bounded.
+    w is a random unit vector and the five grades are equally frequent. Features are shifted so that the middle grade is
+    at the origin, then divided by one number so that the longest has length 1 (the papers' R_X = 1), which divides the
+    margin too. Use it for learners whose loss should stay bounded.
+
+    Args:
+      n_items: The number of items of each query.
+      n_features: The number of features.
+      n_queries: The number of queries.
+      margin: The margin before features are scaled.
+
+    References:
+      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
     """
 
     n_items: int = 20
@@ -90,20 +106,21 @@ class Separable(SimulatedQueries):
             raise InvalidInput(f"margin must be above 0 and at most 1, the distance of two grades, got {self.margin}")
 
     def dataset(self, rng: Generator) -> Dataset:
+        """Return the queries of one run."""
         return self.dataset_and_weights(rng)[0]
 
     def dataset_and_weights(self, rng: Generator) -> tuple[Dataset, Floats]:
-        """The queries and the unit vector that ranks them."""
+        """Return the queries and the unit vector that ranks them."""
         weights = unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)
         grades = np.tile(np.arange(self.n_items) % N_GRADES, self.n_queries).astype(np.float64)
-        wanted = grades - (N_GRADES - 1) / 2 + self._wobble(rng.random(len(grades)))
-        features += (wanted - scores_of(features, weights))[:, np.newaxis] * weights
+        targets = grades - (N_GRADES - 1) / 2 + self._wobble(rng.random(len(grades)))
+        features += (targets - scores_of(features, weights))[:, np.newaxis] * weights
         features /= np.sqrt(np.sum(features**2, axis=1).max())
         return dataset_of_equal(features, grades, self.n_items), weights
 
     def _wobble(self, uniform: Floats) -> Floats:
-        """Standard normal numbers given that they lie within ±(1 − margin)/2."""
+        """Return standard normal numbers, conditioned on lying within ±(1 − margin)/2."""
         from scipy.special import ndtr, ndtri  # takes a tenth of a second: not for who starts a service
 
         low, high = ndtr(-(1.0 - self.margin) / 2), ndtr((1.0 - self.margin) / 2)
@@ -113,11 +130,17 @@ class Separable(SimulatedQueries):
 
 @register("web_search")
 class WebSearch(SimulatedQueries):
-    """Features in [0, 1], five grades that cut linear + ½·nonlinear + noise·N(0, 1) at .26 / .36 / .28 / .08 / .02.
+    """Features in [0, 1], and five grades that cut linear + ½·nonlinear + noise·N(0, 1) as in web search.
 
-    Both parts have mean 0 and variance 1: the linear one is w·x with random weights, the nonlinear one sums products
-    of features that are neighbours (x_j − ½)·(x_{j+1} − ½). World and queries are drawn once per run. Use it to
-    compare learners from clicks where the best linear ranker is good but not perfect.
+    The shares of the grades are .26 / .36 / .28 / .08 / .02. Both parts have mean 0 and variance 1: the linear one is
+    w·x with random weights, the nonlinear one sums products of neighbouring features (x_j − ½)·(x_{j+1} − ½). They are
+    drawn once per run. Use it to compare learners from clicks where the best linear ranker is good but not perfect.
+
+    Args:
+      n_items: The number of items of each query.
+      n_features: The number of features.
+      n_queries: The number of queries.
+      noise: The standard deviation of the noise.
     """
 
     n_items: int = 24
@@ -130,12 +153,13 @@ class WebSearch(SimulatedQueries):
         check_not_negative("noise", self.noise)
 
     def dataset(self, rng: Generator) -> Dataset:
+        """Return the queries of one run."""
         features = rng.random((self.n_queries * self.n_items, self.n_features))
         centred = features - 0.5
         linear = scores_of(centred, normals(rng, self.n_features))
         products = centred * np.roll(centred, 1, axis=1)
         nonlinear = scores_of(products, normals(rng, self.n_features))
-        latent = _standard(linear) + NONLINEAR * _standard(nonlinear) + self.noise * normals(rng, len(features))
+        latent = _standard(linear) + NONLINEAR_WEIGHT * _standard(nonlinear) + self.noise * normals(rng, len(features))
         return dataset_of_equal(features, grades_by_share(latent, WEB_SHARES), self.n_items)
 
 
@@ -145,12 +169,23 @@ def _standard(values: Floats) -> Floats:
 
 
 def dataset_of_equal(features: Floats, relevance: Floats, n_items: int) -> Dataset:
-    """A data set whose queries have `n_items` rows each."""
+    """Return a data set whose queries have `n_items` rows each.
+
+    Args:
+      features: The features, query after query.
+      relevance: The grades.
+      n_items: The number of rows of each query.
+    """
     offsets = np.arange(0, len(features) + 1, n_items, dtype=np.int64)
     return Dataset(np.ascontiguousarray(features), relevance, offsets, tuple(map(str, range(len(offsets) - 1))))
 
 
 def grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
-    """Grades 0, 1, … by ascending latent value, grade g being given to a part shares[g] of the items."""
+    """Return grades 0, 1, … by ascending latent value.
+
+    Args:
+      latent: The latent value of each item.
+      shares: The share of the items that gets each grade.
+    """
     cuts = np.quantile(latent, np.cumsum(shares)[:-1] / np.sum(shares))
     return np.searchsorted(cuts, latent, side="left").astype(np.float64)

@@ -1,9 +1,12 @@
 """Users who follow a click model with published numbers by grade.
 
-The probabilities of a click on an examined item, and of stopping after that click, for grades 0 … max_grade.
-References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks (two
-grades); Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank, table 1 (five grades) and its
-published code (three grades).
+The numbers are the probabilities of a click on an examined item, and of stopping after that click, for grades 0 …
+max_grade.
+
+References:
+  Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks (two grades).
+  Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank, table 1 (five grades) and its
+  published code (three grades).
 """
 
 from dataclasses import dataclass
@@ -37,15 +40,20 @@ _CLICK_AND_STOP: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...
     ("navigational", 4): ((0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
     ("informational", 4): ((0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
 }
-CLICK = {key: np.array(click) for key, (click, _) in _CLICK_AND_STOP.items()}
-STOP = {key: np.array(stop) for key, (_, stop) in _CLICK_AND_STOP.items()}
+CLICK_PROBABILITIES = {key: np.array(click) for key, (click, _) in _CLICK_AND_STOP.items()}
+STOP_PROBABILITIES = {key: np.array(stop) for key, (_, stop) in _CLICK_AND_STOP.items()}
 
-N_DRAWS = 3  # doubles for each position, of users who may stop
+N_DRAWS = 3  # The doubles for each position, of users who may stop.
 
 
 @kernel
 def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
-    """Return the items in the positions where `clicked` is not 0, in shown order, each with weight 1."""
+    """Return the items in the positions where `clicked` is not 0, in shown order, each with weight 1.
+
+    Args:
+      ranking: The ranking.
+      clicked: A number for each position.
+    """
     n_clicks = 0
     for position in range(len(clicked)):
         n_clicks += clicked[position] != 0
@@ -59,12 +67,17 @@ def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
 
 
 def seen_positions(shown: int | None, n_items: int) -> int:
-    """Return how many of n_items positions these users can examine."""
+    """Return how many of n_items positions users can examine.
+
+    Args:
+      shown: The number of positions that are seen; None for all.
+      n_items: The number of items.
+    """
     return n_items if shown is None or shown > n_items else shown
 
 
 @kernel
-def clicks_by_grade(
+def _clicks_by_grade(
     attraction: Floats,
     satisfaction: Floats,
     examination: Floats,
@@ -74,9 +87,9 @@ def clicks_by_grade(
     relevance: Floats,
     draws: Floats,
 ) -> tuple[Ints, Floats]:
-    """Draw clicks of users for whom items of a grade are alike; grades beyond the scale count as its ends.
+    """Draw the clicks of users for whom items of a grade are alike; grades beyond the scale count as its ends.
 
-    Takes the numbers one by one: a tuple of them would cost 2 µs per call.
+    The numbers are passed one by one, because a tuple of them costs 2 µs per call.
     """
     grades = np.empty(draws.shape[1], np.int64)
     for position in range(len(grades)):
@@ -88,7 +101,7 @@ def clicks_by_grade(
 
 @dataclass(frozen=True, kw_only=True)
 class GradedClicks:
-    """Users who click by the grade of what they examine, as their `behaviour` says on the scale 0 … `max_grade`."""
+    """Users who click by the grade of the items that they examine."""
 
     behaviour: Behaviour = "navigational"
     max_grade: int = 4
@@ -96,7 +109,7 @@ class GradedClicks:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        scales = sorted({scale for _, scale in CLICK})
+        scales = sorted({scale for _, scale in CLICK_PROBABILITIES})
         if self.max_grade not in scales:
             raise InvalidInput(f"max_grade = {self.max_grade}: published behaviours have grades up to {scales}")
         check_at_least(1, shown=self.shown)
@@ -111,10 +124,10 @@ class GradedClicks:
         return self.model.parameters
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
+        """Return the clicked items, from the top."""
         n_draws, numbers = 1 if self.model.browsing else N_DRAWS, self._parameters
         draws = rng.random((n_draws, seen_positions(self.shown, len(ranking))))
-        items, weights = clicks_by_grade(
+        items, weights = _clicks_by_grade(
             numbers.attraction,
             numbers.satisfaction,
             numbers.examination,
@@ -129,7 +142,7 @@ class GradedClicks:
 
 # Row p: the probability of examining position p with no click above, then with the last click 1, 2 … positions above.
 # As published for the first ten positions.
-_EXAMINED = (
+_EXAMINATION_ROWS = (
     (1.0,),
     (1.0, 0.98),
     (0.95, 1.0, 0.62),
@@ -141,17 +154,24 @@ _EXAMINED = (
     (0.41, 1.0, 1.0, 0.95, 0.68, 0.4, 0.29, 0.19, 0.12),
     (0.43, 1.0, 1.0, 1.0, 0.96, 0.52, 0.36, 0.27, 0.18, 0.12),
 )
-EXAMINED = np.array([[*row, *[0.0] * (len(_EXAMINED) - len(row))] for row in _EXAMINED])
+EXAMINATION_TABLE = np.array([[*row, *[0.0] * (len(_EXAMINATION_ROWS) - len(row))] for row in _EXAMINATION_ROWS])
 
 
 @register("position_based")
 class PositionBased(GradedClicks):
-    """P(click at position p) = (1 / (p + 1))^`severity` · P(click | examined, grade), each position for itself.
+    """Users of the position-based model: P(click at p) = (1 / (p + 1))^`severity` · P(click | examined, grade).
 
-    The second factor is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4). `severity` = 0 is no
-    position bias. Draws one double per position. Use it where `propensities` must be known, as for inverse weighting.
-    References: Richardson, Dominowska and Ragno (2007), Predicting Clicks; Joachims, Swaminathan and Schnabel (2017),
-    Unbiased Learning-to-Rank with Biased Feedback.
+    Draws one double per position. Use it when `propensities` must be known, as for inverse propensity weighting.
+
+    Args:
+      behaviour: The published click probabilities by grade.
+      max_grade: The largest grade of the scale: 1, 2 or 4.
+      shown: The number of positions that are seen.
+      severity: The strength of the position bias; 0 is none.
+
+    References:
+      Richardson, Dominowska and Ragno (2007), Predicting Clicks. Joachims, Swaminathan and Schnabel (2017), Unbiased
+      Learning-to-Rank with Biased Feedback.
     """
 
     severity: float = 1.0
@@ -162,12 +182,14 @@ class PositionBased(GradedClicks):
 
     @cached_property
     def model(self) -> ClickModel:
-        """Examination by position; attraction by grade."""
-        examined = self.propensities(self.shown)[:, None]
-        return PositionBasedModel(attraction=CLICK[self.behaviour, self.max_grade], examination=examined)
+        """The position-based model with attraction by grade."""
+        examination = self.propensities(self.shown)[:, None]
+        return PositionBasedModel(
+            attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade], examination=examination
+        )
 
     def propensities(self, n_items: int) -> Floats:
-        """The probability that each position is examined."""
+        """Return the probability that each position is examined."""
         examined = np.power(1.0 / np.arange(1.0, n_items + 1.0), self.severity, dtype=np.float64)
         examined[seen_positions(self.shown, n_items) :] = 0.0
         return examined
@@ -175,61 +197,90 @@ class PositionBased(GradedClicks):
 
 @register("ubm")
 class Ubm(GradedClicks):
-    """P(click at position p) = P(examined | p, distance to the last click above) · P(click | examined, grade).
+    """Users of the user browsing model: examination depends on the position and the distance to the last click above.
 
-    The first factor is the published table, the second that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or
-    4). Draws one double per position. Use it for people who skip: a click makes the next positions likelier to be seen.
-    Reference: Dupret and Piwowarski (2008), A User Browsing Model to Predict Search Engine Click Data from Past
-    Observations.
+    P(click at p) = P(examined | p, distance) · P(click | examined, grade), the first factor as published. Draws one
+    double per position. Use it for users who skip: a click makes the next positions likelier to be examined.
+
+    Args:
+      behaviour: The published click probabilities by grade.
+      max_grade: The largest grade of the scale: 1, 2 or 4.
+      shown: The number of positions that are seen.
+
+    References:
+      Dupret and Piwowarski (2008), A User Browsing Model to Predict Search Engine Click Data from Past Observations.
     """
 
     @cached_property
     def model(self) -> ClickModel:
-        """Examination as published; attraction by grade."""
-        return UserBrowsingModel(attraction=CLICK[self.behaviour, self.max_grade], examination=EXAMINED)
+        """The user browsing model with published examination and attraction by grade."""
+        return UserBrowsingModel(
+            attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade], examination=EXAMINATION_TABLE
+        )
 
 
 @register("cascade")
 class Cascade(GradedClicks):
-    """Examines the items from the top, clicks the first that attracts, and stops: at most one click.
+    """Users of the cascade model: they examine from the top, click the first item that attracts, and stop.
 
-    P(click | examined, grade) is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
-    Draws three doubles per position. Use it for searches that one item satisfies.
-    Reference: Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
+    P(click | examined, grade) is that of the `behaviour`. Draws three doubles per position. Use it for searches that
+    one item satisfies.
+
+    Args:
+      behaviour: The published click probabilities by grade.
+      max_grade: The largest grade of the scale: 1, 2 or 4.
+      shown: The number of positions that are seen.
+
+    References:
+      Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
 
     @cached_property
     def model(self) -> ClickModel:
-        """Attraction by grade."""
-        return CascadeModel(attraction=CLICK[self.behaviour, self.max_grade])
+        """The cascade model with attraction by grade."""
+        return CascadeModel(attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade])
 
 
 @register("dcm")
 class Dcm(GradedClicks):
-    """Examines the items from the top and clicks what attracts; after each click stops with a probability.
+    """Users of the dependent click model: they click what attracts from the top, and may stop after each click.
 
-    P(click | examined, grade) and P(stop | clicked, grade) are those of the `behaviour` on the scale 0 …
-    `max_grade` (1, 2 or 4): "perfect" reads on and clicks by grade, "navigational" looks for one very good item,
-    "informational" clicks a lot. The standard people of online learning to rank. Draws three doubles per position.
-    References: Guo, Liu and Wang (2009), Efficient Multiple-Click Models in Web Search, with stopping by grade as in
-    Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks.
+    P(click | examined, grade) and P(stop | clicked, grade) are those of the `behaviour`: "perfect" users click by grade
+    and read on, "navigational" ones look for one very good item, "informational" ones click a lot. These are the
+    standard users of online learning to rank. Draws three doubles per position.
+
+    Args:
+      behaviour: The published click and stop probabilities by grade.
+      max_grade: The largest grade of the scale: 1, 2 or 4.
+      shown: The number of positions that are seen.
+
+    References:
+      Guo, Liu and Wang (2009), Efficient Multiple-Click Models in Web Search, with stopping by grade as in Hofmann,
+      Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks.
     """
 
     @cached_property
     def model(self) -> ClickModel:
-        """Attraction and stopping by grade."""
+        """The dependent click model with attraction and stopping by grade."""
         key = self.behaviour, self.max_grade
-        return DependentClickModel(attraction=CLICK[key], satisfaction=STOP[key])
+        return DependentClickModel(attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key])
 
 
 @register("sdbn")
 class Sdbn(GradedClicks):
-    """Clicks what attracts, stops when satisfied, and otherwise goes on to the next item with `persistence`.
+    """Users of the dynamic Bayesian network: they stop when satisfied, and otherwise go on with `persistence`.
 
-    Attraction and satisfaction by grade are those of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
-    With `persistence` = 1 it is the simplified model, which then coincides with `dcm`; below 1 it is the full one.
-    Draws three doubles per position.
-    Reference: Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web Search Ranking.
+    Attraction and satisfaction by grade are those of the `behaviour`. With `persistence` = 1 it is the simplified
+    model, which then coincides with `dcm`; below 1 it is the full one. Draws three doubles per position.
+
+    Args:
+      behaviour: The published click and stop probabilities by grade.
+      max_grade: The largest grade of the scale: 1, 2 or 4.
+      shown: The number of positions that are seen.
+      persistence: The probability of going on to the next item.
+
+    References:
+      Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web Search Ranking.
     """
 
     persistence: float = 1.0
@@ -240,6 +291,8 @@ class Sdbn(GradedClicks):
 
     @cached_property
     def model(self) -> ClickModel:
-        """Attraction and satisfaction by grade."""
+        """The dynamic Bayesian network with attraction and satisfaction by grade."""
         key = self.behaviour, self.max_grade
-        return DbnModel(attraction=CLICK[key], satisfaction=STOP[key], persistence=self.persistence)
+        return DbnModel(
+            attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key], persistence=self.persistence
+        )

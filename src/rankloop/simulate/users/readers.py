@@ -1,4 +1,4 @@
-"""Users who grade items as they are, users who click what seems relevant to them, and users who mean the opposite."""
+"""Users who grade items as they are, users who click relevant items with errors, and users who mean the opposite."""
 
 from typing import ClassVar
 
@@ -15,22 +15,27 @@ from rankloop.simulate.users.click_users import clicks_at, seen_positions
 
 @register("full")
 class Full:
-    """Grades of all items: the full information against which weaker feedback is judged. Draws nothing."""
+    """Reveal the grades of all items: the full information with which weaker feedback is compared."""
 
     shown: ClassVar[int | None] = None
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
-        """The grade of every item, in the order of the ranking."""
+        """Return the grade of every item, in the order of the ranking."""
         return Relevances(ranking, relevance[ranking])
 
 
 @register("top_k")
 class TopK:
-    """Grades of the first `depth` items of the ranking, as they are. Draws nothing.
+    """Reveal the grades of the first `depth` items of the ranking.
 
     Use it for raters who judge a few items: the learner must show an item near the top to learn about it.
-    Reference: Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
+
+    Args:
+      depth: The number of items that are graded.
+
+    References:
+      Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
     """
 
     depth: int = 1
@@ -40,7 +45,7 @@ class TopK:
         check_at_least(1, depth=self.depth)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
-        """The grades of the items in the first `depth` positions."""
+        """Return the grades of the items in the first `depth` positions."""
         items = ranking[: self.depth].copy()
         return Relevances(items, relevance[items])
 
@@ -49,7 +54,7 @@ class TopK:
 def _read(
     ranking: Ints, relevance: Floats, draws: Floats, low: float, high: float, max_clicks: int
 ) -> tuple[Ints, Floats]:
-    """Click the first items that seem relevant: a grade above 0, or another where low ≤ draw < high, a mistake."""
+    """Click the first items judged relevant; a judgment is wrong if low ≤ its draw < high."""
     clicked, n_clicks = np.zeros(len(draws), np.int64), 0
     for position in range(len(draws)):
         mistaken = low <= draws[position] < high
@@ -61,10 +66,16 @@ def _read(
 
 @register("first_relevant")
 class FirstRelevant:
-    """Reads from the top, clicks the first item judged relevant (a grade above 0), and stops.
+    """Read from the top, click the first item judged relevant (a grade above 0), and stop.
 
-    Each judgment is right with probability `accuracy`. Draws one double per position that could be read.
-    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 4.2.
+    Draws one double per position that could be read.
+
+    Args:
+      accuracy: The probability with which a judgment is right.
+      shown: The number of positions that can be read; all if None.
+
+    References:
+      Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 4.2.
     """
 
     accuracy: float = 0.8
@@ -76,7 +87,7 @@ class FirstRelevant:
         check_at_least(1, shown=self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """At most one click."""
+        """Return at most one click."""
         draws = rng.random(seen_positions(self.shown, len(ranking)))
         items, weights = _read(ranking, relevance, draws, self.accuracy, 1.0, 1)
         return Clicks(items, weights)
@@ -84,10 +95,17 @@ class FirstRelevant:
 
 @register("noisy_reader")
 class NoisyReader:
-    """Reads the first `shown` items and clicks up to `max_clicks` of them that seem relevant (a grade above 0).
+    """Read the first `shown` items and click up to `max_clicks` of them that seem relevant (a grade above 0).
 
-    Each judgment is wrong with probability `noise`. Draws one double per position that is read.
-    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
+    Draws one double per position that is read.
+
+    Args:
+      noise: The probability with which a judgment is wrong.
+      shown: The number of positions that are read.
+      max_clicks: The largest number of clicks.
+
+    References:
+      Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
     """
 
     noise: float = 0.2
@@ -100,7 +118,7 @@ class NoisyReader:
         check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
+        """Return the clicked items, from the top."""
         draws = rng.random(seen_positions(self.shown, len(ranking)))
         items, weights = _read(ranking, relevance, draws, 0.0, self.noise, self.max_clicks)
         return Clicks(items, weights)
@@ -108,6 +126,7 @@ class NoisyReader:
 
 @kernel
 def _best_of_seen(ranking: Ints, relevance: Floats, sd: float, max_clicks: int, normals: Floats) -> tuple[Ints, Floats]:
+    """Click the items with the highest grade plus error, in shown order."""
     impressions = relevance[ranking[: len(normals)]] + sd * normals
     clicked = np.zeros(len(normals), np.int64)
     for position in ranking_of(impressions)[:max_clicks]:
@@ -117,10 +136,17 @@ def _best_of_seen(ranking: Ints, relevance: Floats, sd: float, max_clicks: int, 
 
 @register("gaussian_grader")
 class GaussianGrader:
-    """Adds N(0, `sd`²) to the grades of the first `shown` items and clicks the `max_clicks` that then seem best.
+    """Add N(0, `sd`²) to the grades of the first `shown` items and click the `max_clicks` best.
 
-    Draws one double per position that is seen. They always click: what they reveal is which items seem better.
-    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
+    Draws one double per position that is seen. These users always click: they reveal which items seem better.
+
+    Args:
+      sd: The standard deviation of the errors.
+      shown: The number of positions that are seen.
+      max_clicks: The number of clicks.
+
+    References:
+      Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
     """
 
     sd: float = 1.0
@@ -133,7 +159,7 @@ class GaussianGrader:
         check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
+        """Return the clicked items, from the top."""
         errors = normals(rng, seen_positions(self.shown, len(ranking)))
         items, weights = _best_of_seen(ranking, relevance, self.sd, self.max_clicks, errors)
         return Clicks(items, weights)
@@ -141,10 +167,14 @@ class GaussianGrader:
 
 @register("adversarial")
 class Adversarial:
-    """People like `inner`, but each time with probability `share` they behave as if the grades were turned round.
+    """Users like `inner` who behave with probability `share` as if the grades were reversed.
 
-    The best item of the query then counts as its worst: grade r becomes max + min − r. Draws one double, then those
-    of `inner`. Use it to see how many spammers or competitors a learner survives.
+    The best item of the query then counts as its worst: grade r becomes max + min − r. Draws one double, then those of
+    `inner`. Use it to see how many spammers or competitors a learner tolerates.
+
+    Args:
+      inner: The users without an adversary.
+      share: The probability with which the grades are reversed.
     """
 
     inner: FeedbackModel = NoisyReader()
@@ -155,14 +185,16 @@ class Adversarial:
 
     @property
     def shown(self) -> int | None:
+        """The number of positions that are seen; None for all."""
         return self.inner.shown
 
     @property
     def depth(self) -> int | None:
+        """The number of items that are graded; None for all."""
         return self.inner.depth
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Feedback:
-        """What `inner` reveals, of the grades or of their opposite."""
+        """Return the feedback of `inner` to the grades or to their opposite."""
         if rng.random() < self.share and len(relevance):
             relevance = relevance.max() + relevance.min() - relevance
         return self.inner.observe(ranking, relevance, rng)
