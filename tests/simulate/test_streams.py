@@ -215,7 +215,7 @@ def test_letor_stream_refusals(tmp_path):
     with pytest.raises(InvalidInput, match="no query has 1 items and a relevant one"):
         Letor(path=str(tmp_path / "a.txt"), need_relevant=True).dataset()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInput, match="holds no LETOR files"):
+    with pytest.raises(InvalidInput, match="contains no LETOR files"):
         Letor(path=str(tmp_path / "empty")).dataset()
     with pytest.raises(NotFound, match="RANKLOOP_DATA"):
         Letor(path="no/such/file").dataset()

@@ -35,12 +35,18 @@ def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float,
 
 @register("max_pair")
 class MaxPair(ListwiseSurrogate):
-    """The worst pair: the largest amount by which an item fails to beat one of lower grade by a margin.
+    """The hinge of the worst-ordered pair: the most by which an item fails to beat one of lower grade by a margin.
 
-    max over pairs with relevance[i] > relevance[j] of max(0, `margin` + scores[j] − scores[i]), in O(items).
+      max over pairs with relevance[i] > relevance[j] of max(0, `margin` + scores[j] − scores[i]), in O(items).
+
     With a margin of at least 1 it bounds 1 − M for every measure M in [0, 1] that is 1 on a perfect ranking. Use it for
     guarantees that do not grow with the length of the list; it moves two items per step.
-    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+
+    Args:
+      margin: The margin of the hinge.
+
+    References:
+      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
     """
 
     margin: float = 1.0
