@@ -225,5 +225,5 @@ def test_the_folder_of_a_service_teaches_as_its_export(tmp_path: Path, capsys: p
             for log in ((location.data, "--ranker", name), (tmp_path / f"{name}.parquet",))
         ]
         assert answers[0] == answers[1]
-    assert "the rankers plain, shop: say which one" in refused(capsys, "train-clicks", location.data)
+    assert "the rankers plain, shop: choose one" in refused(capsys, "train-clicks", location.data)
     assert "there is no log" in refused(capsys, "train-clicks", tmp_path / "out")
