@@ -195,7 +195,7 @@ def test_whatever_else_stands_at_the_address_is_one_plain_error(
     with Client("http://127.0.0.1:1", patience=0.0) as client:
         monkeypatch.setattr(client._http, "request", lambda **arguments: answer)
         for call in (lambda: client.rank("shop", BOOKS), lambda: client.feedback("shop", "x", clicks=[])):
-            with pytest.raises(Refused, match="not an answer of rankloop") as refused:
+            with pytest.raises(Refused, match="not a response of rankloop") as refused:
                 call()
             assert refused.value.status == answer.status_code
 

@@ -46,10 +46,10 @@ def test_pages_are_taken_in_once_and_learned_from(tmp_path: Path, by_schema: boo
     with running(location) as client, Client(str(client.base_url)) as ours:
         ours.create("shop", learner="fair_pairs", problem=problem)
         first = ingest(ours, "shop", tmp_path / "log.csv")
-        assert (first.pages, first.taken, first.before) == (25, 25, 0)
+        assert (first.pages, first.accepted, first.repeated) == (25, 25, 0)
         state = report(client)["state"]
         again = ingest(ours, "shop", tmp_path / "log.csv")
-        assert (again.taken, again.before, again.clicks) == (0, 25, first.clicks)
+        assert (again.accepted, again.repeated, again.clicks) == (0, 25, first.clicks)
         assert report(client)["state"] == state > 0
         counts = report(client)["counts"]
         assert (counts["impressions"], counts["learned"], counts["with_feedback"]) == (25, 25, 25)
@@ -71,7 +71,7 @@ def test_the_command_says_what_became_of_the_pages(tmp_path: Path, capsys: pytes
         with pytest.raises(SystemExit, match="0"):
             main(["ingest", str(tmp_path / "log.csv"), "--ranker", "shop", "--to", address])
         said = capsys.readouterr()
-        assert "3 taken in, 0 were there" in said.out
+        assert "3 accepted, 0 repeated" in said.out
         assert "item is sku" in said.err
         with pytest.raises(SystemExit, match=r"[12]"):
             main(["ingest", str(tmp_path / "log.csv"), "--ranker", "none", "--to", address])

@@ -1,4 +1,4 @@
-"""A client of the service: typed, sync and async; what may be repeated safely is repeated when the network fails.
+"""A client of the service, sync and async. Calls are repeated while the network fails or the service is busy.
 
 with Client("http://127.0.0.1:8080") as client:
     client.create("shop", learner="3pr", problem={"feature_names": ["price", "rating"]})
@@ -7,7 +7,7 @@ with Client("http://127.0.0.1:8080") as client:
 """
 
 # mypy: disable-error-code="no-any-return"
-# `send` returns what its `read` makes of an answer, or an awaitable of it.
+# `send` returns the result of its `read`, or an awaitable of it.
 
 import asyncio
 import json
@@ -35,9 +35,9 @@ from rankloop.impression import Impression, plain_value
 
 __all__ = ["AsyncClient", "Client", "FeedbackReceipt", "Impression", "Refused", "Unreachable"]
 
-ADDRESS = "http://127.0.0.1:8080"
-PATIENCE = 30.0  # seconds: a restart of the service takes less
-Table = TypeVar("Table")  # what the two clients return: values, or what gives them when awaited
+DEFAULT_ADDRESS = "http://127.0.0.1:8080"
+RETRY_SECONDS = 30.0  # a restart of the service takes less
+Table = TypeVar("Table")  # the return types of the two clients: values, or awaitables of them
 Shown = TypeVar("Shown")
 Receipt = TypeVar("Receipt")
 Explained = TypeVar("Explained")
@@ -46,14 +46,19 @@ Row = Mapping[str, Any]  # values by name
 Features = Sequence[float] | Row
 Context = Sequence[float] | Row  # numbers, or columns by name
 Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
-JSON, MSGPACK = "json", "msgpack"
-AGAIN = (429, 502, 503, 504, 507)
-LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
+JSON_WIRE, MSGPACK_WIRE = "json", "msgpack"
+RETRIED_STATUSES = (429, 502, 503, 504, 507)
+RETRIED_ERRORS = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
 FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds before a call is sent again
 
 
 class Refused(RankloopError):
-    """The service said no, or something else answered in its place; `problem` is its document (RFC 9457)."""
+    """The service refused a call, or another program responded in its place.
+
+    Attributes:
+      problem: The problem document (RFC 9457).
+      status: The HTTP status.
+    """
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(f"{status} {problem.get('title')}: {_field_of(problem)}{problem.get('detail')}")
@@ -62,19 +67,19 @@ class Refused(RankloopError):
 
 
 def _field_of(problem: Mapping[str, Any]) -> str:
-    """The field that is wrong, where the document names one; it may come from anybody."""
+    """Return the field that the document names; any program may have sent it, so nothing is assumed."""
     errors = problem.get("errors")
     first = errors[0] if isinstance(errors, list) and errors else None
     return f"{first['field']}: " if isinstance(first, dict) and first.get("field") else ""
 
 
 class Unreachable(RankloopError):
-    """No answer came while the client was patient; whether the last call arrived is not known."""
+    """No response came in time; the last call may or may not have arrived."""
 
 
 @dataclass(frozen=True)
 class FeedbackReceipt:
-    """What became of feedback: taken, closed or repeated."""
+    """The verdict on feedback: accepted, closed or repeated."""
 
     impression: str
     verdict: str
@@ -83,7 +88,7 @@ class FeedbackReceipt:
 
 @dataclass(frozen=True)
 class Request:
-    """A call that may be sent again: the same body, the same idempotency key."""
+    """A call that may be sent again, with the same body and the same idempotency key."""
 
     method: str
     path: str
@@ -93,6 +98,7 @@ class Request:
     media: str = "application/octet-stream"  # of a body that is bytes
 
     def arguments(self) -> dict[str, Any]:
+        """Return the arguments for httpx."""
         headers, content = {"Idempotency-Key": self.key} if self.key else {}, self.body
         if isinstance(content, bytes):
             headers["Content-Type"] = self.media
@@ -104,15 +110,22 @@ class Request:
 
 
 def rank_request(
-    path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any], wire: str = JSON
+    path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any], wire: str = JSON_WIRE
 ) -> Request:
-    """Ranking draws, so a repeated request carries a key by which the service knows it again."""
-    asker = dict(context) if isinstance(context, Mapping) else list(context)
-    body, request = (
-        {"query_id": query_id, "context": asker, **more},
-        Request("POST", f"{path}/rank", key=secrets.token_hex(16)),
-    )
-    packed = packed_items(items) if wire == MSGPACK else None
+    """Build a call that ranks. Its key makes the service return the same ranking if the call is repeated.
+
+    Args:
+      path: The path of a ranker or an experiment.
+      items: The items.
+      query_id: The query.
+      context: Numbers, or values by column name.
+      more: Further fields of the body.
+      wire: The encoding, `json` or `msgpack`.
+    """
+    plain_context = dict(context) if isinstance(context, Mapping) else list(context)
+    body = {"query_id": query_id, "context": plain_context, **more}
+    request = Request("POST", f"{path}/rank", key=secrets.token_hex(16))
+    packed = packed_items(items) if wire == MSGPACK_WIRE else None
     if packed is not None:
         content = msgspec.msgpack.encode(packed | body, enc_hook=plain_value)
         return replace(request, body=content, media="application/msgpack")
@@ -121,7 +134,7 @@ def rank_request(
 
 
 def packed_items(items: Items) -> dict[str, Any] | None:
-    """Ids, and their features as the bytes of one array; None where features are not lists of as many numbers each."""
+    """Return ids, and their features as the bytes of one array; None if features are not equally long lists."""
     if not isinstance(items, Mapping) or any(isinstance(row, Mapping | str) for row in items.values()):
         return None
     try:
@@ -135,16 +148,32 @@ def packed_items(items: Items) -> dict[str, Any] | None:
     return {"ids": plain_ids(items), "features": content, "dtype": dtype}
 
 
-def feedback_request(path: str, shown: Impression | str, final: bool, given: Mapping[str, Any]) -> Request:
-    """The service recognises the same feedback by itself."""
+def feedback_request(path: str, shown: Impression | str, final: bool, feedback: Mapping[str, Any]) -> Request:
+    """Build a call that gives feedback. It needs no key: the service recognises repeated feedback.
+
+    Args:
+      path: The path of a ranker or an experiment.
+      shown: The impression, or its name.
+      final: True to close the impression.
+      feedback: One of clicks, relevances, preferred and reward.
+    """
     impression = shown if isinstance(shown, str) else shown.impression
-    revealed = {kind: value for kind, value in given.items() if value is not None}
+    revealed = {kind: value for kind, value in feedback.items() if value is not None}
     return Request("POST", f"{path}/feedback", {"impression": impression, "final": final, **revealed})
 
 
 def create_request(
     name: str, learner: Any, problem: Mapping[str, Any], schema: Schema | Row | None, more: Mapping[str, Any]
 ) -> Request:
+    """Build a call that creates a ranker.
+
+    Args:
+      name: Its name.
+      learner: The spec of its learner.
+      problem: Its problem.
+      schema: Its schema, if features are not plain numbers.
+      more: Further fields of the body; a booster in the base may be a path.
+    """
     plain = schema.to_plain() if isinstance(schema, Schema) else schema
     problem = dict(problem) | ({} if plain is None else {"schema": dict(plain)})
     if isinstance(more.get("base"), Mapping) and more["base"].get("booster") is not None:
@@ -155,11 +184,17 @@ def create_request(
 
 
 def path_of(name: str, experiment: bool) -> str:
+    """Return the path of a ranker or an experiment.
+
+    Args:
+      name: Its name.
+      experiment: True for an experiment.
+    """
     return f"/experiments/{name}" if experiment else f"/rankers/{name}"
 
 
 def pauses(patience: float) -> Iterator[float]:
-    """Longer each time, until `patience` seconds have passed."""
+    """Yield pauses in seconds, each longer than the last, until `patience` seconds have passed."""
     end, pause = time.monotonic() + patience, FIRST_PAUSE
     while (left := end - time.monotonic()) > 0:
         yield min(pause, left)
@@ -167,7 +202,11 @@ def pauses(patience: float) -> Iterator[float]:
 
 
 def answer_of(response: httpx.Response) -> dict[str, Any]:
-    """The answer of the service; whatever else may stand at the address is `Refused` as well."""
+    """Return the response of the service.
+
+    Raises:
+      Refused: If it refused the call, or if another program responded.
+    """
     try:
         document = response.json()
     except ValueError:
@@ -180,7 +219,7 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
 
 
 def impression_of(response: httpx.Response) -> Impression:
-    """What the service showed, as `Ranker.rank` returns it."""
+    """Return the impression of a response, as `Ranker.rank` returns it."""
     names = ("impression", "ranking", "state", "log_propensity")
     impression, ids, state, log_propensity = _parts(answer_of(response), names)
     decision: Decision[Any] = Decision(np.arange(len(ids)), np.nan if log_propensity is None else log_propensity, ())
@@ -188,68 +227,79 @@ def impression_of(response: httpx.Response) -> Impression:
 
 
 def file_of(response: httpx.Response) -> bytes:
-    """The content of a file, or what the service said instead."""
+    """Return the content of a file."""
     if not response.is_success:
         answer_of(response)
     return response.content
 
 
 def explanation_of(response: httpx.Response) -> Explanation:
-    """What `Ranker.explain` returns."""
+    """Return the explanation of a response, as `Ranker.explain` returns it."""
     id, score, parts = _parts(answer_of(response), ("id", "score", "contributions"))
-    found = [Contribution._make(_parts(part, Contribution._fields)) for part in parts]
-    found = [part._replace(shares_column_with=tuple(part.shares_column_with)) for part in found]
-    return Explanation(id, score, found)
+    contributions = [Contribution._make(_parts(part, Contribution._fields)) for part in parts]
+    contributions = [part._replace(shares_column_with=tuple(part.shares_column_with)) for part in contributions]
+    return Explanation(id, score, contributions)
 
 
 def receipt_of(response: httpx.Response) -> FeedbackReceipt:
-    """What the service made of feedback."""
+    """Return the receipt of feedback."""
     impression, verdict, state = _parts(answer_of(response), ("impression", "verdict", "state"))
     return FeedbackReceipt(impression, verdict, state)
 
 
 def _parts(answer: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """What this client knows of an answer; a later service may say more."""
+    """Return these fields of a response; other fields, of a later version, are ignored."""
     if not all(name in answer for name in names):
         raise foreign(200, str(answer))
     return [answer[name] for name in names]
 
 
 def foreign(status: int, text: str) -> Refused:
-    return Refused(status, {"status": status, "title": "not an answer of rankloop", "detail": text[:200]})
+    """Return the error for a response that is not from rankloop.
+
+    Args:
+      status: The HTTP status.
+      text: The content.
+    """
+    return Refused(status, {"status": status, "title": "not a response of rankloop", "detail": text[:200]})
 
 
 def done(response: httpx.Response) -> None:
-    """Raise `Refused` unless the call was done."""
+    """Raise `Refused` unless the call succeeded."""
     answer_of(response)
 
 
 class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
-    """The calls of the service, for a client that waits and for one that is awaited."""
+    """The calls of the service, for the sync and the async client."""
 
     _connections: type[httpx.Client | httpx.AsyncClient]
 
     def __init__(
         self,
-        address: str = ADDRESS,
+        address: str = DEFAULT_ADDRESS,
         *,
         key: str = "",
         timeout: float = 10.0,
-        patience: float = PATIENCE,
-        wire: str = JSON,
+        patience: float = RETRY_SECONDS,
+        wire: str = JSON_WIRE,
     ) -> None:
         if not address.startswith(("http://", "https://")):
-            raise InvalidInput(f"an address begins with http:// or https://, got {address!r}")
+            raise InvalidInput(f"address must begin with http:// or https://, got {address!r}")
         if not 0 <= patience < float("inf"):
             raise InvalidInput(f"patience must be a number of seconds, 0 or more, got {patience}")
-        if wire not in (JSON, MSGPACK):
-            raise InvalidInput(f"wire is {JSON!r} or {MSGPACK!r}, got {wire!r:.60}")
+        if wire not in (JSON_WIRE, MSGPACK_WIRE):
+            raise InvalidInput(f"wire must be {JSON_WIRE!r} or {MSGPACK_WIRE!r}, got {wire!r:.60}")
         self._address, self._patience, self._wire = address, patience, wire
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http: Any = self._connections(base_url=address, headers=headers, timeout=timeout)
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
-        """Send a call, again while the service cannot be reached or is busy, and return what `read` makes of it."""
+        """Send a call, repeatedly while the service cannot be reached or is busy.
+
+        Args:
+          request: The call.
+          read: Turns the response into the result.
+        """
         raise NotImplementedError
 
     def _unreachable(self) -> Unreachable:
@@ -264,18 +314,33 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         schema: Schema | Row | None = None,
         **more: Any,
     ) -> Table:
-        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are.
+        """Create a ranker; repeating the call changes nothing.
 
-        `base={"booster": path}` sends the file of a booster, which is then the base.
+        Args:
+          name: Its name.
+          learner: The kind of its learner, or a spec.
+          problem: Its problem, as in `{"feature_names": [...]}`.
+          schema: The kinds of its fields, if features are not plain numbers.
+          **more: Further fields, such as `window`; `base={"booster": path}` sends the file of a booster.
         """
         return self.send(create_request(name, learner, problem, schema, more))
 
     def upload(self, name: str, path: str | os.PathLike[str]) -> Table:
-        """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
+        """Create a ranker from a saved file; another ranker of that name is refused (409).
+
+        Args:
+          name: Its name.
+          path: The file.
+        """
         return self.send(Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes()))
 
     def download(self, name: str, path: str | os.PathLike[str]) -> Nothing:
-        """Write the model to a file that `rankloop.load` opens and `upload` takes."""
+        """Write the model to a file for `rankloop.load` and `upload`.
+
+        Args:
+          name: The ranker.
+          path: The file.
+        """
         request = Request("GET", f"/rankers/{name}/state")
         return self.send(request, lambda response: atomic_write(Path(path), file_of(response)))
 
@@ -288,28 +353,47 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         crosses: Sequence[str] = (),
         remove: Sequence[str] = (),
     ) -> Table:
-        """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
+        """Add fields and crosses to the schema of a ranker, or remove some; repeating the call changes nothing.
+
+        Args:
+          name: The ranker.
+          features: New fields of items, by kind.
+          context: New fields of the context, by kind.
+          crosses: New crosses, as in `segment*brand`.
+          remove: Fields and crosses to remove.
+        """
         change = {"features": features, "context": context, "crosses": list(crosses), "remove": list(remove)}
         body = {part: value for part, value in change.items() if value}
         return self.send(Request("PATCH", f"/rankers/{name}/schema", body))
 
     def explain(self, name: str, shown: Impression | str, id: Id) -> Explained:
-        """What each value of a shown item adds to its score now, by name, the largest first."""
+        """Return the contribution of each value of an item to its score now, the largest first.
+
+        Args:
+          name: The ranker.
+          shown: The impression that showed the item, or its name.
+          id: The item.
+        """
         impression = shown if isinstance(shown, str) else shown.impression
         request = Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
         return self.send(request, explanation_of)
 
     def weights(self, name: str) -> Table:
-        """The largest weights by name; with a schema of the names in recent impressions."""
+        """Return the largest weights by name; with a schema, of the names in recent impressions."""
         return self.send(Request("GET", f"/rankers/{name}/weights"))
 
     def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> Table:
-        """Rows by id, so that `rank(name, ids=[…])` is enough; None takes one away, all others stay."""
+        """Put rows into a catalogue, so that `rank(name, ids=[…])` is enough.
+
+        Args:
+          name: The catalogue.
+          rows: Rows by id; None deletes a row, other rows stay.
+        """
         listed = {str(id): None if row is None else dict(row) for id, row in rows.items()}
         return self.send(Request("PUT", f"/catalogues/{name}", {"rows": listed}))
 
     def catalogue(self, name: str) -> Table:
-        """How many rows it has, since which event, and who uses it."""
+        """Return the number of rows, the event of the last change, and the rankers that use the catalogue."""
         return self.send(Request("GET", f"/catalogues/{name}"))
 
     def rank(
@@ -322,52 +406,101 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         experiment: bool = False,
         **more: Any,
     ) -> Shown:
-        """The order to show; with `experiment`, the mixed list of the experiment of that name."""
+        """Return the order to show.
+
+        Args:
+          name: The ranker or experiment.
+          items: Features by item id, or a list of `{"id": ..., "features": ...}`.
+          query_id: The query.
+          context: Numbers, or values by column name.
+          experiment: True to rank by the experiment of that name.
+          **more: Further fields, such as `user`, `pinned` and `ids`.
+        """
         request = rank_request(path_of(name, experiment), items, query_id, context, more, self._wire)
         return self.send(request, impression_of)
 
     def feedback(
-        self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
+        self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **feedback: Any
     ) -> Receipt:
-        """What came back: clicks, relevances, preferred or reward."""
-        return self.send(feedback_request(path_of(name, experiment), shown, final, given), receipt_of)
+        """Give feedback on an impression.
+
+        Args:
+          name: The ranker or experiment.
+          shown: The impression, or its name.
+          final: True to close the impression.
+          experiment: True for the experiment of that name.
+          **feedback: One of clicks, relevances, preferred and reward.
+        """
+        return self.send(feedback_request(path_of(name, experiment), shown, final, feedback), receipt_of)
 
     def ranker(self, name: str) -> Table:
-        """Spec, state number, counts and health."""
+        """Return the spec, state number, counts and health of a ranker."""
         return self.send(Request("GET", path_of(name, False)))
 
     def delete(self, name: str, *, experiment: bool = False) -> Nothing:
-        """Delete a ranker, or an experiment, with all that there is of it; its name may be used again."""
+        """Delete a ranker or an experiment with its events; its name may be used again.
+
+        Args:
+          name: Its name.
+          experiment: True for an experiment.
+        """
         return self.send(Request("DELETE", path_of(name, experiment)), done)
 
     def set_window(self, name: str, window: float) -> Table:
-        """Another window of feedback, in seconds, also for what is open."""
+        """Change the feedback window of a ranker, also for open impressions.
+
+        Args:
+          name: The ranker.
+          window: In seconds.
+        """
         return self.send(Request("PATCH", path_of(name, False), {"window": window}))
 
     def set_alias(self, name: str, ranker: str | None) -> Nothing:
-        """Let a name lead to a ranker; None takes the alias away."""
+        """Point an alias to a ranker.
+
+        Args:
+          name: The alias.
+          ranker: The ranker; None deletes the alias.
+        """
         if ranker is None:
             return self.send(Request("DELETE", f"/aliases/{name}"), done)
         return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), done)
 
     def erase_user(self, user: str, *, relearn: bool = False) -> Table:
-        """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
+        """Erase a user's events in all rankers and experiments.
+
+        Args:
+          user: The user, as in requests to rank.
+          relearn: True to retrain without them; otherwise the weights learned from them stay.
+        """
         query = {"relearn": "true"} if relearn else None
         return self.send(Request("DELETE", f"/users/{quote(user, safe='')}", query=query))
 
     def create_experiment(self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any) -> Table:
-        """Compare two sides, each `{"ranker": name}` or `{"weights": [...]}`; the same again changes nothing."""
+        """Create an experiment; repeating the call changes nothing.
+
+        Args:
+          name: Its name.
+          a: One side, `{"ranker": name}` or `{"weights": [...]}`.
+          b: The other side.
+          **more: Further fields, such as `method` and `window`.
+        """
         return self.send(Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more}))
 
     def experiment(self, name: str) -> Table:
-        """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
+        """Return wins, ties and losses of side a, the ratio wins / losses, and the p-value of the sign test."""
         return self.send(Request("GET", path_of(name, True)))
 
 
 class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, None]):
-    """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`.
+    """A client whose calls return when the response has come.
 
-    With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
+    Args:
+      address: The URL of the service.
+      key: An API key.
+      timeout: Seconds to wait for one response.
+      patience: Seconds in which a call without a response is repeated; then it raises `Unreachable`.
+      wire: `msgpack` sends features that are lists of numbers, or rows of an array, as bytes.
     """
 
     _connections = httpx.Client
@@ -379,21 +512,27 @@ class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, No
         self.close()
 
     def close(self) -> None:
+        """Close all connections."""
         self._http.close()
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
-        """The answer to a call; sent again while the service cannot be reached or is busy."""
+        """Send a call, repeatedly while the service cannot be reached or is busy.
+
+        Args:
+          request: The call.
+          read: Turns the response into the result.
+        """
         for pause in pauses(self._patience):
             try:
                 response = self._http.request(**request.arguments())
-                if response.status_code not in AGAIN:
+                if response.status_code not in RETRIED_STATUSES:
                     return read(response)
-            except LOST:
+            except RETRIED_ERRORS:
                 pass
             time.sleep(pause)
         try:
             return read(self._http.request(**request.arguments()))
-        except LOST as error:
+        except RETRIED_ERRORS as error:
             raise self._unreachable() from error
 
 
@@ -406,7 +545,7 @@ class AsyncClient(
         Awaitable[None],
     ]
 ):
-    """The same, to be awaited."""
+    """A client whose calls are awaited; its arguments are those of `Client`."""
 
     _connections = httpx.AsyncClient
 
@@ -417,19 +556,25 @@ class AsyncClient(
         await self.close()
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._http.aclose()
 
     async def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
-        """The answer to a call; sent again while the service cannot be reached or is busy."""
+        """Send a call, repeatedly while the service cannot be reached or is busy.
+
+        Args:
+          request: The call.
+          read: Turns the response into the result.
+        """
         for pause in pauses(self._patience):
             try:
                 response = await self._http.request(**request.arguments())
-                if response.status_code not in AGAIN:
+                if response.status_code not in RETRIED_STATUSES:
                     return read(response)
-            except LOST:
+            except RETRIED_ERRORS:
                 pass
             await asyncio.sleep(pause)
         try:
             return read(await self._http.request(**request.arguments()))
-        except LOST as error:
+        except RETRIED_ERRORS as error:
             raise self._unreachable() from error

@@ -1,4 +1,4 @@
-"""Pages that others have shown, from a log to a ranker of a running service, each of them once."""
+"""Ingestion: send the pages of a log, which another system has shown, to a ranker of a running service."""
 
 import dataclasses
 import json
@@ -17,12 +17,12 @@ from rankloop.logs.list_log import ShownList
 from rankloop.logs.reader import lists_in
 from rankloop.logs.table_reader import Given
 
-COMPUTED = "base score"  # by a ranker that has a booster
-GONE, LATE = 404, 410
+BASE_SCORE = "base score"  # a ranker with a booster computes this feature itself
+NOT_FOUND_STATUS, LATE_STATUS = 404, 410
 
 
 class KeyedPage(NamedTuple):
-    """A page with the name by which the service knows it again."""
+    """A page, and the idempotency key by which the service recognises it."""
 
     shown: ShownList
     session: str
@@ -30,17 +30,17 @@ class KeyedPage(NamedTuple):
 
 
 class Ingested(NamedTuple):
-    """What became of the pages."""
+    """The result of an ingestion."""
 
     pages: int
-    taken: int
-    before: int  # that the service had already
+    accepted: int
+    repeated: int  # the service had them already
     clicks: int
-    learned: int  # of the ranker, now
+    learned: int  # the number of updates of the ranker now
     columns: str
 
     def __str__(self) -> str:
-        return f"{self.pages:,} pages, {self.clicks:,} clicks: {self.taken:,} taken in, {self.before:,} were there"
+        return f"{self.pages:,} pages, {self.clicks:,} clicks: {self.accepted:,} accepted, {self.repeated:,} repeated"
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts for programs."""
@@ -54,29 +54,32 @@ def ingest(
     columns: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] = lambda finished, of: None,
 ) -> Ingested:
-    """Bring every page of a log to a ranker, with its clicks; what is there already is not brought again.
+    """Send every page of a log to a ranker, with its clicks. A page that was sent earlier is not learned from again.
 
     Args:
-      client: Of the service.
-      ranker: Its name.
+      client: The client of the service.
+      ranker: The name of the ranker.
       log: Anything that `read_log` reads as lists.
-      columns: Which column is what, where the names do not tell.
-      progress: Called with the number of pages that are sent, and of all.
+      columns: The column of each role, if the names of the columns do not tell.
+      progress: Called with the number of pages that were sent, and of all pages.
 
     Returns:
-      How many pages were taken in, and how many were there before.
+      The numbers of accepted and repeated pages.
+
+    Raises:
+      InvalidInput: If the log has no column of items, or the ranker no names of features.
     """
     spec = client.ranker(ranker)
     schema = schema_of(spec, ranker)
     lists = lists_in(log, schema=schema, columns=columns)
     if lists.item is None:
-        raise InvalidInput(f"{lists.name} has no column of items: name it, --column item=NAME")
+        raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
     pages = list(keyed(lists.lists(schema), [session or "" for session in lists.session], ranker))
     verdicts, clicks = Counter[bool](), 0
     for number, page in enumerate(pages, 1):
         weights = zip(page.shown.ids, page.shown.clicked.tolist())
         clicked = {str(item): weight for item, weight in weights if weight}
-        verdicts[_sent(client, ranker, page, clicked, bool(spec.get("schema")))] += 1
+        verdicts[_send(client, ranker, page, clicked, bool(spec.get("schema")))] += 1
         clicks += len(clicked)
         progress(number, len(pages))
     learned = int(client.ranker(ranker)["counts"]["learned"])
@@ -84,28 +87,44 @@ def ingest(
 
 
 def schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
-    """The fields that a ranker takes, of which those of the items may also be plain numbers."""
+    """Return the fields of a ranker; plain features are fields of kind number.
+
+    Args:
+      spec: The report of the ranker.
+      ranker: Its name.
+
+    Raises:
+      InvalidInput: If its features have no names.
+    """
     problem = spec["spec"]["problem"]
     if spec.get("schema"):
         schema = Schema.from_plain(spec["schema"])
-        if COMPUTED in schema.features and (spec["spec"].get("base") or {}).get("booster"):
-            fields = {name: kind for name, kind in schema.features.items() if name != COMPUTED}
+        if BASE_SCORE in schema.features and (spec["spec"].get("base") or {}).get("booster"):
+            fields = {name: kind for name, kind in schema.features.items() if name != BASE_SCORE}
             return Schema(fields, schema.context, schema.crosses, schema.bits)
         return schema
     if not problem.get("feature_names"):
-        raise InvalidInput(f"the ranker {ranker!r} has no names for its features, so that no column can be found")
+        raise InvalidInput(
+            f"the ranker {ranker!r} has no feature names, so columns cannot be assigned: create it with feature_names"
+        )
     return Schema(dict.fromkeys(problem["feature_names"], "number"))
 
 
 def keyed(lists: Sequence[ShownList], sessions: Sequence[str], ranker: str) -> Iterator[KeyedPage]:
-    """Pages in their order; one that says the same as another is told from it by which of them it is."""
-    seen = Counter[str]()
+    """Yield pages with their idempotency keys; equal pages are numbered.
+
+    Args:
+      lists: The pages.
+      sessions: The session of each page.
+      ranker: The name of the ranker.
+    """
+    copies = Counter[str]()
     for shown, session in zip(lists, sessions):
         shown = _in_order(shown)
-        said = [ranker, session, shown.query_id, shown.ids, shown.rows, shown.context, shown.clicked.tolist()]
-        name = sha256(json.dumps(said, default=str, sort_keys=True).encode()).hexdigest()
-        seen[name] += 1
-        yield KeyedPage(shown, session, f"ingest {name} {seen[name]}")
+        content = [ranker, session, shown.query_id, shown.ids, shown.rows, shown.context, shown.clicked.tolist()]
+        name = sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
+        copies[name] += 1
+        yield KeyedPage(shown, session, f"ingest {name} {copies[name]}")
 
 
 def _in_order(shown: ShownList) -> ShownList:
@@ -114,25 +133,25 @@ def _in_order(shown: ShownList) -> ShownList:
     return shown._replace(ids=ids, rows=rows, position=shown.position[order], clicked=shown.clicked[order])
 
 
-def _sent(client: Client, ranker: str, page: KeyedPage, clicked: Mapping[str, float], by_schema: bool) -> bool:
-    """Whether the page was new there."""
+def _send(client: Client, ranker: str, page: KeyedPage, clicked: Mapping[str, float], by_schema: bool) -> bool:
+    """Send a page and its clicks; return True if the page was new to the service."""
     shown, path = page.shown, path_of(ranker, False)
     rows = [{name: plain_value_of(value) for name, value in row.items() if value is not None} for row in shown.rows]
     if not by_schema:
         rows = [{name: float(value) for name, value in row.items()} for row in rows]
     items = [{"id": id, "features": row} for id, row in zip(shown.ids, rows)]
     more = {"order": shown.ids, "session": page.session, "tags": {"source": "ingest"}}
-    asked = rank_request(path, items, shown.query_id, shown.context if by_schema else (), more)
-    answer = client.send(dataclasses.replace(asked, key=page.key))
+    request = rank_request(path, items, shown.query_id, shown.context if by_schema else (), more)
+    answer = client.send(dataclasses.replace(request, key=page.key))
     try:
-        taken = client.send(feedback_request(path, answer["impression"], True, {"clicks": dict(clicked)}))
+        receipt = client.send(feedback_request(path, answer["impression"], True, {"clicks": dict(clicked)}))
     except Refused as error:
-        if error.status in (GONE, LATE):
+        if error.status in (NOT_FOUND_STATUS, LATE_STATUS):
             return False
         raise
-    return bool(taken["verdict"] != "repeated")
+    return bool(receipt["verdict"] != "repeated")
 
 
 def plain_value_of(value: Any) -> Any:
-    """As JSON has it."""
+    """Return a value as JSON can hold it."""
     return value if isinstance(value, str | int | float | bool | list) else plain_value(value)
