@@ -84,7 +84,7 @@ def test_a_refusal_says_why(served: httpx.Client) -> None:
 
 def test_a_refusal_names_the_field(served: httpx.Client) -> None:
     with Client(str(served.base_url)) as client:
-        with pytest.raises(Refused, match=r"422 invalid input: problem: Object contains unknown .* feature_names, "):
+        with pytest.raises(Refused, match=r"422 invalid input: problem: unknown field .* feature_names, "):
             client.create("other", learner="3pr", problem={"features": ["price"]})
         client.create("shop", **SHOP)
         with pytest.raises(Refused, match="422 invalid input: items: there are no items to rank"):

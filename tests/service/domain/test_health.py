@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -11,9 +13,12 @@ import pytest
 
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Query
+from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.counters import Counters
-from rankloop.service.domain.health import clicks_of
+from rankloop.service.domain.health import clicks_of, health_of
 from rankloop.service.domain.trainer import logged_decision
+from rankloop.service.records import FeedbackReceived, Ranked
+from rankloop.service.requests import CreateBody, ProblemBody
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running
 from tests.service.shop import NAMED, visit
 
@@ -106,3 +111,22 @@ def test_what_cannot_be_explained(client: httpx.Client) -> None:
     assert client.get("/rankers/random/weights").json()["weights"] == []
     nothing = client.get("/rankers/random/explain", params={"impression": "x"})
     assert (nothing.status_code, nothing.json()["errors"][0]["field"]) == (422, "id")
+
+
+def test_a_change_of_the_click_rate_raises_the_drift_alarm() -> None:
+    """A steady rate stays below the alarm; when clicks stop, the recent rate leaves the long-term one behind."""
+    counters, config = Counters(), config_of(CreateBody("3pr", ProblemBody(n_features=1)))
+    ranked = Ranked("i", ["a"], b"", [0])
+    state = config.learner.init(config.problem)
+
+    def see(clicks: list[bool]) -> dict[str, Any]:
+        for click in clicks:
+            counters.close(ranked, FeedbackReceived("i", "clicks", [0] if click else []), None, None)
+        return health_of(counters, config, state, 0)
+
+    steady = see([i % 2 == 0 for i in range(2_000)])
+    assert (abs(steady["click_rate_z_score"]) < 1, steady["drift_alarm"]) == (True, False)
+    stopped = see([False] * 200)
+    rate, recent = counters.long_term_click_rate, counters.recent_click_rate
+    assert stopped["click_rate_z_score"] == pytest.approx((recent - rate) / math.sqrt(rate * (1 - rate) * 0.01 / 1.99))
+    assert stopped["drift_alarm"]
