@@ -46,6 +46,7 @@ class Contract:
         return (self.check.__doc__ or "").strip().split("\n")[0]
 
     def __call__(self, subject: Any) -> None:
+        """Check a subject; raise `ContractViolation` if it fails."""
         self.check(subject)
 
 

@@ -28,6 +28,7 @@ class CountingGenerator(Generator):
         self.n_drawn = 0
 
     def random(self, size: Any = None, *args: Any, **options: Any) -> Any:
+        """Draw doubles and count them."""
         self.n_drawn += 1 if size is None else int(np.prod(size))
         return super().random(size, *args, **options)
 

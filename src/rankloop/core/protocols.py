@@ -120,7 +120,9 @@ class Measure(Protocol):
     def higher_is_better(self) -> bool:
         """False for losses."""
 
-    def __call__(self, ranking: Ints, relevance: Floats) -> float: ...
+    def __call__(self, ranking: Ints, relevance: Floats) -> float:
+        """Return the value of a ranking."""
+
     def of_scores(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
         """Return one value per query; query q has the entries from offsets[q] to offsets[q + 1]."""
 

@@ -44,6 +44,7 @@ class RankedMeasure:
             raise InvalidInput(f"cutoff must be from 1 to 2⁶² − 1, got {cutoff}")
 
     def __call__(self, ranking: Ints, relevance: Floats) -> float:
+        """Return the value of a ranking of items with these grades."""
         try:
             plain = ranking.dtype is INT64 and relevance.dtype is FLOAT64 and ranking.shape == relevance.shape
         except AttributeError:  # lists
