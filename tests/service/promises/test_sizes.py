@@ -45,7 +45,7 @@ def megabytes() -> float:
 def test_many_rankers(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """They start, rank and learn with as many threads as a few do, and hold nobody up."""
     monkeypatch.setattr(publication, "MAX_BATCH", N_RANKERS // 10)
-    monkeypatch.setattr(ranker_calls, "AT_ONCE", N_RANKERS // 10)
+    monkeypatch.setattr(ranker_calls, "MAX_REPORTS_AT_ONCE", N_RANKERS // 10)
     store = open_store(Settings(data=location.data, store=location.store))
     for begin in range(0, N_RANKERS, 500):
         names = [f"ranker/r{number}" for number in range(begin, min(begin + 500, N_RANKERS))]
