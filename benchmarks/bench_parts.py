@@ -29,7 +29,7 @@ def run() -> list[Row]:
         write_letor(parts, TEXT_BYTES, part_bytes=PART_BYTES)
         local = LocalProcesses(workers=2)
         rows = [_in_memory(stored(parts, Here()))]
-        rows += [_from_disk(parts, "one process", Here()), _from_disk(parts, "2 local processes", local)]
+        rows += [_from_disk(parts, "one process", Here())]  # pages that workers have mapped cannot be dropped
         rows += [_from_cache("one process", seconds_of_warm_passes(str(parts), Here()))]
         rows += [_from_cache("2 local processes", seconds_of_warm_passes(str(parts), local))]
         return [*rows, *_three_hosts(parts, Path(folder))]

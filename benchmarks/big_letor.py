@@ -119,7 +119,11 @@ def _seconds(action: Callable[[], object]) -> float:
 
 
 def forget(data: StoredDataset) -> int:
-    """Take the columns out of the page cache, so that the next pass comes from the disk; their bytes."""
+    """Take the columns out of the page cache, so that the next pass of this process comes from the disk; their bytes.
+
+    Pages that other processes have mapped stay.
+    """
+    copy_of.cache_clear()
     total = 0
     for path in _files(data):
         with path.open("rb") as file:
