@@ -75,7 +75,7 @@ VALUES = {
     "list in a list": ("brand", [["x"]], "brand must be a text or a number"),
     "list in a tuple": ("brand", (["x"],), "brand must be a text or a number"),
     "bytes": ("brand", b"x", "brand must be a text or a number"),
-    "unpaired surrogate": ("brand", "\ud800", "brand '.ud800' has an unpaired surrogate"),
+    "half a character": ("brand", "\ud800", "brand '.ud800' has an unpaired surrogate"),
     "half a word": ("title", "red \udc00", "title .* has an unpaired surrogate"),
     "half an id": ("sku", "\ud800", "sku .* has an unpaired surrogate"),
     "two for a flag": ("new", 2, "new must be true or false"),

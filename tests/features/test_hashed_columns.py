@@ -33,7 +33,7 @@ def test_names_and_values_cannot_be_mixed_up():
 
 
 def test_half_a_character():
-    with pytest.raises(InvalidInput, match=r"title: '\\ud800' holds an unpaired surrogate"):
+    with pytest.raises(InvalidInput, match=r"title: '\\ud800' has an unpaired surrogate"):
         hash_of("title", "\ud800")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries, spec_of
 from rankloop.features.kinds import (
-    DAY,
+    DAY_SECONDS,
     MAX_COMPONENT,
     MAX_DEVIATIONS,
     Category,
@@ -253,7 +253,7 @@ def test_words():
         (3, "must be a text of words, got 3"),
         (["a"], "must be a text of words"),
         (b"a", "must be a text of words"),
-        (TOO_LONG, "a int too long to be told"),
+        (TOO_LONG, "a int too long to print"),
         ("fine \ud83d", "has an unpaired surrogate"),
     ],
     **NAMES,
@@ -303,8 +303,8 @@ def test_dates_by_hand():
 
 def test_dates_are_days_of_utc():
     """The age is a difference of days, so that nothing changes between two midnights."""
-    midnight = NOW - NOW % DAY
-    for at in (midnight, midnight + 1, midnight + DAY - 1):
+    midnight = NOW - NOW % DAY_SECONDS
+    for at in (midnight, midnight + 1, midnight + DAY_SECONDS - 1):
         for value in ("2026-11-14", "2026-11-14T23:59:59", datetime(2026, 11, 14, 23), midnight - 1.0):
             assert tokens(Date(), value, at) == tokens(Date(), "2026-11-14", NOW)
     assert tokens(Date(), "2026-11-14", midnight - 1) != tokens(Date(), "2026-11-14", midnight)

@@ -1,4 +1,4 @@
-"""Files that other engines read: uploads of the learning-to-rank plugins, ONNX, and plain JSON."""
+"""Files for other engines: uploads of the learning-to-rank plugins, ONNX, and JSON."""
 
 import json
 from collections.abc import Callable
@@ -8,18 +8,26 @@ from typing import Any, NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.export.linear_model import HASHED, HashedModel, LinearModel, linear_approximation, saved_model
+from rankloop.export.linear_model import (
+    LOST_HASHED_COLUMNS,
+    HashedModel,
+    LinearModel,
+    linear_approximation,
+    saved_model,
+)
 from rankloop.logs.reader import lists_in
 
 ONNX_MISSING = "ONNX needs the package onnx, which is not installed: pip install 'rankloop[onnx]'"
 OPSET, IR_VERSION = 13, 8  # as old as can be, so that most runtimes read it
-FORMAT = 1
+FORMAT_VERSION = 1
 
 
 def plugin_upload(model: LinearModel, name: str) -> bytes:
-    """The body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins.
+    """Return the body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins.
 
-    `model/linear` has a weight per feature by name; `feature_normalizers` scale it before: (value − mean) / deviation.
+    Args:
+      model: The model.
+      name: Its name in the engine.
     """
     normalizers = {
         term.name: {"standard": {"mean": term.mean, "standard_deviation": term.deviation}}
@@ -34,7 +42,12 @@ def plugin_upload(model: LinearModel, name: str) -> bytes:
 
 
 def solr_upload(model: LinearModel, name: str) -> bytes:
-    """The body of `PUT …/schema/model-store`: a `LinearModel`, whose features may have a `StandardNormalizer` each."""
+    """Return the body of `PUT …/schema/model-store` of Solr: a `LinearModel` with a `StandardNormalizer` per feature.
+
+    Args:
+      model: The model.
+      name: Its name in the engine.
+    """
     features = []
     for term in model.terms:
         feature: dict[str, Any] = {"name": term.name}
@@ -53,9 +66,13 @@ def solr_upload(model: LinearModel, name: str) -> bytes:
 
 
 def onnx_file(model: LinearModel, name: str) -> bytes:
-    """A graph from `features` (n_items, n_features) to `scores` (n_items,), in float64.
+    """Return an ONNX graph from `features` (n_items, n_features) to `scores` (n_items,), in float64.
 
     The names of the features, in their order, are in the metadata as JSON.
+
+    Args:
+      model: The model.
+      name: Its name in the engine.
     """
     try:
         import onnx
@@ -75,10 +92,10 @@ def onnx_file(model: LinearModel, name: str) -> bytes:
         helper.make_node("Div", ["centred", "deviations"], ["scaled"]),
         helper.make_node("MatMul", ["scaled", "weights"], ["scores"]),
     ]
-    given = helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n_items", len(names)])
+    inputs = helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n_items", len(names)])
     scores = helper.make_tensor_value_info("scores", onnx.TensorProto.DOUBLE, ["n_items"])
     constants = [constant(means, "means"), constant(deviations, "deviations"), constant(weights, "weights")]
-    graph = helper.make_graph(nodes, name, [given], [scores], constants)
+    graph = helper.make_graph(nodes, name, [inputs], [scores], constants)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="rankloop")
     made.ir_version = IR_VERSION
     helper.set_model_props(made, {"feature_names": json.dumps(names), "lost": json.dumps(model.lost)})
@@ -87,13 +104,18 @@ def onnx_file(model: LinearModel, name: str) -> bytes:
 
 
 def json_file(model: LinearModel | HashedModel, name: str) -> bytes:
-    """Everything by name; of a ranker with a schema, the schema and the weight of each column of its table."""
+    """Return the weights by feature as JSON; for a ranker with a schema the schema and the weights by column.
+
+    Args:
+      model: The model.
+      name: Its name in the engine.
+    """
     if isinstance(model, HashedModel):
         weights = {str(column): weight for column, weight in sorted(model.columns.items())}
         plain = {"schema": model.schema.to_plain(), "weights": weights}
-        return _json({"format": FORMAT, "kind": "hashed", "name": name, **plain, "lost": model.lost})
+        return _json({"format": FORMAT_VERSION, "kind": "hashed", "name": name, **plain, "lost": model.lost})
     terms = [term._asdict() for term in model.terms]
-    return _json({"format": FORMAT, "kind": "linear", "name": name, "features": terms, "lost": model.lost})
+    return _json({"format": FORMAT_VERSION, "kind": "linear", "name": name, "features": terms, "lost": model.lost})
 
 
 WRITERS: dict[str, Callable[[LinearModel, str], bytes]] = {
@@ -107,7 +129,7 @@ PLUGIN_COMMAND = (
     "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
     "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'"
 )
-UPLOADS = {
+UPLOAD_COMMANDS = {
     "elasticsearch-ltr": PLUGIN_COMMAND,
     "opensearch-ltr": PLUGIN_COMMAND,
     "solr": "curl -X PUT -H 'Content-Type: application/json' --data-binary @{file} "
@@ -143,7 +165,7 @@ def export_model(path: str | Path, to: str, *, name: str, approximate: bool = Fa
         raise InvalidInput(f"--to {to!r} is not known{nearest(to, WRITERS)}")
     model, file = saved_model(path), Path(path).name
     is_hashed = isinstance(model, HashedModel) and to != "json"
-    lost = (*model.lost, *((HASHED,) if is_hashed else ()))
+    lost = (*model.lost, *((LOST_HASHED_COLUMNS,) if is_hashed else ()))
     if lost and not approximate:
         raise InvalidInput(f"{to} cannot hold all of {file}: {'; '.join(lost)}. Leave it out with --approximate")
     if isinstance(model, HashedModel):

@@ -21,15 +21,15 @@ from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
 from rankloop.logs.list_log import ShownList
 
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
-EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"
-CONTEXT = "the user's features: {n} numbers of context"
-INSIDE = "scaling inside each query (--normalise): features must come as they were learned from"
-HASHED = "hashed columns: values by a schema, their crosses and the memory of ids"
-ROUNDING = 1e-9
+LOST_EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"
+LOST_CONTEXT = "the user's features: {n} numbers of context"
+LOST_NORMALISATION = "scaling inside each query (--normalise): features must come as they were learned from"
+LOST_HASHED_COLUMNS = "hashed columns: values by a schema, their crosses and the memory of ids"
+MAX_ROUNDING_ERROR = 1e-9
 
 
 class Term(NamedTuple):
-    """A feature, what it counts for, and how it is scaled before: (value − mean) / deviation."""
+    """A feature, its weight, and its scaling (value − mean) / deviation."""
 
     name: str
     weight: float
@@ -38,6 +38,7 @@ class Term(NamedTuple):
 
     @property
     def is_scaled(self) -> bool:
+        """True where mean or deviation is not the default."""
         return self.mean != 0.0 or self.deviation != 1.0
 
 
@@ -49,7 +50,7 @@ class LinearModel(NamedTuple):
     agreement: float = 1.0  # share of the pairs of items that it orders as the ranker does, where it approximates it
 
     def scores(self, features: Floats) -> Floats:
-        """Of rows of features, in the order of the terms."""
+        """Return the scores of rows of features, in the order of the terms."""
         _, weights, means, deviations = zip(*self.terms)
         scores: Floats = (features - np.array(means)) / np.array(deviations) @ np.array(weights)
         return scores
@@ -78,11 +79,11 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
     session, notes = load_with_notes(path)
     name, lost = Path(path).name, list[str]()
     if explores(session):
-        lost.append(EXPLORATION)
+        lost.append(LOST_EXPLORATION)
     if session.problem.n_context:
-        lost.append(CONTEXT.format(n=session.problem.n_context))
+        lost.append(LOST_CONTEXT.format(n=session.problem.n_context))
     if notes.get(NORMALISED):
-        lost.append(INSIDE)
+        lost.append(LOST_NORMALISATION)
     if session.problem.n_features == 0:
         raise InvalidInput(f"{name} remembers single items and has no features: there is no model to export")
     schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
@@ -104,7 +105,7 @@ def explores(session: Session) -> bool:
         return True
     query = Query("", _random_features(problem), np.zeros(problem.n_context))
     best = session.learner.predict(session.state, query)
-    return not abs(session.learner.log_prob(session.state, query, best)) <= ROUNDING
+    return not abs(session.learner.log_prob(session.state, query, best)) <= MAX_ROUNDING_ERROR
 
 
 def _random_features(problem: Problem) -> Features:
@@ -144,7 +145,7 @@ def linear_approximation(model: HashedModel, lists: Sequence[ShownList]) -> Line
     centred, target = _centred(scaled, offsets), _centred(scores[:, None], offsets)[:, 0]
     weights = np.linalg.lstsq(centred.T @ centred + 1e-6 * np.eye(len(names)), centred.T @ target, rcond=None)[0]
     terms = map(Term, names, weights.tolist(), mean.tolist(), deviation.tolist())
-    return LinearModel(tuple(terms), (*model.lost, HASHED), _agreement(scaled @ weights, scores, offsets))
+    return LinearModel(tuple(terms), (*model.lost, LOST_HASHED_COLUMNS), _agreement(scaled @ weights, scores, offsets))
 
 
 def _terms(session: Session, name: str) -> tuple[Term, ...]:
@@ -171,7 +172,7 @@ def _check(session: Session, model: LinearModel, name: str) -> None:
         features = means + deviations * rng.normal(size=(N_CHECKED_ITEMS, len(means)))
         order = learner.predict(session.state, Query("", features, np.zeros(session.problem.n_context)))
         scores = model.scores(features)
-        if np.diff(scores[order]).max(initial=-1.0) > ROUNDING * max(1.0, float(np.abs(scores).max())):
+        if np.diff(scores[order]).max(initial=-1.0) > MAX_ROUNDING_ERROR * max(1.0, float(np.abs(scores).max())):
             raise InvalidInput(
                 f"{name}: {type(learner).__name__} does not order items by a weighted sum of their features, which is "
                 "all that these formats hold"

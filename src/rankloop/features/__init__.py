@@ -1,4 +1,4 @@
-"""Features as people have them: fields of several kinds, hashed into columns that a learner can keep millions of."""
+"""Features from raw values: fields of several kinds, hashed into columns of a large weight table."""
 
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema

@@ -1,4 +1,4 @@
-"""From values as people have them to `Rows`; the hashes of what was met lately are kept."""
+"""The encoder: raw values by name become `Rows`, with caches of recent hashes."""
 
 import copy
 import math
@@ -24,7 +24,7 @@ from rankloop.features.hashed_columns import (
     hash_of,
     hash_of_cross,
 )
-from rankloop.features.kinds import DAY, MAX_MOMENT, NOTHING, ONE, knot_value, told
+from rankloop.features.kinds import DAY_SECONDS, MAX_MOMENT, NO_TOKENS, UNIT_VALUE, knot_value, short_text
 from rankloop.features.schema import Schema
 
 MAX_ENTRIES = 10_000  # of one item
@@ -34,12 +34,12 @@ MAX_STORED = 4_000_000  # hashes and numbers of all of them
 MAX_HASHES = 50_000  # of a field that are kept
 MAX_VALUES_KNOWN = 10_000  # of a field whose hashes are kept
 MAX_LENGTH_KNOWN = 1_000  # of a text or a list among them
-PLAIN = {str, int, float, bool, type(None)}
-SIMPLE = PLAIN | {tuple}  # what nobody can change, and what is a key as it is or not at all
+SCALAR_TYPES = {str, int, float, bool, type(None)}
+HASHABLE_TYPES = SCALAR_TYPES | {tuple}  # immutable values
 
 
 class Column(NamedTuple):
-    """A hashed column of an item, with what it stands for."""
+    """A hashed column of an item, with its name."""
 
     name: str
     column: int
@@ -47,7 +47,11 @@ class Column(NamedTuple):
 
 
 class Encoder:
-    """Encodes queries by a schema; it remembers the hashes of the items that it met, while their values stay."""
+    """An encoder of items and contexts by a schema; it caches the hashes of recent items.
+
+    Args:
+      schema: The schema.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -62,36 +66,55 @@ class Encoder:
 
     @property
     def version(self) -> int:
+        """The version of the schema."""
         return self.schema.version
 
     @property
     def n_fields(self) -> int:
-        """Of an item."""
+        """The number of item fields."""
         return len(self.schema.features)
 
     def rows(
         self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = 0.0
     ) -> Rows:
-        """The features of these items, each a table of values by name, for whoever asks; `at` is now, for dates."""
+        """Encode items.
+
+        Args:
+          ids: The item ids.
+          rows: Values by name, one dict per item.
+          context: Values by name.
+          at: The time of the ranking in seconds since 1970, for dates.
+
+        Raises:
+          InvalidInput: If an item has an unknown field or a wrong value.
+          Rejected: If the context has.
+        """
         _check_moment(at)
         with self._lock:
-            asked = self._context(context, at)
+            context_tokens = self._context(context, at)
             chosen = self._items(ids, rows, at)
             tokens = self._store.tokens()
-            counts = count_entries(tokens, chosen, asked, self._plan)
+            counts = count_entries(tokens, chosen, context_tokens, self._plan)
             if len(counts) and counts.max() > MAX_ENTRIES:
                 worst = int(counts.argmax())
                 raise InvalidInput(
-                    f"item {told(ids[worst])} has {counts[worst]} entries, more than {MAX_ENTRIES}: shorten it"
+                    f"item {short_text(ids[worst])} has {counts[worst]} entries, more than {MAX_ENTRIES}: shorten it"
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
                 raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
             dense = self._store.dense[chosen]
-            starts, positions, values, columns = encode(tokens, chosen, asked, self._plan, counts)
+            starts, positions, values, columns = encode(tokens, chosen, context_tokens, self._plan, counts)
             return Rows(starts, positions, values, columns, dense)
 
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
-        """The hashed columns of one item by name, in the order of its entries in `rows`: slow and plain, to explain."""
+        """Return the hashed columns of one item by name, in the order of its entries in `rows`; slow, for explanations.
+
+        Args:
+          id: The item id.
+          row: Its values by name.
+          context: Values by name.
+          at: The time of the ranking in seconds since 1970.
+        """
         _check_moment(at)
         schema, columns = self.schema, list[Column]()
         named: dict[str, list[_Token]] = {}
@@ -133,19 +156,19 @@ class Encoder:
         return Tokens(np.array(hashes, np.uint64), np.array(values, np.float64), np.array([bounds], np.int64), main)
 
     def _items(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Ints:
-        """Where the items stand in the store; those that are new or have changed are added."""
-        day = at // DAY if self._stamped else 0.0
+        """Return the positions of items in the store, to which new and changed ones are added."""
+        day = at // DAY_SECONDS if self._stamped else 0.0
         if len(self._known) > MAX_KNOWN or day != self._day or self._store.is_full:
             self._known, self._day, self._store = {}, day, self._empty_store()
-        slots, known, fresh = list[int](), self._known, list[int]()
+        slots, fresh = list[int](), list[int]()
         for i, (id, row) in enumerate(zip(ids, rows)):
-            before = known.get(id)
+            stored = self._known.get(id)
             try:
-                is_known = before is not None and before[0] == row
+                is_known = stored is not None and stored[0] == row
             except (TypeError, ValueError):  # arrays and the like have no plain answer
                 is_known = False
-            if before is not None and is_known:
-                slots.append(before[1])
+            if stored is not None and is_known:
+                slots.append(stored[1])
             else:
                 fresh.append(i)
                 slots.append(-1)
@@ -153,15 +176,15 @@ class Encoder:
         if fresh:
             chosen[fresh] = self._added([ids[i] for i in fresh], [rows[i] for i in fresh], at)
             for i in fresh:
-                known[ids[i]] = _copied(rows[i]), int(chosen[i])
+                self._known[ids[i]] = _copied(rows[i]), int(chosen[i])
         return chosen
 
     def _added(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Sequence[int]:
-        """Take in items, field by field; answers with where they stand. When one of them is refused, none is taken."""
+        """Add items to the store and return their positions; none is added if one is wrong."""
         names = self.schema.features.keys()
         for id, row in zip(ids, rows):
             if not isinstance(row, Mapping):
-                raise InvalidInput(f"item {told(id)} must be a table of values by name, got {told(row)}")
+                raise InvalidInput(f"item {short_text(id)} must be a table of values by name, got {short_text(row)}")
             if not row.keys() <= names:
                 check_item_names(id, row, self.schema.features)
         by_field = [field.all_tokens(ids, rows, at) for field in self._item_fields]
@@ -169,7 +192,7 @@ class Encoder:
         return self._store.add([column[i] for i in range(len(ids)) for column in by_field], len(ids), dense)
 
     def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats:
-        """What an item has in the dense block."""
+        """Return the numbers of an item in the dense block."""
         numbers = np.zeros(self.schema.n_dense)
         for name, first in self.schema.slots.items():
             kind, value = self.schema.features.get(name), row.get(name)
@@ -177,7 +200,7 @@ class Encoder:
                 try:
                     numbers[first : first + kind.size] = kind.numbers(value)
                 except InvalidInput as error:
-                    raise InvalidInput(f"item {told(id)}: {name} {error}") from None
+                    raise InvalidInput(f"item {short_text(id)}: {name} {error}") from None
         return numbers
 
     def _empty_store(self) -> "_Store":
@@ -185,11 +208,11 @@ class Encoder:
 
 
 class _Tokens(NamedTuple):
-    """What one value becomes."""
+    """The tokens of one value."""
 
     hashes: Sequence[int]
     values: Sequence[float]
-    main: bool  # whether they are columns by themselves; else in crosses only
+    main: bool  # they have columns outside of crosses, too
 
 
 class _Token(NamedTuple):
@@ -211,51 +234,51 @@ class _Field:
         self.known: dict[Any, _Tokens] = {}
 
     def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[_Tokens]:
-        """What this field of each item becomes."""
-        name, known = self.name, self.known
+        """Return the tokens of this field for each item."""
+        name, cache = self.name, self.known
         values = [row.get(name) for row in rows]
         if self.kind.memory:
             values = [id if value is None else value for id, value in zip(ids, values)]
-        found = [known.get(value) if type(value) in PLAIN else None for value in values]
-        for i, tokens in enumerate(found):
+        result = [cache.get(value) if type(value) in SCALAR_TYPES else None for value in values]
+        for i, tokens in enumerate(result):
             if tokens is None:
                 try:
-                    found[i] = self.tokens(values[i], at)
+                    result[i] = self.tokens(values[i], at)
                 except InvalidInput as error:
-                    raise InvalidInput(f"item {told(ids[i])}: {error}") from None
-        return found  # type: ignore[return-value]  # none of them is None now
+                    raise InvalidInput(f"item {short_text(ids[i])}: {error}") from None
+        return result  # type: ignore[return-value]  # none of them is None now
 
     def value_of(self, row: Mapping[str, Any], id: Any) -> Any:
-        """An id that is not given is the item's own."""
+        """Return the value in a row; a missing id is the item id."""
         value = row.get(self.name)
         return id if value is None and self.kind.memory else value
 
     def tokens(self, value: Any, at: float) -> _Tokens:
-        """What a value becomes."""
+        """Return the tokens of a value, from the cache where possible."""
         key = tuple(value) if type(value) is list and len(value) <= MAX_LENGTH_KNOWN else value
-        if not self.keeps or type(key) not in SIMPLE:
+        if not self.keeps or type(key) not in HASHABLE_TYPES:
             return self._tokens(value, at)
         try:
-            found = self.known.get(key)
+            tokens = self.known.get(key)
         except TypeError:  # a list of what cannot be hashed
             return self._tokens(value, at)
-        if found is None:
-            found = self._tokens(value, at)
+        if tokens is None:
+            tokens = self._tokens(value, at)
             if type(key) not in (str, tuple) or len(key) <= MAX_LENGTH_KNOWN:
                 if len(self.known) >= MAX_VALUES_KNOWN:
                     self.known.clear()
-                self.known[key] = found
-        return found
+                self.known[key] = tokens
+        return tokens
 
     def _tokens(self, value: Any, at: float) -> _Tokens:
         try:
-            keys, values = NOTHING if value is None else self.kind.tokens(value, at)
+            keys, values = NO_TOKENS if value is None else self.kind.tokens(value, at)
         except InvalidInput as error:
             raise InvalidInput(f"{self.name} {error}") from None
-        known = self.hashes
+        cache = self.hashes
         if not keys and (value is None or not self.has_numbers):
-            return _Tokens([known.get(MISSING_VALUE) or self._hash(MISSING_VALUE)], ONE, True)
-        return _Tokens([known.get(key) or self._hash(key) for key in keys], values, not self.has_numbers)
+            return _Tokens([cache.get(MISSING_VALUE) or self._hash(MISSING_VALUE)], UNIT_VALUE, True)
+        return _Tokens([cache.get(key) or self._hash(key) for key in keys], values, not self.has_numbers)
 
     def _hash(self, key: str | int) -> int:
         if len(self.hashes) >= MAX_HASHES:
@@ -264,9 +287,9 @@ class _Field:
         return hashed
 
     def named(self, value: Any, at: float) -> tuple[list[_Token], bool]:
-        """The same with a name for each token."""
+        """Return the tokens of a value with their names."""
         hashes, values, main = self.tokens(value, at)
-        keys, _ = NOTHING if value is None else self.kind.tokens(value, at)
+        keys, _ = NO_TOKENS if value is None else self.kind.tokens(value, at)
         labels = [_label(self.name, key) for key in keys] or [f"{self.name} missing"]
         return list(map(_Token, labels, hashes, values)), main
 
@@ -287,7 +310,7 @@ class _Store:
         return self.n_tokens + self.n_items * (self.bounds.shape[1] + self.dense.shape[1]) > MAX_STORED
 
     def add(self, fields: Sequence[_Tokens], n_new: int, dense: Sequence[Floats]) -> range:
-        """More items, the fields of one after those of another; answers with their numbers."""
+        """Add items, the fields of one after those of another, and return their numbers."""
         hashes = list(chain.from_iterable([tokens.hashes for tokens in fields]))
         values = list(chain.from_iterable([tokens.values for tokens in fields]))
         ends = list(accumulate([len(tokens.hashes) for tokens in fields]))
@@ -334,35 +357,52 @@ def _column_plan(schema: Schema) -> ColumnPlan:
 
 
 def check_context_names(context: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Raise `Rejected` with the field `context` if a schema with these fields does not have one of the names."""
+    """Raise if a context has an unknown field.
+
+    Args:
+      context: Values by name.
+      fields: The context fields of the schema.
+
+    Raises:
+      Rejected: With the field `context`.
+    """
     if (fault := _unknown_name(context, fields)) is not None:
         raise Rejected("context", fault)
 
 
 def check_item_names(id: Any, row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` if a schema with these fields does not have one of the names of an item's values."""
+    """Raise if an item has an unknown field.
+
+    Args:
+      id: The item id.
+      row: Its values by name.
+      fields: The item fields of the schema.
+
+    Raises:
+      InvalidInput: If a name is unknown.
+    """
     if (fault := _unknown_name(row, fields)) is not None:
-        raise InvalidInput(f"item {told(id)} {fault}")
+        raise InvalidInput(f"item {short_text(id)} {fault}")
 
 
 def _unknown_name(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
     for name in values:
         if name not in fields:
             hint = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"
-            return f"has the field {told(name)}, which is not in the schema{hint:.300}"
+            return f"has the field {short_text(name)}, which is not in the schema{hint:.300}"
     return None
 
 
 def _check_moment(at: Any) -> None:
     if not isinstance(at, (int, float)) or not abs(at) <= MAX_MOMENT:
-        raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {told(at)}")
+        raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {short_text(at)}")
 
 
 def _copied(row: Mapping[str, Any]) -> dict[str, Any]:
-    """So that nobody changes it; what can be changed is copied."""
+    """Return a copy whose mutable values are copied, too."""
     kept = dict(row)
     for name, value in row.items():
-        if type(value) not in SIMPLE:
+        if type(value) not in HASHABLE_TYPES:
             kept[name] = copy.copy(value)
     return kept
 

@@ -55,7 +55,7 @@ def hash_of(name: str, value: str) -> int:
     try:
         return xxhash.xxh3_64_intdigest(f"{name}{NAME_SEPARATOR}{value}".encode())
     except UnicodeEncodeError:
-        raise InvalidInput(f"{name}: {value!r:.60} holds an unpaired surrogate; give valid Unicode text") from None
+        raise InvalidInput(f"{name}: {value!r:.60} has an unpaired surrogate; give valid Unicode text") from None
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The kinds of fields: what a value of each may be, and which columns and numbers it becomes."""
+"""The kinds of fields: the values that each accepts, and the hashed columns and numbers that they become."""
 
 import base64
 import binascii
@@ -21,72 +21,80 @@ from rankloop.features.words import STOP_WORDS, normal_form, words_of
 MAX_TEXT = 1_000  # characters of a category or an id
 MAX_LONG_TEXT = 100_000  # characters of a text of words
 MAX_VALUES = 1_000  # categories in a list
-MAX_DEVIATIONS = 10.0  # a declared number counts as at most so many deviations
+MAX_DEVIATIONS = 10.0  # a scaled number is clipped to this many deviations
 MAX_COMPONENT = 100.0  # of a vector
 MAX_VECTOR = 4_096
-TENT = 0.5  # octaves between the knots of a number
-DAY = 86_400.0
-MAX_MOMENT = 1e12  # seconds before or after 1970
-HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+KNOT_OCTAVES = 0.5  # between neighbouring knots of a number
+DAY_SECONDS = 86_400.0
+MAX_MOMENT = 1e12  # seconds from 1970
+UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
 LN2 = 0.6931471805599453
 
-REAL = (int, float, np.integer, np.floating, np.bool_)
-SETS = (set, frozenset)
-LISTS = (list, tuple, *SETS)
+REAL_TYPES = (int, float, np.integer, np.floating, np.bool_)
+SET_TYPES = (set, frozenset)
+LIST_TYPES = (list, tuple, *SET_TYPES)
 
-KeysAndValues = tuple[Sequence[Any], Sequence[float]]  # the field's columns, by a text or a number; the value in each
-NOTHING: KeysAndValues = (), ()
-ONE = (1.0,)
+KeysAndValues = tuple[Sequence[Any], Sequence[float]]  # the keys of a field's columns, and the value in each
+NO_TOKENS: KeysAndValues = (), ()
+UNIT_VALUE = (1.0,)
 
 
 @runtime_checkable
 class Field(Protocol):
-    """A kind of field. A value becomes tokens, each of them a hashed column of its own; or numbers; or both.
+    """A kind of field: a value becomes tokens, one hashed column each, or numbers of the dense block, or both."""
 
-    No tokens where there are no numbers say that the value is missing. `at` is when the ranking is made, in seconds
-    since 1970.
-    """
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """Return the tokens of a value; none, and no numbers, mean that the value is missing.
 
-    def tokens(self, value: Any, at: float) -> KeysAndValues: ...
+        Args:
+          value: The value.
+          at: The time of the ranking in seconds since 1970.
+
+        Raises:
+          InvalidInput: If the value is not of this kind.
+        """
+
     def numbers(self, value: Any) -> Sequence[float]:
-        """One for each of `size`."""
+        """Return `size` numbers; raise `InvalidInput` if the value is not of this kind."""
 
 
 category("field", Field)
 
 
 class HashedField:
-    """A field that has no numbers of its own in the dense block."""
+    """The base class of kinds without numbers in the dense block."""
 
     size: ClassVar[int] = 0
-    memory: ClassVar[bool] = False  # its columns, and those of its crosses, remember single things
-    stamped: ClassVar[bool] = False  # its columns depend on when the ranking is made
+    memory: ClassVar[bool] = False  # its columns and crosses are in the memory half of the weight table
+    stamped: ClassVar[bool] = False  # its columns depend on the time of the ranking
 
     def numbers(self, value: Any) -> Sequence[float]:
+        """See `Field.numbers`."""
         return ()
 
 
 @register("category")
 class Category(HashedField):
-    """A text, or a number that names something: brand, colour, country. A list of them counts each, by 1 / √n."""
+    """A text or a number that names something: brand, colour, country. Each of a list of n has the value 1 / √n."""
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """See `Field.tokens`."""
         if isinstance(value, np.ndarray):
             value = value.tolist()
-        if isinstance(value, LISTS):
+        if isinstance(value, LIST_TYPES):
             if len(value) > MAX_VALUES:
                 raise InvalidInput(f"a list of {len(value)} categories; at most {MAX_VALUES} are taken")
             names = [name for name in map(_name, value) if name]
-            return _spread(sorted(names) if isinstance(value, SETS) else names)
+            return _spread(sorted(names) if isinstance(value, SET_TYPES) else names)
         text = _name(value)
-        return ((text,), ONE) if text else NOTHING
+        return ((text,), UNIT_VALUE) if text else NO_TOKENS
 
 
 @register("id")
 class Id(Category):
-    """The name of a single thing that comes and goes: a product, a document, a visitor. It is remembered by itself.
+    """The id of a single product, document or user, whose columns are in the memory half of the weight table.
 
-    Of items the field takes the item's own id where a request does not give it.
+    An item without a value has its item id.
     """
 
     memory: ClassVar[bool] = True
@@ -94,9 +102,11 @@ class Id(Category):
 
 @register("words")
 class WordsField(HashedField):
-    """A text of words: title, description, query. Each different word counts, by 1 / √n; capitals do not matter.
+    """A text of words: title, description, query. Each of n different words, in lower case, has the value 1 / √n.
 
-    Words such as "the" are left out, unless `stop_words` is false. `bigrams` adds neighbouring words as pairs.
+    Args:
+      stop_words: Leave out frequent words such as "the".
+      bigrams: Add pairs of neighbouring words.
     """
 
     stop_words: bool = True
@@ -105,8 +115,9 @@ class WordsField(HashedField):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"stop_words": False, "bigrams": True})
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """See `Field.tokens`."""
         if not isinstance(value, str):
-            raise InvalidInput(f"must be a text of words, got {told(value)}")
+            raise InvalidInput(f"must be a text of words, got {short_text(value)}")
         _check_text(value, MAX_LONG_TEXT)
         words = words_of(value)
         if self.stop_words:
@@ -118,27 +129,32 @@ class WordsField(HashedField):
 
 @register("flag")
 class Flag(HashedField):
-    """True or false; 1, 0, "yes", "no", "true" and "false" will do."""
+    """True or false, also as 1, 0, "yes", "no", "true" and "false"."""
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """See `Field.tokens`."""
         if isinstance(value, str):
             text = value.strip().lower()
             if not text:
-                return NOTHING
+                return NO_TOKENS
             value = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}.get(text, value)
         if not _is_real(value) or value not in (0, 1):
-            raise InvalidInput(f"must be true or false, got {told(value)}")
-        return ("1" if value else "0",), ONE
+            raise InvalidInput(f"must be true or false, got {short_text(value)}")
+        return ("1" if value else "0",), UNIT_VALUE
 
 
 @register("number")
 class Number(HashedField):
-    """A number of any size: price, age, count. Nothing has to be known about it.
+    """A number of any size: price, age, count.
 
-    It is read on a logarithmic scale (asinh, so that 0 and negative numbers have their place), on which it lies between
-    two knots, half an octave apart; each counts by its nearness. So the effect may rise, fall and turn.
-    With `scale` "linear" or "log", or a `mean` or a `deviation`, it becomes one number: (x − mean) / deviation, of x or
-    of the signed log(1 + |x|), at most 10 deviations from 0; its effect is then a straight line.
+    By default the number lies between two knots of a logarithmic scale (asinh), half an octave apart, and has a value
+    for each by its distance. So its effect may rise and fall. With a scale, mean or deviation it becomes one number,
+    (x − mean) / deviation, clipped to 10 deviations, and its effect is linear.
+
+    Args:
+      scale: `linear`, or `log` for the signed log(1 + |x|).
+      mean: Of the scaled number.
+      deviation: Its standard deviation.
     """
 
     scale: Literal["linear", "log"] | None = None
@@ -155,17 +171,21 @@ class Number(HashedField):
 
     @cached_property
     def declared(self) -> bool:
+        """True where a scale, mean or deviation is set."""
         return self.scale is not None or self.mean != 0.0 or self.deviation != 1.0
 
     @property
-    def size(self) -> int:  # type: ignore[override]  # one number where it is declared
+    def size(self) -> int:  # type: ignore[override]
+        """The number of numbers in the dense block."""
         return int(self.declared)
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """See `Field.tokens`."""
         number = _finite(value)
         return (("",), (self._scaled(number),)) if self.declared else tents(number)
 
     def numbers(self, value: Any) -> Sequence[float]:
+        """See `Field.numbers`."""
         return (self._scaled(_finite(value)),) if self.declared else ()
 
     def _scaled(self, number: float) -> float:
@@ -176,25 +196,29 @@ class Number(HashedField):
 
 @register("date")
 class Date(HashedField):
-    """A day or a moment: "2026-11-15", a date, or seconds since 1970. Its age in days counts, and its weekday."""
+    """A date or time: "2026-11-15", a date, or seconds since 1970. It becomes its age in days and its weekday."""
 
     stamped: ClassVar[bool] = True
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """See `Field.tokens`."""
         if isinstance(value, str) and not value.strip():
-            return NOTHING
+            return NO_TOKENS
         moment = moment_of(value)
-        day = math.floor(moment / DAY)
-        age, weekday = math.floor(at / DAY) - day, (day + 3) % 7  # 1970 began on a Thursday
+        day = math.floor(moment / DAY_SECONDS)
+        age, weekday = math.floor(at / DAY_SECONDS) - day, (day + 3) % 7  # 1970 began on a Thursday
         knots, nearness = tents(float(age))
         return [*(f"age {knot}" for knot in knots), f"weekday {weekday}"], [*nearness, 1.0]
 
 
 @register("vector")
 class Vector(HashedField):
-    """So many numbers that somebody else made: an embedding. A list, or the base64 of float32, little end first.
+    """An embedding: a list of numbers, or the base64 of little-endian float32 numbers.
 
-    They are taken as they are, at most 100 each way; all of them missing count as 0. There are no crosses with it.
+    Components are clipped to ±100; a missing vector counts as 0. It cannot be crossed.
+
+    Args:
+      size: The number of components.
     """
 
     size: int = field()  # type: ignore[misc]  # here a parameter, without a default
@@ -206,9 +230,11 @@ class Vector(HashedField):
             raise InvalidInput(f"size = {self.size} must be from 1 to {MAX_VECTOR}")
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        return NOTHING
+        """See `Field.tokens`."""
+        return NO_TOKENS
 
     def numbers(self, value: Any) -> Sequence[float]:
+        """See `Field.numbers`."""
         vector = _decoded(value) if isinstance(value, str) else _floats(value)
         if vector.shape != (self.size,):
             raise InvalidInput(f"must be {self.size} numbers, got {' × '.join(map(str, vector.shape)) or 'one'}")
@@ -218,47 +244,47 @@ class Vector(HashedField):
 
 
 def octaves(number: float) -> float:
-    """log₂(1 + x) for x ≥ 0, drawn with a straight line from each power of 2 to the next: the same bits everywhere.
+    """Return log₂(1 + x) for x ≥ 0, interpolated linearly between powers of 2.
 
-    Exact arithmetic only: a library's logarithm differs in its last bits from machine to machine.
+    It uses exact arithmetic, because the last bits of a library's logarithm differ between machines.
     """
     return _line_log(1.0 + number)
 
 
 def tents(number: float) -> KeysAndValues:
-    """The knots on both sides of a number, on the scale of asinh, and how near it is to each."""
+    """Return the knots on both sides of a number on the asinh scale, and linear weights by its distance to each."""
     size = abs(number)
     reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, doublings=1)
-    steps = math.copysign(reach, number) / TENT
+    steps = math.copysign(reach, number) / KNOT_OCTAVES
     knot = math.floor(steps)
     near = steps - knot
-    return ((knot, knot + 1), (1.0 - near, near)) if near else ((knot,), ONE)
+    return ((knot, knot + 1), (1.0 - near, near)) if near else ((knot,), UNIT_VALUE)
 
 
 def knot_value(knot: int) -> float:
-    """The number that lies on a knot: the inverse of `tents`."""
-    reach = abs(knot) * TENT
-    whole = math.floor(reach)
-    if whole > sys.float_info.max_exp:  # half an octave beyond the largest number, which this knot is for
+    """Return the number at a knot, the inverse of `tents`."""
+    reach = abs(knot) * KNOT_OCTAVES
+    octave = math.floor(reach)
+    if octave > sys.float_info.max_exp:  # half an octave beyond the largest number, which this knot is for
         return math.copysign(sys.float_info.max, knot)
-    half = math.ldexp(reach - whole + 1.0, whole - 1)
+    half = math.ldexp(reach - octave + 1.0, octave - 1)
     return math.copysign(half - 0.25 / half, knot)
 
 
 def _line_log(number: float, doublings: int = 0) -> float:
-    """That of number · 2^doublings, which need not be one that can be written down."""
+    """Return the interpolated log₂ of number · 2^doublings, which may be beyond the largest float."""
     mantissa, exponent = math.frexp(number)  # number = mantissa · 2^exponent, mantissa from ½ to 1
     return exponent + doublings + 2.0 * mantissa - 2.0
 
 
 def _spread(texts: list[str]) -> KeysAndValues:
-    """Each different one alike, the sum of squares being 1."""
+    """Return each different text with the same value, so that squares sum to 1."""
     different = list(dict.fromkeys(texts))
-    return (different, [1.0 / math.sqrt(len(different))] * len(different)) if different else NOTHING
+    return (different, [1.0 / math.sqrt(len(different))] * len(different)) if different else NO_TOKENS
 
 
 def _name(value: Any) -> str:
-    """A category as text: 1, 1.0, "1" and true are the same."""
+    """Return a category as text; 1, 1.0, "1" and true are equal."""
     if isinstance(value, str):  # the most frequent case
         _check_text(value, MAX_TEXT)
         return normal_form(value)
@@ -267,7 +293,7 @@ def _name(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, (int, float)):
-        raise InvalidInput(f"must be a text or a number, or a list of them, got {told(value)}")
+        raise InvalidInput(f"must be a text or a number, or a list of them, got {short_text(value)}")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInput(f"must be a text or a finite number, got {value}")
@@ -280,7 +306,7 @@ def _name(value: Any) -> str:
 
 def _finite(value: Any) -> float:
     if type(value) is not float and not _is_real(value):
-        raise InvalidInput(f"must be a number, got {told(value)}")
+        raise InvalidInput(f"must be a number, got {short_text(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -291,28 +317,28 @@ def _finite(value: Any) -> float:
 
 
 def _is_real(value: Any) -> bool:
-    """Whether this is one real number; true and false are 1 and 0."""
-    return isinstance(value, REAL) and not isinstance(value, np.timedelta64)
+    """Return true for a real number; true and false are 1 and 0."""
+    return isinstance(value, REAL_TYPES) and not isinstance(value, np.timedelta64)
 
 
 def _check_text(text: str, limit: int) -> None:
     if len(text) > limit:
         raise InvalidInput(f"a text of {len(text)} characters; at most {limit} are taken")
-    if not text.isascii() and HALF_CHARACTER.search(text):
+    if not text.isascii() and UNPAIRED_SURROGATE.search(text):
         raise InvalidInput(f"{text!r:.60} has an unpaired surrogate; give valid Unicode text")
 
 
-def told(value: Any) -> str:
-    """A value in a message; some numbers are too long to be written."""
+def short_text(value: Any) -> str:
+    """Return a value as a short text for error messages."""
     try:
         return f"{value!r:.60}"
     except ValueError:
-        return f"a {type(value).__name__} too long to be told"
+        return f"a {type(value).__name__} too long to print"
 
 
 def moment_of(value: Any) -> float:
-    """Seconds since 1970; what has no time zone is in UTC."""
-    given = value
+    """Return a date or time in seconds since 1970, UTC where it has no time zone; raise `InvalidInput` for others."""
+    original = value
     try:
         if isinstance(value, np.datetime64):
             value = value.astype("datetime64[us]").item()
@@ -325,7 +351,7 @@ def moment_of(value: Any) -> float:
     except (ValueError, OverflowError):
         value = None
     if not _is_real(value):
-        raise InvalidInput(f'must be a date, as in "2026-11-15", or seconds since 1970, got {told(given)}')
+        raise InvalidInput(f'must be a date, as in "2026-11-15", or seconds since 1970, got {short_text(original)}')
     moment = _finite(value)
     if abs(moment) > MAX_MOMENT:
         raise InvalidInput(f"{moment} seconds since 1970 is no date (are these milliseconds?)")
@@ -341,9 +367,9 @@ def _decoded(text: str) -> Any:
 
 def _floats(value: Any) -> Any:
     try:
-        given = np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError):  # rows of different lengths
-        given = np.empty(0, object)
-    if given.dtype.kind not in "biuf":
-        raise InvalidInput(f"must be numbers, got {told(value)}")
-    return given.astype(np.float64)
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"must be numbers, got {short_text(value)}")
+    return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A schema: the fields of items and of whoever asks, their kinds, and which of them are crossed."""
+"""Schemas: the fields of items and context with their kinds, and the crosses of fields."""
 
 import re
 import tomllib
@@ -13,20 +13,20 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Problem
 from rankloop.features.hashed_columns import MAX_CROSS_FIELDS, NAME_SEPARATOR
-from rankloop.features.kinds import HALF_CHARACTER, told
+from rankloop.features.kinds import UNPAIRED_SURROGATE, short_text
 
-BITS = 20
+DEFAULT_BITS = 20
 MIN_BITS, MAX_BITS = 4, 26
 MAX_FIELDS, MAX_CROSSES, MAX_NAME = 10_000, 1_000, 128
 MAX_DENSE = 100_000  # numbers of an item, in vectors and on declared scales
-STRANGE = re.compile(rf"[*{NAME_SEPARATOR}]|{HALF_CHARACTER.pattern}")  # in a name
-PARTS = ("features", "context", "crosses", "bits")
+INVALID_IN_NAME = re.compile(rf"[*{NAME_SEPARATOR}]|{UNPAIRED_SURROGATE.pattern}")  # in a name
+SCHEMA_PARTS = ("features", "context", "crosses", "bits")
 
 Fields = Mapping[str, Any]
 
 
 class InvalidSchema(InvalidInput):
-    """A schema that cannot be; `part` is the part of it that is wrong."""
+    """A schema with a wrong part, which `part` names."""
 
     def __init__(self, part: str, message: str) -> None:
         super().__init__(message)
@@ -35,22 +35,31 @@ class InvalidSchema(InvalidInput):
 
 @dataclass(frozen=True)
 class Schema:
-    """Fields of the items (`features`) and of whoever asks (`context`), by name, each with its kind; and `crosses`.
+    """The fields of items and context with their kinds, and the crosses of fields.
 
-    >>> schema = Schema({"price": "number", "brand": "category"}, {"segment": "category"}, ["segment*brand"])
-    >>> schema.problem(shown=10).n_hashed == 2**schema.bits
-    True
+    A cross has a column for each combination of values of its fields. A context field must be in a cross, because it is
+    the same for all items of a list. The upper half of the hashed columns is for ids and crosses with them.
 
-    A kind is one of number, category, words, id, flag, date, `vector(size=64)`; a table says more,
-    `{"kind": "number", "scale": "log"}`. A cross joins two or three fields, one of them of the items: it has a column
-    for each pair of values. A context field has to be in a cross, as it is the same for all items of a list. There are
-    2^`bits` hashed columns; the upper half is for ids and crosses with them.
+    Args:
+      features: The kinds of item fields by name: number, category, words, id, flag, date, `vector(size=64)`, or a dict
+        as in `{"kind": "number", "scale": "log"}`.
+      context: The kinds of fields of the user or the request by name.
+      crosses: Two or three fields each, at least one of the items, as in `"segment*brand"`.
+      bits: There are 2^bits hashed columns.
+      version: Counts the changes by `evolved`.
+      slots: The positions of numbers in the dense block; set by `evolved`.
+      retired: The kinds of removed fields; set by `evolved`.
+
+    Examples:
+      >>> schema = Schema({"price": "number", "brand": "category"}, {"segment": "category"}, ["segment*brand"])
+      >>> schema.problem(shown=10).n_hashed == 2**schema.bits
+      True
     """
 
     features: Fields = field(default_factory=dict)
     context: Fields = field(default_factory=dict)
     crosses: tuple[str, ...] = ()
-    bits: int = BITS
+    bits: int = DEFAULT_BITS
     version: int = 1  # counts the changes of a live schema
     slots: Mapping[str, int] = field(default_factory=dict)  # where the numbers of a field begin; never given away
     retired: Fields = field(default_factory=dict)  # what was removed: a name keeps its kind
@@ -62,31 +71,32 @@ class Schema:
         self._check_names()
         self._check_crosses()
         if type(self.bits) is not int or not MIN_BITS <= self.bits <= MAX_BITS:
-            raise InvalidSchema("bits", f"bits must be from {MIN_BITS} to {MAX_BITS}, got {told(self.bits)}")
+            raise InvalidSchema("bits", f"bits must be from {MIN_BITS} to {MAX_BITS}, got {short_text(self.bits)}")
         if type(self.version) is not int or self.version < 1:
-            raise InvalidInput(f"a schema's version is a whole number from 1, got {told(self.version)}")
+            raise InvalidInput(f"a schema's version is a whole number from 1, got {short_text(self.version)}")
         object.__setattr__(self, "slots", self._slots())
 
     @property
     def n_hashed(self) -> int:
+        """The number of hashed columns."""
         return int(2**self.bits)
 
     @property
     def n_dense(self) -> int:
-        """How many numbers every item has, those of removed fields among them."""
+        """The number of numbers per item, those of removed fields included."""
         return max((first + self._field(name).size for name, first in self.slots.items()), default=0)
 
-    def problem(self, **known: Any) -> Problem:
-        """The problem of a learner on these features."""
-        return Problem(self.n_hashed + self.n_dense, n_hashed=self.n_hashed, **known)
+    def problem(self, **sizes: Any) -> Problem:
+        """Return the problem of a learner with these features; `sizes` are further fields of `Problem`."""
+        return Problem(self.n_hashed + self.n_dense, n_hashed=self.n_hashed, **sizes)
 
     def slot(self, name: str) -> int:
-        """Where the one number of a field stands in the dense block."""
+        """Return the position of a scaled number in the dense block; raise `InvalidInput` for other fields."""
         if name not in self.features or self.features[name].size != 1:
-            known = [known for known, kind in self.features.items() if kind.size == 1]
+            valid = [field for field, kind in self.features.items() if kind.size == 1]
             raise InvalidInput(
                 f"{name!r:.60} must be a number of declared scale, as in "
-                f'{{{name!r:.60}: {{"kind": "number", "scale": "linear"}}}}{nearest(str(name), known)}'
+                f'{{{name!r:.60}: {{"kind": "number", "scale": "linear"}}}}{nearest(str(name), valid)}'
             )
         return self.slots[name]
 
@@ -98,18 +108,24 @@ class Schema:
         crosses: Iterable[str] = (),
         remove: Iterable[str] = (),
     ) -> "Schema":
-        """The next version, with these fields and crosses added and those of `remove` (names or crosses) removed.
+        """Return the next version of the schema.
 
-        What is new begins at 0; what was removed leaves sight and is found again if it comes back. A field keeps its
-        kind for ever: another kind needs another name.
+        Args:
+          features: New item fields, kinds by name.
+          context: New context fields, kinds by name.
+          crosses: New crosses.
+          remove: Names of fields, or crosses, to remove. A field that is added again must have its former kind.
+
+        Raises:
+          InvalidInput: If a name is taken or unknown, or nothing changes.
         """
         removed = list(_texts(remove))
         kept_crosses = {sorted_cross(cross): cross for cross in self.crosses}
         gone = {name for name in removed if name in self.features or name in self.context}
         for name in removed:
             if name not in gone and kept_crosses.pop(sorted_cross(name), None) is None:
-                known = [*self.features, *self.context, *self.crosses]
-                raise InvalidInput(f"there is no field or cross {name!r} to remove{nearest(name, known)}")
+                valid = [*self.features, *self.context, *self.crosses]
+                raise InvalidInput(f"there is no field or cross {name!r} to remove{nearest(name, valid)}")
         added = {"features": _built(features or {}, "features"), "context": _built(context or {}, "context")}
         for name, kind in [*added["features"].items(), *added["context"].items()]:
             self._check_kept(name, kind, gone)
@@ -132,7 +148,7 @@ class Schema:
         return new
 
     def to_plain(self) -> dict[str, Any]:
-        """Tables and lists, from which `from_plain` makes the same again."""
+        """Return dicts and lists, which `from_plain` reads."""
         plain: dict[str, Any] = {part: _plain(getattr(self, part)) for part in ("features", "context")}
         plain |= {"crosses": list(self.crosses), "bits": self.bits}
         if self.version > 1:
@@ -141,17 +157,17 @@ class Schema:
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Schema":
+        """Read what `to_plain` returns; raise `InvalidInput` for anything else."""
         if not isinstance(plain, Mapping):
-            raise InvalidInput(f"a schema is a table with {', '.join(PARTS)}, got {plain!r:.60}")
-        known = (*PARTS, "version", "slots", "retired")
+            raise InvalidInput(f"a schema is a table with {', '.join(SCHEMA_PARTS)}, got {plain!r:.60}")
         for name in plain:
-            if name not in known:
-                raise InvalidInput(f"a schema has no part {name!r}{nearest(str(name), PARTS)}")
+            if name not in (*SCHEMA_PARTS, "version", "slots", "retired"):
+                raise InvalidInput(f"a schema has no part {name!r}{nearest(str(name), SCHEMA_PARTS)}")
         return cls(**plain)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Schema":
-        """The schema in a file, as `--schema shop.toml` takes it."""
+        """Read a schema from a TOML file; raise `NotFound` or `InvalidInput`."""
         try:
             return cls.from_plain(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -162,7 +178,7 @@ class Schema:
             raise InvalidInput(f"{path}: {error}") from None
 
     def to_toml(self) -> str:
-        """What `from_toml` reads."""
+        """Return the text of a file for `from_toml`."""
         lines = [f"bits = {self.bits}", f"crosses = {_toml(list(self.crosses))}"]
         for part in ("features", "context"):
             lines += ["", f"[{part}]"]
@@ -173,14 +189,14 @@ class Schema:
         return self.features.get(name) or self.context.get(name) or self.retired[name]
 
     def _slots(self) -> dict[str, int]:
-        """Where the numbers of each field begin: as they were, new ones at the end."""
+        """Return the first position of each field in the dense block; new fields come last."""
         slots = {}
         if not isinstance(self.slots, Mapping):
-            raise InvalidInput(f"slots are a table of whole numbers by name, got {told(self.slots)}")
+            raise InvalidInput(f"slots are a table of whole numbers by name, got {short_text(self.slots)}")
         for name, first in self.slots.items():
-            known = name in self.features or name in self.retired
-            if not known or type(first) is not int or not 0 <= first < MAX_DENSE:
-                raise InvalidInput(f"slots: {name!r:.60} cannot begin at {told(first)}")
+            has_field = name in self.features or name in self.retired
+            if not has_field or type(first) is not int or not 0 <= first < MAX_DENSE:
+                raise InvalidInput(f"slots: {name!r:.60} cannot begin at {short_text(first)}")
             slots[name] = first
         end = max((first + self._field(name).size for name, first in slots.items()), default=0)
         for name, kind in self.features.items():
@@ -201,7 +217,7 @@ class Schema:
         if len(names) > MAX_FIELDS:
             raise InvalidInput(f"{len(names)} fields; at most {MAX_FIELDS} are taken")
         for name in names:
-            if not name or len(name) > MAX_NAME or STRANGE.search(name) or name != name.strip():
+            if not name or len(name) > MAX_NAME or INVALID_IN_NAME.search(name) or name != name.strip():
                 raise InvalidInput(f"{name!r:.60} is no name of a field: 1 to {MAX_NAME} characters, none of them *")
         twice = [name for name in self.context if name in self.features]
         if twice:
@@ -215,7 +231,7 @@ class Schema:
     def _check_crosses(self) -> None:
         if len(self.crosses) > MAX_CROSSES:
             raise InvalidSchema("crosses", f"{len(self.crosses)} crosses; at most {MAX_CROSSES} are taken")
-        seen, crossed = set(), set()
+        earlier, crossed = set(), set()
         for cross in self.crosses:
             names = cross.split("*")
             if not 2 <= len(names) <= MAX_CROSS_FIELDS or len(set(names)) != len(names):
@@ -224,9 +240,10 @@ class Schema:
                 )
             for name in names:
                 if name not in self.features and name not in self.context:
-                    known = [*self.features, *self.context]
+                    valid = [*self.features, *self.context]
                     raise InvalidSchema(
-                        "crosses", f"the cross {cross!r} has the field {name!r}, which is not one{nearest(name, known)}"
+                        "crosses",
+                        f"the cross {cross!r} has the unknown field {name!r}{nearest(name, valid)}",
                     )
             if not any(name in self.features for name in names):
                 raise InvalidSchema(
@@ -237,30 +254,30 @@ class Schema:
                 raise InvalidSchema(
                     "crosses", f"the cross {cross!r}: a vector such as {vectors[0]!r} cannot be crossed"
                 )
-            if sorted_cross(cross) in seen:
+            if sorted_cross(cross) in earlier:
                 raise InvalidSchema("crosses", f"the cross {cross!r} is given twice")
-            seen.add(sorted_cross(cross))
+            earlier.add(sorted_cross(cross))
             crossed.update(names)
         idle = [name for name in self.context if name not in crossed]
         if idle:
             example = f"{idle[0]}*{next(iter(self.features))}"
             raise InvalidInput(
-                f"the context field {idle[0]!r} is in no cross: being the same for all items it could not change their "
-                f"order; cross it with a field of the items, as in crosses = [{example!r}]"
+                f"the context field {idle[0]!r} is in no cross, so it cannot change the order of items; add a cross "
+                f"with an item field, as in crosses = [{example!r}]"
             )
 
     def _check_kept(self, name: str, kind: Any, gone: set[str]) -> None:
-        known = self.retired.get(name) or self.features.get(name) or self.context.get(name)
-        if known is None:
+        former = self.retired.get(name) or self.features.get(name) or self.context.get(name)
+        if former is None:
             return
         if (name in self.features or name in self.context) and name not in gone:
             raise InvalidInput(f"there is a field {name!r} already; another kind needs another name")
-        if known != kind:
-            raise InvalidInput(f"{name!r} was a {spec_of(known)['kind']} before; another kind needs another name")
+        if former != kind:
+            raise InvalidInput(f"{name!r} was a {spec_of(former)['kind']} before; another kind needs another name")
 
 
 def sorted_cross(cross: str) -> tuple[str, ...]:
-    """A cross whichever way it is written."""
+    """Return the fields of a cross in alphabetical order."""
     return tuple(sorted(cross.split("*")))
 
 
@@ -283,18 +300,18 @@ def _kind(name: Any, kind: Any, part: str) -> Any:
 
 def _texts(values: Any) -> list[str]:
     try:
-        found = None if isinstance(values, str) else list(values)
-    except TypeError:  # nothing to go through
-        found = None
-    if found is None:
+        texts = None if isinstance(values, str) else list(values)
+    except TypeError:  # not iterable
+        texts = None
+    if texts is None:
         raise InvalidSchema("crosses", f"crosses and names are a list of texts, got {values!r:.60}")
-    if not all(isinstance(text, str) for text in found):
-        raise InvalidSchema("crosses", f"crosses and names are texts, got {found!r:.80}")
-    return [re.sub(r"\s*\*\s*", "*", text.strip()) for text in found]
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidSchema("crosses", f"crosses and names are texts, got {texts!r:.80}")
+    return [re.sub(r"\s*\*\s*", "*", text.strip()) for text in texts]
 
 
 def _plain(fields: Fields) -> dict[str, Any]:
-    """Kinds as short as they can be."""
+    """Return kinds without their default parameters."""
     return {name: _short(kind) for name, kind in fields.items()}
 
 
@@ -317,5 +334,5 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str):
         text = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04x}", text) + '"'
+        return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\u{ord(match[0]):04x}", text) + '"'
     return repr(value)

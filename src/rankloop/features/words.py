@@ -5,8 +5,8 @@ import unicodedata
 from itertools import groupby
 from typing import Literal
 
-TABLES = unicodedata.ucd_3_2_0  # never changes; what was added to Unicode later counts as a letter and stays as it is
-PLAIN = re.compile("[a-z0-9]+")
+UNICODE_3_2 = unicodedata.ucd_3_2_0  # never changes; later characters count as letters and stay as they are
+ASCII_WORD = re.compile("[a-z0-9]+")
 STOP_WORDS = {
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "from", "has", "have", "if",
     "in", "into", "is", "it", "its", "no", "not", "of", "on", "or", "s", "such", "t", "that",
@@ -15,36 +15,36 @@ STOP_WORDS = {
 
 
 def normal_form(text: str) -> str:
-    """Canonically composed (NFC), without space around it: texts that look the same are the same."""
+    """Return a text in canonical composition (NFC), without surrounding space."""
     return text.strip() if text.isascii() else _composed("NFC", text).strip()
 
 
 def words_of(text: str) -> list[str]:
-    """Letters and digits that stand together, in lower case; every ideograph and emoji is a word of its own."""
+    """Split a text into runs of letters and digits, in lower case; each ideograph or emoji is a word."""
     if text.isascii():
-        return PLAIN.findall(text.lower())
+        return ASCII_WORD.findall(text.lower())
     folded = "".join(map(_folded, _composed("NFKC", text)))
-    found, word = [], ""
+    words, word = [], ""
     for character in _composed("NFKC", folded):
         if _is_ideograph(character):
-            found += [word, character]
+            words += [word, character]
             word = ""
         elif _is_letter(character) or (word and _is_mark(character)):
             word += character
         else:
-            found.append(word)
+            words.append(word)
             word = ""
-    return [word for word in [*found, word] if word]
+    return [word for word in [*words, word] if word]
 
 
 def _composed(form: Literal["NFC", "NFKC"], text: str) -> str:
-    """The normal form by Unicode 3.2; what came later is left alone, as Pythons differ in composing it."""
+    """Return the normal form by Unicode 3.2; later characters are kept, because Python versions differ in them."""
     parts = ((is_later, "".join(run)) for is_later, run in groupby(text, _is_later))
-    return "".join(part if is_later else TABLES.normalize(form, part) for is_later, part in parts)
+    return "".join(part if is_later else UNICODE_3_2.normalize(form, part) for is_later, part in parts)
 
 
 def _is_later(character: str) -> bool:
-    return TABLES.category(character) == "Cn"
+    return UNICODE_3_2.category(character) == "Cn"
 
 
 def _folded(character: str) -> str:
@@ -52,16 +52,16 @@ def _folded(character: str) -> str:
 
 
 def _is_letter(character: str) -> bool:
-    return TABLES.category(character)[0] in "LN" or _is_later(character)
+    return UNICODE_3_2.category(character)[0] in "LN" or _is_later(character)
 
 
 def _is_mark(character: str) -> bool:
-    """An accent or the like, which belongs to the letter before it."""
-    return TABLES.category(character)[0] == "M"
+    """Return true for accents and the like, which belong to the previous letter."""
+    return UNICODE_3_2.category(character)[0] == "M"
 
 
 def _is_ideograph(character: str) -> bool:
-    """Han, Hiragana and Katakana, which are written without spaces, and the blocks of emoji."""
+    """Return true for Han, Hiragana, Katakana and emoji."""
     return (
         "\u3041" <= character <= "\u30ff"
         or "\u3400" <= character <= "\u9fff"

@@ -42,7 +42,7 @@ def export(
     columns, on the lists of a table; the command prints the share of item pairs that both order alike.
     """
     from rankloop.core.files import atomic_write
-    from rankloop.export.formats import UPLOADS, export_model
+    from rankloop.export.formats import UPLOAD_COMMANDS, export_model
 
     model_name = name or model.stem
     exported = export_model(model, to, name=model_name, approximate=approximate, log=log)
@@ -57,5 +57,5 @@ def export(
         typer.echo(f"left out: {part}")
     if exported.agreement < 1.0:
         typer.echo(f"the export orders {exported.agreement:.1%} of the item pairs of {log} as the ranker does")
-    if to in UPLOADS:
-        typer.echo(f"upload: {UPLOADS[to].format(file=path, name=model_name)}")
+    if to in UPLOAD_COMMANDS:
+        typer.echo(f"upload: {UPLOAD_COMMANDS[to].format(file=path, name=model_name)}")

@@ -19,7 +19,7 @@ from rankloop.core.types import Floats, Ints, Problem, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, take_rows, with_column
 from rankloop.features.encoder import Encoder
-from rankloop.features.kinds import DAY
+from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_columns import with_hashed
@@ -138,7 +138,7 @@ def _merge_keys(lists: Sequence[ShownList], schema: Schema) -> tuple[Sequence[Ha
     """Return the keys by which lists of one query and context, and items with the same values, are merged."""
     stamped = any(kind.stamped for kind in (*schema.features.values(), *schema.context.values()))
     list_keys: list[Hashable] = [
-        (page.query_id, _text(page.context), page.at // DAY * stamped) if page.query_id else number
+        (page.query_id, _text(page.context), page.at // DAY_SECONDS * stamped) if page.query_id else number
         for number, page in enumerate(lists)
     ]
     return list_keys, [f"{id!r} {_text(row)}" for page in lists for id, row in zip(page.ids, page.rows)]
