@@ -8,7 +8,7 @@ from rankloop.core.compilation import kernel
 from rankloop.core.types import Floats
 
 MAX_FRACTION_TERMS = 500
-BISECTIONS = 200
+MAX_BISECTIONS = 200
 SMALLEST_DENOMINATOR = 1e-300
 
 
@@ -114,7 +114,7 @@ def beta_quantile(p: float, a: float, b: float) -> float:
       The quantile, from 0 to 1.
     """
     low, high = 0.0, 1.0
-    for _ in range(BISECTIONS):
+    for _ in range(MAX_BISECTIONS):
         middle = (low + high) / 2.0
         if not low < middle < high:
             break
