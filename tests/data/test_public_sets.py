@@ -198,7 +198,7 @@ def test_what_is_wrong_names_file_and_line(tmp_path: Path) -> None:
         read_folds(tmp_path / "folds")
     (tmp_path / "empty.txt").write_text("")
     empty = build({"kind": "letor_passes", "path": str(tmp_path / "empty.txt")}, "stream")
-    with pytest.raises(InvalidInput, match=r"empty.txt holds no feature: is it empty"):
+    with pytest.raises(InvalidInput, match=r"empty.txt contains no feature: is it empty"):
         _ = empty.problem
 
 
