@@ -1,1 +1,1 @@
-"""The application: what visitors and operators ask of one process on the log."""
+"""The application: the operations of one process on the log, for users and operators."""

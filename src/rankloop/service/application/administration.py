@@ -465,9 +465,9 @@ class Administration:
         return event.start if isinstance(event, Created) else b""
 
 
-def _uses(comparison: ServedExperiment, entity: str) -> bool:
+def _uses(experiment: ServedExperiment, entity: str) -> bool:
     """Return whether a ranker is one of the sides of an experiment."""
-    sides = (comparison.body.a, comparison.body.b)
+    sides = (experiment.body.a, experiment.body.b)
     return entity in [ranker_entity(side.ranker) for side in sides if side.ranker is not None]
 
 

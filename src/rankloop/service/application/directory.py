@@ -86,7 +86,7 @@ class Directory:
         return self.rankers[name]
 
     def experiment(self, name: str) -> ServedExperiment:
-        """Return the comparison of this name, or raise `NotFound`."""
+        """Return the experiment of this name, or raise `NotFound`."""
         if name not in self.experiments:
             raise NotFound(f"there is no experiment {name!r}")
         return self.experiments[name]
@@ -98,7 +98,7 @@ class Directory:
         return self.ranker(name)
 
     async def find_experiment(self, name: str) -> ServedExperiment:
-        """Return the comparison of this name, which another process may just have created."""
+        """Return the experiment of this name, which another process may just have created."""
         if self.store.shared and name not in self.experiments:
             await self.refresh(experiment_entity(name))
         return self.experiment(name)

@@ -1,1 +1,1 @@
-"""The log: events, how they are written and read again, what they add up to, and where they lie."""
+"""The log: group-commit writer and archive of events."""

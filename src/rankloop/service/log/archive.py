@@ -41,7 +41,7 @@ def read_records(
 
     Args:
       log: The database.
-      entity: A ranker, a comparison, a catalogue or an alias.
+      entity: A ranker, an experiment, a catalogue or an alias.
       data: The folder of the archive.
       until: The last event that is read; None for all.
       after: The event after which is read.

@@ -31,7 +31,7 @@ class Tail(NamedTuple):
 
 
 class Publication(NamedTuple):
-    """The newest state of a ranker or comparison, for workers that do not learn it themselves."""
+    """The newest state of a ranker or experiment, for processes that do not learn it themselves."""
 
     entity: str
     number: int
@@ -302,10 +302,10 @@ class Store(ReadableLog):
         snapshots: Sequence[Snapshot],
         files: Mapping[str, ArchiveFile | None],
     ) -> None:
-        """Change the past of an entity in one transaction, while nobody else reads or writes it.
+        """Change the past of an entity in one transaction, while no other process reads or writes it.
 
         Args:
-          entity: A ranker or a comparison.
+          entity: A ranker or an experiment.
           events: New rows by event number; None deletes the event.
           since: Snapshots from this event on are replaced.
           snapshots: Those that replace them.

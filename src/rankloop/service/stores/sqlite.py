@@ -249,13 +249,13 @@ class SqliteStore(Store):
     def _run_wal_checkpoints(self) -> None:
         with closing(connect(self.path)) as connection:
             while not self._stopping.wait(CHECKPOINT_SECONDS):
-                with suppress(sqlite3.Error):  # the writer meets a full disk too, and tells the caller
+                with suppress(sqlite3.Error):  # a full disk is reported by the writer
                     self._wal_pages = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
 
     def _truncate_wal_when_idle(self) -> None:
         """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes."""
         self._wal_pages = 0
-        with suppress(sqlite3.Error):  # somebody reads; it is tried again after the next checkpoint
+        with suppress(sqlite3.Error):  # another connection reads; it is tried again after the next checkpoint
             self._writer.execute(f"PRAGMA busy_timeout = {TRUNCATE_WAIT_MILLISECONDS}")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._writer.execute(f"PRAGMA busy_timeout = {1000 * LOCK_WAIT_SECONDS}")

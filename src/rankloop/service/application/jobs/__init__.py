@@ -1,1 +1,1 @@
-"""What a service does without being asked, beside its requests."""
+"""Jobs that run beside requests: leases, expiry of feedback windows, publication of states, history."""
