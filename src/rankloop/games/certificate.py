@@ -99,7 +99,7 @@ def explain(proof: Certificate, depth: int) -> str:
       depth: The number of top items whose grades come back.
     """
     if isinstance(proof, AllEqual):
-        return "Every ranking is worth the same, whatever the grades."
+        return "Every ranking has the same value for all grades."
     if isinstance(proof, Unseen):
         return (
             f"Which of the rankings {_order(proof.first)} and {_order(proof.second)} is better depends on "

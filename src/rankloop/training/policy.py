@@ -49,7 +49,9 @@ class PolicyTraining(NamedTuple):
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the estimates of the policies, where there are any."""
         if self.report is None:
-            raise InvalidInput("every row was for training, so there is no estimate to draw; train on a smaller share")
+            raise InvalidInput(
+                "all rows were used for training, so there is no estimate to plot; train on a smaller share"
+            )
         self.report.plot(Path(path))
 
 

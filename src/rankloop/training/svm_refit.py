@@ -101,7 +101,7 @@ class RefittedSVM(GreedyLearner):
         largest = np.abs(example).max(initial=0.0)
         if not largest <= MAX_FEATURE:
             raise UnstableUpdate(
-                f"the features differ by {largest:g}, too much to fit: it is refused, the old state stands"
+                f"the features differ by {largest:g}, too much to fit: the update was refused, the state is unchanged"
             )
         if largest > 0.0:
             recent = np.vstack([recent, example])
@@ -125,7 +125,7 @@ class RefittedSVM(GreedyLearner):
                     tolerance=FIT_TOLERANCE,
                 )
                 return require_finite(solution.weights)
-        raise UnstableUpdate("the examples are too large to fit; the step is refused, the old state stands")
+        raise UnstableUpdate("the examples are too large to fit: the update was refused and the state is unchanged")
 
 
 def _row_weights(ranking: Ints, feedback: Feedback) -> Floats:

@@ -141,7 +141,7 @@ def test_what_is_no_log_in_parts_is_refused(tmp_path: Path, capsys: pytest.Captu
         train_click_parts(str(folder), solver([1e-2]))
     (tmp_path / "letor").mkdir()
     (tmp_path / "letor" / "part.txt").write_text("1 qid:1 1:1\n")
-    with pytest.raises(InvalidInput, match=r"part\.txt is none"):
+    with pytest.raises(InvalidInput, match=r"part\.txt is another file"):
         train_click_parts(str(tmp_path / "letor"), solver([1e-2]))
 
 

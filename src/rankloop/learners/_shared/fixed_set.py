@@ -134,7 +134,7 @@ def largest_gain(measure: Measure, problem: Problem) -> float:
 def size_of_fixed_set(problem: Problem) -> int:
     """Return the number of items, or raise `InvalidInput` if it differs from query to query."""
     if problem.n_items is None:
-        raise InvalidInput("this learner ranks a fixed set of items: the problem must say n_items")
+        raise InvalidInput("this learner ranks a fixed set of items: set n_items in the problem")
     return problem.n_items
 
 

@@ -273,7 +273,7 @@ class PostgresStore(SharedStore):
         with self._connection("publish", "the states cannot be published now") as connection, connection.transaction():
             fences = dict(connection.execute(SELECT_FENCES, [[lease.partition]]).fetchall())
             if fences.get(lease.partition) != lease.fence:
-                raise Superseded("another process learns this by now")
+                raise Superseded("another learner worker has taken over this partition")
             for each in publications:
                 if each.session is None:
                     connection.execute(UPDATE_COUNTS, [each.seq, each.projection, each.entity, each.seq, each.number])

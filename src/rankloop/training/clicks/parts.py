@@ -153,7 +153,7 @@ def train_click_parts(
         sources = list_parts(where, engine).sources
         if not sources[0].is_table:
             raise InvalidInput(
-                f"{address!r} should hold parts of a log, as CSV or Parquet tables; {sources[0].name} is none"
+                f"{address!r} should hold parts of a log, as CSV or Parquet tables; {sources[0].name} is another file"
             )
         limit = max(1, MAX_IMPRESSIONS // len(sources))
         first = engine.map([(sources[0], columns, limit)], clicks_in)[0]
