@@ -50,7 +50,7 @@ def test_data_in_a_file_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello")
     done = served("--data", str(tmp_path / "README.md"))
     assert done.returncode == 2
-    assert only_line(done) == f"rankloop: {tmp_path / 'README.md'} is a file; --data names a folder"
+    assert only_line(done) == f"rankloop: {tmp_path / 'README.md'} is a file; --data must name a folder"
 
 
 def test_a_start_that_fails_is_told_and_announces_nothing(tmp_path: Path) -> None:
@@ -60,5 +60,5 @@ def test_a_start_that_fails_is_told_and_announces_nothing(tmp_path: Path) -> Non
         log.execute("UPDATE rankloop_events SET body = x'00'")
     done = served("--data", str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "rankloop: the service could not start; the lines above say why"
+    assert done.stderr.splitlines()[-1] == "rankloop: the service could not start; the lines above have the reason"
     assert "http://" not in done.stderr
