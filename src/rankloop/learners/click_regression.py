@@ -37,11 +37,19 @@ class Receipt(NamedTuple):
 
 @kernel
 def _updated(
-    features: Features, state: State, seen_items: Ints, clicked: Floats, rate: float, fixed: bool
+    features: Features,
+    weights: Floats,
+    offsets: Floats,
+    squares: Floats,
+    seen_items: Ints,
+    clicked: Floats,
+    rate: float,
+    fixed: bool,
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, offsets and squares after one gradient step of the logistic loss over the seen positions."""
-    scores = scores_of(features, state.weights)
-    after, offsets, squares = state.weights.copy(), state.offsets.copy(), state.squares.copy()
+    # The arrays are passed one by one, because a tuple of them costs 1 µs per call.
+    scores = scores_of(features, weights)
+    after, offsets, squares = weights.copy(), offsets.copy(), squares.copy()
     for position in range(len(seen_items)):
         item, p = seen_items[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
@@ -126,7 +134,14 @@ class ClickRegression(PairSwapper):
         check_receipt(decision.receipt.n_items == len(decision.ranking))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, offsets, squares = _updated(
-            query.features, state, seen_items, clicked, self.learning_rate, bool(self.examination)
+            query.features,
+            state.weights,
+            state.offsets,
+            state.squares,
+            seen_items,
+            clicked,
+            self.learning_rate,
+            bool(self.examination),
         )
         weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)
         return State(weights, offsets, squares, state.shown)

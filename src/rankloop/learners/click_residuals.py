@@ -38,10 +38,17 @@ class Receipt(NamedTuple):
 
 @kernel
 def _updated(
-    features: Features, state: State, seen_items: Ints, clicked: Floats, rate: float, below: int
+    features: Features,
+    weights: Floats,
+    rates: Floats,
+    counts: Floats,
+    seen_items: Ints,
+    clicked: Floats,
+    rate: float,
+    below: int,
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, rates and counts after a step from the examined positions: to the last click and `below` more."""
-    after, rates, counts = state.weights.copy(), state.rates.copy(), state.counts.copy()
+    after, rates, counts = weights.copy(), rates.copy(), counts.copy()
     end = below
     for position in range(len(seen_items)):
         if clicked[seen_items[position]] > 0.0:
@@ -120,6 +127,15 @@ class ClickResiduals(PairSwapper):
         """Return the state after the feedback on a decision."""
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, rates, counts = _updated(query.features, state, seen_items, clicked, self.learning_rate, self.below)
+        weights, rates, counts = _updated(
+            query.features,
+            state.weights,
+            state.rates,
+            state.counts,
+            seen_items,
+            clicked,
+            self.learning_rate,
+            self.below,
+        )
         weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
         return State(weights, rates, counts, state.shown)

@@ -272,23 +272,31 @@ def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
 
 
 @kernel
-def _observed(
-    watch: Floats, alarm: float, ranking: Ints, shown: int, first: int, items: Ints, click_weights: Floats
-) -> tuple[Floats, Floats, bool, bool]:
-    """Return the click weight of each item, the new statistics, and flags for a detected change and a decided pair."""
-    clicked = clicked_weights(len(ranking), items, click_weights)
-    seen_items = ranking[: seen_count(shown, len(ranking))]
-    after = _watched(watch, _first_click(seen_items, clicked))
-    return clicked, after, _has_changed(after, alarm), _is_decided(seen_items, first, clicked)
-
-
-@kernel
 def _are_probabilities(values: Floats) -> bool:
     """Return true if all values are from 0 to 1."""
     for value in values:
         if not 0.0 <= value <= 1.0:
             return False
     return True
+
+
+@kernel
+def _observed(
+    watch: Floats,
+    alarm: float,
+    ranking: Ints,
+    shown: int,
+    order_probabilities: Floats,
+    first: int,
+    items: Ints,
+    click_weights: Floats,
+) -> tuple[Floats, Floats, bool, bool, bool]:
+    """Return click weights, new statistics, and flags for a change, a decided pair and valid probabilities."""
+    clicked = clicked_weights(len(ranking), items, click_weights)
+    seen_items = ranking[: seen_count(shown, len(ranking))]
+    after = _watched(watch, _first_click(seen_items, clicked))
+    decided, valid = _is_decided(seen_items, first, clicked), _are_probabilities(order_probabilities)
+    return clicked, after, _has_changed(after, alarm), decided, valid
 
 
 @register("newton_pairs")
@@ -413,11 +421,11 @@ class NewtonPairs(SparseLearner):
         """Return the state after the feedback on a decision."""
         order_probabilities, first = decision.receipt
         check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
-        check_receipt(_are_probabilities(order_probabilities))
         items, clicks = expect(feedback, Clicks)
-        clicked, watch, changed, decided = _observed(
-            state.watch, self.alarm, decision.ranking, state.shown, first, items, clicks
+        clicked, watch, changed, decided, valid = _observed(
+            state.watch, self.alarm, decision.ranking, state.shown, order_probabilities, first, items, clicks
         )
+        check_receipt(valid)
         rounds = state.rounds + 1
         due = rounds % self._batch == 0  # This round discounts old evidence and rebuilds the inverse.
         if not due and not changed and not decided:
