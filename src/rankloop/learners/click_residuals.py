@@ -13,8 +13,8 @@ from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, In
 from rankloop.learners._shared.perturbation import PairSwapper
 
 N_RATES = 64  # with a rate of their own; the ones below share the last
-PRIOR_UPDATES = 10.0  # lessons that the first guess of a rate counts for
-MAX_COUNTED_UPDATES = 1000.0  # lessons after which a rate follows changes
+PRIOR_UPDATES = 10.0  # The number of updates that the first value of a rate counts for.
+MAX_COUNTED_UPDATES = 1000.0  # After so many updates a rate follows changes.
 
 
 class State(NamedTuple):
