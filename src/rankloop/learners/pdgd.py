@@ -175,7 +175,7 @@ def _log_prob(
 def pair_weights(
     scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
 ) -> Floats:
-    """Return the gradient by item (equation 10 of the paper).
+    """Return the gradient by item.
 
     Clicked items are compared with unclicked ones down to the position after the last click.
 
