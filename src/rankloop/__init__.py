@@ -1,15 +1,13 @@
 """Learning to rank while the ranking is used, from clicks, grades and other weak feedback."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from rankloop.core import registry
 from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, NotFound, RankloopError, UnstableUpdate
-from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
     from rankloop.click_models.fit import fit_users
+    from rankloop.core.registry import build, register, spec_of
     from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
     "rankloop.click_models.fit": ("fit_users",),
+    "rankloop.core.registry": ("build", "register", "spec_of"),
     "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
@@ -49,7 +48,6 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__version__ = version("rankloop")
 __all__ = ["Clicks", "Conflict", "Decision", "Impression", "IncompatibleFeedback", "InvalidInput", "NotFound"]
 __all__ += ["Preferred", "Problem", "Query", "Ranker", "RankloopError", "Relevances", "Reward", "Round", "Schema"]
 __all__ += [
@@ -65,12 +63,10 @@ __all__ += [
 __all__ += ["ChoiceLog", "Evaluation", "ListLog", "evaluate", "fit_users", "read_log", "rehearse", "spec_of"]
 __all__ += ["train", "train_clicks", "train_policy"]
 
-_REGISTERING_PACKAGES = "features measures surrogates simulate.users simulate.streams interleaving learners"
-_REGISTERING_PACKAGES += " learners.wrappers simulate games training training.risks bandits"
-registry.load_from([f"rankloop.{package}" for package in _REGISTERING_PACKAGES.split()])
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("rankloop")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     try:

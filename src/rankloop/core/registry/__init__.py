@@ -7,6 +7,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from threading import RLock
 from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin
 
@@ -44,7 +45,9 @@ class Entry(NamedTuple):
 _categories: dict[str, type] = {}
 _entries: dict[tuple[str, str], Entry] = {}
 _of_class: dict[type, Entry] = {}
-_waiting: list[str] = []
+# Packages whose modules register things; they are imported when something is first looked up.
+_waiting = ["features", "measures", "surrogates", "simulate.users", "simulate.streams", "interleaving", "learners"]
+_waiting += ["learners.wrappers", "simulate", "games", "training", "training.risks", "bandits"]
 _groups = ["rankloop"]  # entry points with which installed packages name modules that register things
 _importing = RLock()
 
@@ -104,11 +107,6 @@ def unregister(kind: str, category: str) -> None:
       category: Its category.
     """
     _of_class.pop(_entries.pop((category, kind)).cls, None)
-
-
-def load_from(packages: list[str]) -> None:
-    """Add packages whose modules register things; they are imported when something is first looked up."""
-    _waiting.extend(packages)
 
 
 def entries(category: str | None = None) -> list[Entry]:
@@ -184,6 +182,10 @@ def lookup(kind: str, category: str | None = None) -> Entry:
       UnknownKind: If it is not registered.
       InvalidInput: If there is no such category, or the kind is in several.
     """
+    if isinstance(category, str):
+        entry = _entries.get((category, kind)) or _import_by_name(kind, category)
+        if entry is not None:
+            return entry
     _import_waiting()
     if category is not None and (not isinstance(category, str) or category not in _categories):
         raise InvalidInput(f"no category {category!r}{nearest(str(category), _categories)}")
@@ -209,14 +211,26 @@ def _nested(value: Any, annotation: Any) -> Any:
     return build(value, family) if family else None
 
 
+def _import_by_name(kind: str, category: str) -> Entry | None:
+    """Import the modules that are named after a kind, which is much quicker than to import all that register things."""
+    with _importing:
+        for package in list(_waiting) if kind.isidentifier() else ():
+            if find_spec(f"rankloop.{package}.{kind}") is not None:
+                importlib.import_module(f"rankloop.{package}.{kind}")
+            if (category, kind) in _entries:
+                break
+    return _entries.get((category, kind))
+
+
 def _import_waiting() -> None:
     with _importing:
         while _waiting:
-            package = importlib.import_module(_waiting[0])
+            name = _waiting[0]
+            package = importlib.import_module(f"rankloop.{name}")
             for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
                 importlib.import_module(module.name)
-            if package.__name__ in _waiting:  # a module may have looked something up while it was imported
-                _waiting.remove(package.__name__)
+            if name in _waiting:  # a module may have looked something up while it was imported
+                _waiting.remove(name)
         while _groups:
             _import_installed(_groups.pop())
 
