@@ -137,7 +137,7 @@ def test_relevances_teach(ranker):
         ({}, InvalidInput, "got none"),
         ({"relevances": {}, "reward": 1.0}, InvalidInput, "got relevances and reward"),
         ({"relevances": {"z": 1}}, IncompatibleFeedback, "'z', which was not among"),
-        ({"relevances": {"a": 1}}, IncompatibleFeedback, "exactly the items"),
+        ({"relevances": {"a": 1}}, IncompatibleFeedback, "exactly the visible items"),
         ({"clicks": ["a"]}, IncompatibleFeedback, "not from Clicks"),
         ({"reward": 1.0}, IncompatibleFeedback, "not from Reward"),
         ({"preferred": ["a"]}, IncompatibleFeedback, "not from Preferred"),
