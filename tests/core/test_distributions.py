@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from rankloop.core.distributions import beta_cdf, beta_quantile, normal_quantiles, student_cdf, student_quantile
+from rankloop.core.distributions import (
+    beta_cdf,
+    beta_quantile,
+    normal_cdf,
+    normal_quantiles,
+    student_cdf,
+    student_quantile,
+)
 
 PROBABILITIES = [1e-300, 1e-17, 1e-9, 1e-3, 0.025, 0.07, 0.3, 0.5, 0.6, 0.925, 0.975, 0.999999, 1 - 1e-15]
 
@@ -13,6 +20,11 @@ def test_normal_quantiles_are_those_of_scipy() -> None:
     assert normal_quantiles(np.array(PROBABILITIES)) == pytest.approx(
         special.ndtri(PROBABILITIES), rel=1e-13, abs=1e-15
     )
+
+
+def test_normal_probabilities_are_those_of_scipy() -> None:
+    for x in (-9.0, -1.3, 0.0, 0.4, 6.0):
+        assert normal_cdf(x) == pytest.approx(special.ndtr(x), rel=1e-14)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (1, 1), (3, 7), (40, 2), (500, 800), (12_000, 9), (0.5, 30)])

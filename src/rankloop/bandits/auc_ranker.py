@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_loss import Loss, StepSize, auc_loss, sampled_weights, steepness
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.kernels import kernel, reassociated, scores_of, weighted_rows
 from rankloop.core.registry.estimator import Estimator
 from rankloop.core.types import Floats, finite_floats, whole_number
@@ -142,7 +143,7 @@ def minimised(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> F
       loss: The loss of a pair.
       ridge: The weight of the penalty.
     """
-    from scipy.optimize import minimize
+    minimize = import_extra("scipy.optimize").minimize
 
     start = np.zeros(clicked.shape[1])
     solution = minimize(objective(clicked, unclicked, loss, ridge), start, jac=True, method="L-BFGS-B").x

@@ -31,9 +31,7 @@ def _directions(n_ads: int, n_context: int, informative: int, world: int) -> Flo
 
 
 def _sigmoid(values: Floats) -> Floats:
-    from scipy.special import expit  # imported here because it takes a tenth of a second
-
-    probabilities: Floats = expit(values)
+    probabilities: Floats = 1.0 / (1.0 + np.exp(-values))
     return probabilities
 
 

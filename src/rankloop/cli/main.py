@@ -13,21 +13,8 @@ from typing import Any
 
 from rankloop.cli.app import app
 from rankloop.core.errors import RankloopError
+from rankloop.core.extras import EXTRA_BY_PACKAGE, missing_extra_message
 from rankloop.core.registry import UnknownKind
-
-EXTRA_BY_MODULE = {
-    "fastapi": "serve",
-    "httpx": "serve",
-    "lightgbm": "trees",
-    "onnx": "onnx",
-    "pooch": "data",
-    "prometheus_client": "serve",
-    "psycopg": "serve",
-    "ray": "cluster",
-    "sklearn": "data",
-    "tantivy": "search",
-    "uvicorn": "serve",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -89,8 +76,8 @@ def one_line(error: BaseException) -> str | None:
         return f"{error}; for your own kind add --import MODULE"
     if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
         return str(error)
-    if isinstance(error, ModuleNotFoundError) and (extra := EXTRA_BY_MODULE.get(str(error.name).partition(".")[0])):
-        return f"this command needs the package {error.name}: pip install 'rankloop[{extra}]'"
+    if isinstance(error, ModuleNotFoundError) and (package := str(error.name).partition(".")[0]) in EXTRA_BY_PACKAGE:
+        return missing_extra_message(package)
     if isinstance(error, MemoryError):
         return f"not enough memory for this command {error}".strip()
     return usage_message(error) if hasattr(error, "format_message") else None

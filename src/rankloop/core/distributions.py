@@ -1,6 +1,6 @@
 """Quantiles and distribution functions of the normal, beta and Student distributions."""
 
-from math import exp, lgamma, log, log1p
+from math import erfc, exp, lgamma, log, log1p, sqrt
 
 import numpy as np
 
@@ -65,6 +65,12 @@ def normal_quantiles(probabilities: Floats) -> Floats:
             size = _horner(TAIL_NUMERATOR, r - 5.0) / _horner(TAIL_DENOMINATOR, r - 5.0)
         quantiles[i] = -size if distance < 0.0 else size
     return quantiles
+
+
+@kernel
+def normal_cdf(x: float) -> float:
+    """Return P(X ≤ x) for a standard normal X."""
+    return 0.5 * erfc(-x / sqrt(2.0))
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:

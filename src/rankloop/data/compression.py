@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.extras import import_extra
 
 Bytes = NDArray[np.uint8]
 BLOCK_BYTES = 8 << 20
@@ -143,7 +144,7 @@ def _unpacked(file: IO[bytes], magic: bytes) -> Any:
     if magic.startswith(b"\xfd7zXZ\x00"):
         return io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        import pyarrow  # slow to import, and seldom needed
+        pyarrow = import_extra("pyarrow")
 
         return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
     return file

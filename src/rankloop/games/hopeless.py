@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.kernels import random_ranking
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
@@ -106,7 +107,7 @@ def _candidates(game: Game) -> list[int]:
 
 
 def _widest(game: Game, depth: int, row: int) -> Twins:
-    from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+    linprog = import_extra("scipy.optimize").linprog
 
     observable = seen_probabilities(game.relevances, depth, game.max_grade)
     n = len(game.relevances)

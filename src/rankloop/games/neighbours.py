@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints
 
 MIN_BORDER_WIDTH = 1e-6  # in practice the borders of distinct classes are wider than 1e-4
@@ -79,7 +80,7 @@ class _Solved(NamedTuple):
 
 def _widest(difference: Floats, others: Floats) -> _Solved:
     """Maximise t over distributions p with difference·p = 0 and others·p ≥ t; the dual weights prove t = 0."""
-    from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+    linprog = import_extra("scipy.optimize").linprog
 
     n_others, n = others.shape
     at_least_t = np.column_stack((-others, np.ones(n_others)))

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.kernels import positions_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
@@ -50,7 +51,7 @@ def _list_probabilities(credits: Floats) -> Floats:
     n_lists, length = credits.shape
     fairness = np.cumsum(credits, axis=1).T
     slack = np.hstack([np.eye(length), -np.eye(length)])
-    from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+    linprog = import_extra("scipy.optimize").linprog
 
     solved = linprog(
         np.concatenate([-_sensitivity(credits), np.full(2 * length, UNFAIRNESS_COST)]),

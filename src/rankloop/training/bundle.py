@@ -12,6 +12,7 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints, whole_number
 
@@ -230,7 +231,7 @@ class BallModel:
 
     def lowest(self, tolerance: float) -> tuple[Floats, float]:
         """Return the weights at which the model is least, and its value there."""
-        from scipy.optimize import linprog  # half a second to import, and seldom needed
+        linprog = import_extra("scipy.optimize").linprog
 
         n_cuts, n_features = self.slopes.shape
         ball = np.append(np.ones(2 * n_features), 0.0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
 
 BLUE, GREY = "#2f7ed8", "#8a8f98"
@@ -42,8 +43,8 @@ def draw_curves(path: str | os.PathLike[str], curves: Curves, chosen: float, *, 
     """
     import io
 
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    FigureCanvasAgg = import_extra("matplotlib.backends.backend_agg").FigureCanvasAgg
+    Figure = import_extra("matplotlib.figure").Figure
 
     figure = Figure(figsize=(7.2, 3.9))
     FigureCanvasAgg(figure)

@@ -19,6 +19,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compression import opened
 from rankloop.data.dataset import Dataset, normalise_queries
@@ -64,7 +65,7 @@ def letor_rows(path: Path) -> Iterator[PartRows]:
 
 def graded_rows(path: Path) -> Iterator[PartRows]:
     """Yield the rows of a CSV or Parquet table: one column is the query, one the grade, the others are features."""
-    import pyarrow as pa
+    pa = import_extra("pyarrow")
 
     try:
         with opened(path) as file:
@@ -74,12 +75,12 @@ def graded_rows(path: Path) -> Iterator[PartRows]:
 
 
 def _table_rows(path: Path, file: Any) -> Iterator[PartRows]:
-    import pyarrow.parquet
-    from pyarrow import csv
+    parquet = import_extra("pyarrow.parquet")
+    csv = import_extra("pyarrow.csv")
 
     batches: Iterator[Any]
     if path.suffix in (".parquet", ".pq"):
-        table = pyarrow.parquet.ParquetFile(path)
+        table = parquet.ParquetFile(path)
         names, batches = table.schema_arrow.names, table.iter_batches(batch_size=1 << 14)
     else:
         reader = csv.open_csv(file)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.extras import import_extra
 from rankloop.core.files import cache_folder
 from rankloop.data.letor.file import PACKED_SUFFIXES, SIDE_SUFFIXES
 
@@ -104,7 +105,7 @@ def sources_in(address: str) -> list[PartSource]:
 
 def entries_in(address: str) -> tuple[dict[str, PartSource], list[str]]:
     """Return the files by name and the names of the folders, both in order; of a file, the file itself."""
-    from pyarrow import fs
+    fs = import_extra("pyarrow.fs")
 
     filesystem, path = _opened(address)
     entry = filesystem.get_file_info(path)
@@ -128,7 +129,7 @@ def read_text(source: PartSource) -> str:
 
 def is_folder(address: str) -> bool:
     """Return true if an address is that of a folder."""
-    from pyarrow import fs
+    fs = import_extra("pyarrow.fs")
 
     filesystem, path = _opened(address)
     return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
@@ -157,13 +158,12 @@ def _plain_suffix(name: str) -> str:
 
 
 def _opened(address: str) -> tuple[Any, str]:
-    from pyarrow import ArrowException, fs
-
+    fs, arrow_error = import_extra("pyarrow.fs"), import_extra("pyarrow").ArrowException
     if URL_SCHEME_MARK not in address:
         return fs.LocalFileSystem(), os.path.abspath(address)
     try:
         filesystem, path = fs.FileSystem.from_uri(address)
-    except (ArrowException, OSError, ImportError) as error:
+    except (arrow_error, OSError, ImportError) as error:
         raise InvalidInput(f"{address!r} cannot be opened: {error}") from None
     return filesystem, path
 
@@ -175,7 +175,7 @@ def _current(address: str) -> PartSource | None:
         except OSError:
             return None
         return PartSource(address, status.st_size, status.st_mtime_ns)
-    from pyarrow import fs
+    fs = import_extra("pyarrow.fs")
 
     filesystem, path = _opened(address)
     entry = filesystem.get_file_info(path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.report.model import Chart
@@ -163,12 +164,9 @@ def new_figure(
       layout: The layout engine of matplotlib.
       font_size: In points.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(FIGURE_STYLE | {"svg.hashsalt": name, "font.size": font_size}):
-        figure = Figure(figsize=size, layout=layout)
-        yield figure
+    matplotlib, figures = import_extra("matplotlib"), import_extra("matplotlib.figure")
+    with matplotlib.rc_context(FIGURE_STYLE | {"svg.hashsalt": name, "font.size": font_size}):
+        yield figures.Figure(figsize=size, layout=layout)
 
 
 def chart_of(figure: "Figure", name: str, title: str, caption: str) -> Chart:

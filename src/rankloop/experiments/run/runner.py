@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from rankloop.core.errors import Conflict, InvalidInput, RankloopError
+from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
 from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
@@ -295,8 +296,8 @@ def write_parquet(path: Path, runs: Iterable[Run]) -> None:
       path: The file.
       runs: The runs.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    pa = import_extra("pyarrow")
+    pq = import_extra("pyarrow.parquet")
 
     names = ("experiment", "stream", "arm", "seed", "measure", "quantity", "round", "value")
     types = {"seed": pa.int64(), "round": pa.int64(), "value": pa.float64()}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_probability
+from rankloop.core.distributions import normal_cdf
 from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
@@ -98,6 +99,4 @@ class NoisyRelevance(_BinaryGrades):
         check_not_negative("sd", self.sd)
 
     def _wrong(self) -> float:
-        from scipy.special import ndtr  # takes a tenth of a second: not for who starts a service
-
-        return float(ndtr(-0.5 / self.sd)) if self.sd > 0.0 else 0.0
+        return normal_cdf(-0.5 / self.sd) if self.sd > 0.0 else 0.0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least, check_not_negative
+from rankloop.core.distributions import normal_cdf, normal_quantiles
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals, scores_of, unit_vector
 from rankloop.core.registry import register
@@ -121,11 +122,8 @@ class Separable(SimulatedQueries):
 
     def _wobble(self, uniform: Floats) -> Floats:
         """Return standard normal numbers, conditioned on lying within ±(1 − margin)/2."""
-        from scipy.special import ndtr, ndtri  # takes a tenth of a second: not for who starts a service
-
-        low, high = ndtr(-(1.0 - self.margin) / 2), ndtr((1.0 - self.margin) / 2)
-        values: Floats = ndtri(low + uniform * (high - low))
-        return values
+        low, high = normal_cdf(-(1.0 - self.margin) / 2), normal_cdf((1.0 - self.margin) / 2)
+        return normal_quantiles(low + uniform * (high - low))
 
 
 @register("web_search")
