@@ -143,7 +143,8 @@ def test_drift_by_hand():
     """Two units of four rows at one position: all clicks early, and clicks spread evenly."""
     unit = np.repeat([0, 1], 4)
     clicked = np.array([1.0, 1, 0, 0, 1, 0, 1, 0])
-    first, second = (2 - 1.0) ** 2 - 0.5, (1 - 1.0) ** 2 - 0.5
+    variance = 2 * 0.5 * 0.5 * (4 - 2) / (4 - 1)
+    first, second = (2 - 1.0) ** 2 - variance, (1 - 1.0) ** 2 - variance
     assert drift_statistic(unit, np.ones(8), clicked) == pytest.approx((first + second) / np.hypot(first, second))
 
 

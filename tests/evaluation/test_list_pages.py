@@ -53,8 +53,8 @@ def hashed() -> tuple[Session, list[ShownPage]]:
 
 
 def columns_of(table: Any) -> list[Any]:
-    found = table._asdict()
-    return [*(found | {"outcomes": 0, "worth": 0}).values(), *table.outcomes.values(), *table.worth.values()]
+    columns = table._asdict()
+    return [*(columns | {"outcomes": 0, "worth": 0}).values(), *table.outcomes.values(), *table.worth.values()]
 
 
 @pytest.mark.parametrize("kind", ["plain", "hashed"])
@@ -76,7 +76,6 @@ def test_rows_point_to_the_items_of_their_own_page() -> None:
         assert np.array_equal(table.position[seen], np.arange(len(seen)))
         assert np.array_equal(table.features[seen, :3], page.query.features[page.ranking[: len(seen)]])
         assert np.isin(table.slots[:, number, : len(seen)], rows).all()
-        assert np.isin(table.best[number, : len(seen)], rows).all()
 
 
 def test_what_no_shown_item_had_is_counted_row_by_row() -> None:

@@ -128,8 +128,8 @@ class _Moments(NamedTuple):
     centred: Floats  # (n_entries, n): the design less its mean within the unit
 
 
-def _moments(cells: UnitCells, design: Floats, coefficients: Floats) -> _Moments:
-    linear = design @ coefficients
+def _moments(cells: UnitCells, design: Floats, coefficients: Floats, offset: Floats | float) -> _Moments:
+    linear = design @ coefficients + offset
     weight = cells.rows * np.exp(linear)
     n_units = cells.n_units
     total, clicks = np.bincount(cells.unit, weight, n_units), np.bincount(cells.unit, cells.clicks, n_units)
@@ -141,13 +141,16 @@ def _moments(cells: UnitCells, design: Floats, coefficients: Floats) -> _Moments
     return _Moments(log_likelihood, cells.clicks - expected, expected, design - mean[cells.unit])
 
 
-def fit_conditional(cells: UnitCells, cell_design: Floats, prior: GaussianPrior) -> ConditionalFit:
+def fit_conditional(
+    cells: UnitCells, cell_design: Floats, prior: GaussianPrior, offset: Floats | float = 0.0
+) -> ConditionalFit:
     """Maximise the conditional likelihood and the prior by Newton's method.
 
     Args:
       cells: Clicks by unit and cell.
       cell_design: (n_cells, n), log θ = cell_design · β.
       prior: Keeps coefficients finite about which the log says nothing.
+      offset: By entry, what is added to log θ.
 
     Returns:
       The fit; without any unit in two cells it is the prior.
@@ -163,7 +166,7 @@ def fit_conditional(cells: UnitCells, cell_design: Floats, prior: GaussianPrior)
     def penalty(at: Floats) -> float:
         return 0.5 * float((at - prior.mean) @ prior.precision @ (at - prior.mean))
 
-    now = _moments(cells, design, coefficients)
+    now = _moments(cells, design, coefficients, offset)
     for _ in range(MAX_NEWTON_STEPS):
         gradient = design.T @ now.residual - prior.precision @ (coefficients - prior.mean)
         information = (now.centred * now.expected[:, None]).T @ now.centred
@@ -171,7 +174,7 @@ def fit_conditional(cells: UnitCells, cell_design: Floats, prior: GaussianPrior)
         step *= min(1.0, MAX_STEP / max(float(np.abs(step).max()), 1e-12))
         value, scale = now.log_likelihood - penalty(coefficients), 1.0
         while True:
-            moved = _moments(cells, design, coefficients + scale * step)
+            moved = _moments(cells, design, coefficients + scale * step, offset)
             if moved.log_likelihood - penalty(coefficients + scale * step) >= value - 1e-9 or scale < 1e-4:
                 break
             scale /= 2.0

@@ -23,19 +23,21 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
 
-EvidenceKind = Literal["given", "randomisation", "moves", "none"]
+EvidenceKind = Literal["given", "randomisation", "moves", "items", "none"]
 EVIDENCE_WORDS: dict[EvidenceKind, str] = {
     "given": "as given",
     "randomisation": "from positions that were drawn at random",
     "moves": "from items that stood at several positions for the same query",
+    "items": "from items that stood at several positions for different queries, which widens the interval",
     "none": "a guess: hardly any item that was clicked stood at two positions for the same query",
 }
 MIN_CLUSTERS = 50  # a query with more than this share of the pages is split by time
 MIN_MOVED_CLICKS = 20  # on items that moved; with fewer the curve is a guess
 MAX_FREE_POSITIONS = 10  # the first positions have a coefficient each; below, examination is interpolated
 NODE_RATIO = 1.3  # distance of further nodes
-PRIOR_DECAY = 0.7  # the prior: position k is examined as k to minus this power
-PRIOR_STEP_DEVIATION = 0.7  # of the logarithm, from one node to the next
+PRIOR_DECAY = 0.9  # the prior: position k is examined as k to minus this power
+FIRST_STEP_DEVIATION = 0.8  # of the logarithm, from the first position to the second
+MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far below
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
 EPOCH_CHOICES = (1, 4, 16)  # parts of the log in time within which attraction is taken as constant
@@ -137,7 +139,7 @@ class Examination(NamedTuple):
     def __str__(self) -> str:
         low, high = self.interval
         head = f"examination relative to position 1, {EVIDENCE_WORDS[self.evidence]}"
-        if self.evidence in ("moves", "randomisation"):
+        if self.evidence in ("moves", "randomisation", "items"):
             head += f" ({self.n_units:,} of them with {self.n_clicks:,} clicks)"
         shown = range(min(len(self.log_curve), MAX_FREE_POSITIONS))
         lines = [
@@ -202,8 +204,9 @@ def position_prior(n_positions: int) -> GaussianPrior:
     n = design.shape[1]
     nodes = design.argmax(axis=0) if n else np.zeros(0, np.int64)
     mean = -PRIOR_DECAY * np.log1p(nodes.astype(np.float64))
-    steps = np.eye(n) - np.eye(n, k=-1)
-    return GaussianPrior(mean, steps.T @ steps / PRIOR_STEP_DEVIATION**2)
+    deviation = np.maximum(FIRST_STEP_DEVIATION / np.sqrt(1.0 + np.arange(n)), MIN_STEP_DEVIATION)
+    steps = (np.eye(n) - np.eye(n, k=-1)) / deviation[:, None]
+    return GaussianPrior(mean, steps.T @ steps)
 
 
 def resampling_clusters(log: ClickArrays) -> Ints:
@@ -268,7 +271,7 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
         if drift_z < MIN_DRIFT_Z or curve.n_clicks < MIN_MOVED_CLICKS:
             break
     if curve.n_clicks < MIN_MOVED_CLICKS:
-        return curve
+        return _curve_from_items(log, page, cluster) or curve
     reaction_z = reaction_statistic(rows, curve)
     curve = curve._replace(evidence="moves", reaction_z=reaction_z)
     return _forward_curve(rows, curve) if abs(reaction_z) > MIN_REACTION_Z else curve
@@ -348,11 +351,28 @@ def _curve_from_units(rows: _Rows, cluster: Ints, n_positions: int) -> Examinati
     )
 
 
+def _curve_from_items(log: ClickArrays, page: Ints, cluster: Ints) -> Examination | None:
+    """Return the curve from items that moved between queries, None where too few did.
+
+    An item may suit one query more than another, and a good order knows that. How much the order knows is not seen; it
+    is allowed for by what the order knows of items: the difference between this curve and the click rates themselves.
+    """
+    rows = _sorted_rows(log.by_item().pair, log, page, cluster, np.arange(len(log.pair)))
+    curve = _curve_from_units(rows, cluster, log.n_positions)
+    if curve.n_clicks < MIN_MOVED_CLICKS:
+        return None
+    shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
+    rates = (np.bincount(log.position, log.clicked, log.n_positions) + 0.5) / shown
+    selection = np.log(rates / rates[0]) - curve.log_curve
+    covariance = curve.prior_covariance + np.outer(selection, selection)
+    return curve._replace(evidence="items", prior_covariance=covariance)
+
+
 def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
     """Return by how many standard errors the click rates of units differ between their earlier and later rows.
 
-    Given its clicks C, a unit with constant attraction has a binomial number c of them in its first half, whose share p
-    is that of examination. The statistic sums (c − C p)² − C p (1 − p).
+    Given its C clicks in n rows, a unit with constant attraction has about a hypergeometric number c of them in its
+    first half, whose share p is that of examination. The statistic sums (c − C p)² − C p (1 − p)(n − C)/(n − 1).
 
     Args:
       unit: By row, sorted, and within it by time.
@@ -365,7 +385,8 @@ def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
     early = (2 * turn < counts[unit]).astype(np.float64)
     total, clicks = np.bincount(unit, theta, n_units), np.bincount(unit, clicked, n_units)
     share = np.bincount(unit, theta * early, n_units) / np.maximum(total, 1e-300)
-    excess = (np.bincount(unit, clicked * early, n_units) - clicks * share) ** 2 - clicks * share * (1.0 - share)
+    variance = clicks * share * (1.0 - share) * (counts - clicks) / np.maximum(counts - 1.0, 1.0)
+    excess = (np.bincount(unit, clicked * early, n_units) - clicks * share) ** 2 - variance
     excess = excess[(clicks >= 2) & (counts >= 2)]
     return float(excess.sum() / max(np.sqrt((excess**2).sum()), 1e-9)) if len(excess) else 0.0
 
@@ -419,7 +440,7 @@ def reaction_statistic(rows: _Rows, curve: Examination) -> float:
 def _forward_curve(rows: _Rows, curve: Examination) -> Examination:
     """Return the curve where positions react to clicks: clicks are compared with later ones of the same unit.
 
-    Where x_t was chosen by what came before t, E[c_t / θ_t − c_s / θ_s | x_t] = 0 for every later s, wherever the unit
+    Where x_t was chosen by what came before t, E[c_t − θ_t c_s / θ_s | x_t] = 0 for every later s, wherever the unit
     stands then. These moments, by position, are solved by the generalised method of moments.
     Reference: Wooldridge (1997), Multiplicative Panel Data Models without the Strict Exogeneity Assumption.
     """
@@ -427,19 +448,19 @@ def _forward_curve(rows: _Rows, curve: Examination) -> Examination:
     design, prior = position_design(n_positions), position_prior(n_positions)
     x = design[rows.position]
     first = np.maximum(1.0 - x.sum(axis=1), 0.0)  # the part of a row that belongs to the first position
-    instruments = np.column_stack([first, x]) * np.exp(curve.log_curve[rows.position])[:, None]
+    instruments = np.column_stack([first, x])
     coefficients: Floats = np.asarray(np.linalg.lstsq(design, curve.log_curve, rcond=None)[0], dtype=np.float64)
 
     def moments(at: Floats) -> tuple[Floats, Floats]:
         """Return the moments by cluster, and their derivative."""
-        values = rows.clicked * np.exp(-(x @ at))
-        stacked = np.column_stack([values, values[:, None] * x])
-        means, later = _later_means(stacked, rows.unit)
-        weight = (later / (later + 1.0))[:, None]
-        difference = weight * (stacked - means)
-        products = instruments * difference[:, [0]]
+        theta = np.exp(x @ at)
+        values = rows.clicked / theta
+        means, later = _later_means(np.column_stack([values, values[:, None] * x]), rows.unit)
+        weight = later / (later + 1.0)
+        products = instruments * (weight * (rows.clicked - theta * means[:, 0]))[:, None]
         by_cluster = [np.bincount(rows.cluster, column, rows.n_clusters) for column in products.T]
-        return np.stack(by_cluster, axis=1).astype(np.float64), -instruments.T @ difference[:, 1:]
+        slopes = -(weight * theta)[:, None] * (x * means[:, [0]] - means[:, 1:])
+        return np.stack(by_cluster, axis=1).astype(np.float64), instruments.T @ slopes
 
     by_cluster, derivative = moments(coefficients)
     spread = by_cluster.T @ by_cluster

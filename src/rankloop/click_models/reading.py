@@ -1,8 +1,7 @@
-"""How users read a page: examination by position, and how it changes below a click and with the attraction of an item.
+"""How users read a page: examination by position, how a click above changes it, and trust in high positions.
 
-The shared curve of `examination` is the mean over what users do. Where clicks above change what is examined below
-(cascade, dependent click, dynamic Bayesian and user browsing models), or where a high position lends its items trust,
-an order is valued by these further effects. They come from the same conditional likelihood.
+The shared curve of `examination` is the mean over what users do. An order is valued by these further effects, where the
+log shows them or cannot exclude them. All come from the same conditional likelihood.
 """
 
 from typing import NamedTuple
@@ -10,53 +9,52 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from rankloop.click_models.conditional_fit import GaussianPrior, count_cells, fit_conditional
+from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
 from rankloop.click_models.examination import Examination, position_design, position_prior
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
 
 LAST_CLICK_GROUPS = 4  # no click above; one row above; two or three rows above; farther above
-MAX_P_VALUE = 0.01  # at which clicks above, or trust, are taken to change examination
+MAX_P_VALUE = 0.01  # at which clicks above are taken to change examination
 AFTER_CLICK_DEVIATION = 1.5  # prior standard deviation of the logarithm
-TRUST_DEVIATION = 1.0  # prior standard deviation of the slope
-RATE_PRIOR_CLICKS = 1.0  # of the belief about the click rate of a pair that tells attractive pairs from others
+MEMORY_PRIOR_DECAY = 0.5  # where clicks above count, the curve is expected to fall so much less,
+MEMORY_PRIOR_WIDTH = 2.0  # and the prior is so much wider
+RATE_PRIOR_CLICKS = 1.0  # of the belief about the click rate of a pair
+MIN_RELATIVE_RATE = 0.02  # of a pair, by the mean
+TRUST_ROUNDS = 6
+MIN_LOG_LIKELIHOOD_LEAD = 3.0  # by which one of two families must lead for the other to be dropped
 
 
 class Reading(NamedTuple):
-    """log examination of a row = log_curve[position] + after_click[group] ± trust · depth(position) / 2.
+    """log examination of a row = log_curve[position] + after_click[group of the distance to the last click].
 
     Attributes:
-      parameters: The log curve by position, then the effects of a click above by group (the first is 0), then trust.
+      parameters: The log curve by position, then the effects of a click above by group (the first is 0).
       influence: (n_clusters, n), by how much each cluster moves the parameters.
       prior_covariance: (n, n), the part of their variance that no page explains.
-      is_attractive: By pair, 0.5 for those with a high click rate and −0.5 for others.
       after_click_p: The p-value of the test that clicks above change nothing.
-      trust_z: The trust slope in standard errors.
       has_memory: True where clicks above count.
+      background: By position, the clicks that any item draws there by trust in the position alone.
+      log_likelihood: The conditional log-likelihood, for the comparison of families.
     """
 
     parameters: Floats
     influence: Floats
     prior_covariance: Floats
-    is_attractive: Floats
     after_click_p: float
-    trust_z: float
     has_memory: bool
+    background: Floats
+    log_likelihood: float = 0.0
 
     @property
     def n_positions(self) -> int:
         """The number of positions."""
-        return len(self.parameters) - LAST_CLICK_GROUPS - 1
+        return len(self.parameters) - LAST_CLICK_GROUPS
 
-
-def depth_of(position: Ints) -> Floats:
-    """Return the shape along which trust acts: 0 at the top, 1 at the tenth position.
-
-    Args:
-      position: From 0.
-    """
-    depth: Floats = np.log1p(position.astype(np.float64)) / np.log(10.0)
-    return depth
+    @property
+    def trusts(self) -> bool:
+        """True where high positions draw clicks for any item."""
+        return bool(self.background.any())
 
 
 def group_of_distance(distance: Ints) -> Ints:
@@ -83,22 +81,25 @@ def distances_to_last_click(position: Ints, clicked: Floats, offsets: Ints) -> I
     return np.where(last >= starts, position - position[np.maximum(last, 0)], 0)
 
 
-def log_examination(parameters: Floats, position: Ints, group: Ints, attractive: Floats) -> Floats:
+def log_examination(parameters: Floats, position: Ints, group: Ints) -> Floats:
     """Return the log examination of rows.
 
     Args:
       parameters: Those of a `Reading`.
       position: By row.
       group: By row, that of the distance to the last click.
-      attractive: By row, ±0.5.
     """
-    n = len(parameters) - LAST_CLICK_GROUPS - 1
-    logs: Floats = parameters[position] + parameters[n + group] + parameters[-1] * attractive * depth_of(position)
+    n = len(parameters) - LAST_CLICK_GROUPS
+    logs: Floats = parameters[position] + parameters[n + group]
     return logs
 
 
-def fit_reading(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
-    """Fit how clicks above and attraction change what is examined.
+def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> list[Reading]:
+    """Fit the families of users that the log cannot tell apart, the most likely first.
+
+    Where clicks above clearly change what is examined below (cascade, dependent click, dynamic Bayesian and user
+    browsing models) that is the only family. Otherwise users go by position, or also by trust, and the likelihood
+    decides between these two where it can.
 
     Args:
       log: What was shown and clicked.
@@ -106,137 +107,113 @@ def fit_reading(log: ClickArrays, examination: Examination, base_position: Ints 
       base_position: As `estimate_examination` takes it.
 
     Returns:
-      The effects; those that are not significant are 0, and the curve is then the shared one.
+      One or two readings.
     """
-    n, page = log.n_positions, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
-    attractive = attractive_pairs(log, examination.curve)
-    simple = _simple_reading(examination, attractive)
+    simple = _simple_reading(examination)
     if examination.evidence in ("given", "none"):
-        return simple
+        return [simple]
+    n, page = log.n_positions, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
     if examination.evidence == "randomisation" and base_position is not None:
         rows, unit = np.flatnonzero(base_position >= 0), base_position
-        attractive = np.zeros(log.n_pairs)
+    elif examination.evidence == "items":
+        rows, unit = np.arange(len(log.pair)), log.by_item().pair
     else:
-        rows, unit = (
-            np.arange(len(log.pair)),
-            log.pair * examination.n_epochs + page * examination.n_epochs // log.n_pages,
-        )
+        rows, epochs = np.arange(len(log.pair)), examination.n_epochs
+        unit = log.pair * epochs + page * epochs // log.n_pages
     group = group_of_distance(distances_to_last_click(log.position, log.clicked, log.offsets))
-    side = (attractive[log.pair] > 0).astype(np.int64)
-    cell = (log.position * LAST_CLICK_GROUPS + group) * 2 + side
-    cells = count_cells(
-        unit[rows], cell[rows], examination.cluster[page[rows]], log.clicked[rows], examination.n_clusters
+    cluster = examination.cluster[page[rows]]
+    cell = log.position * LAST_CLICK_GROUPS + group
+    cells = count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], examination.n_clusters)
+    memory = _memory_reading(cells, n, examination)
+    if memory.after_click_p < MAX_P_VALUE:
+        return [memory]
+    simple = simple._replace(after_click_p=memory.after_click_p)
+    if examination.evidence != "moves" or examination.reacts:
+        return [simple]
+    cells = count_cells(unit[rows], log.position[rows], cluster, log.clicked[rows], examination.n_clusters)
+    mean = float(log.clicked.sum() / examination.curve[log.position].sum())
+    simple, trusting = (_trust_reading(cells, examination, trust, mean) for trust in (0.0, 1.0))
+    simple = simple._replace(after_click_p=memory.after_click_p)
+    lead = trusting.log_likelihood - simple.log_likelihood
+    if abs(lead) > MIN_LOG_LIKELIHOOD_LEAD:
+        return [trusting if lead > 0 else simple]
+    return [simple, trusting]
+
+
+def _simple_reading(examination: Examination) -> Reading:
+    """Return users who go by the shared curve."""
+    n = len(examination.log_curve)
+    parameters, influence, prior_covariance = _with_groups(
+        examination.log_curve, examination.influence, examination.prior_covariance
     )
-    design, prior = _cell_design(n), _reading_prior(n)
-    has_memory, trusts = _significant(cells, design, prior, has_pairs=bool(attractive.any()))
-    if not has_memory.accepted and not trusts.accepted:
-        return simple._replace(after_click_p=has_memory.p_value, trust_z=trusts.z)
-    columns = _columns(design.shape[1], has_memory.accepted, trusts.accepted)
-    fit = fit_conditional(cells, design[:, columns], _sub_prior(prior, columns))
-    spread = _parameter_matrix(n)[:, columns]
+    return Reading(parameters, influence, prior_covariance, 1.0, False, np.zeros(n))
+
+
+def _with_groups(curve: Floats, influence: Floats, prior_covariance: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return parameters, influence and covariance with the effects of a click above, which are 0."""
+    n, extra = len(curve), LAST_CLICK_GROUPS
+    covariance = np.zeros((n + extra, n + extra))
+    covariance[:n, :n] = prior_covariance
+    return np.append(curve, np.zeros(extra)), np.hstack([influence, np.zeros((len(influence), extra))]), covariance
+
+
+def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination) -> Reading:
+    """Return users who examine by position and by how far above the last click is."""
+    by_position, prior = position_design(n_positions), position_prior(n_positions)
+    n, extra = by_position.shape[1], LAST_CLICK_GROUPS - 1
+    position, group = np.divmod(np.arange(n_positions * LAST_CLICK_GROUPS), LAST_CLICK_GROUPS)
+    design = np.column_stack([by_position[position], np.eye(LAST_CLICK_GROUPS)[group][:, 1:]])
+    precision = np.zeros((n + extra, n + extra))
+    precision[:n, :n] = prior.precision / MEMORY_PRIOR_WIDTH**2
+    precision[range(n, n + extra), range(n, n + extra)] = AFTER_CLICK_DEVIATION**-2
+    mean = np.append(MEMORY_PRIOR_DECAY * prior.mean, np.zeros(extra))
+    fit = fit_conditional(cells, design, GaussianPrior(mean, precision))
+    effect, covariance = fit.coefficients[n:], fit.covariance[n:, n:]
+    statistic = float(effect @ np.linalg.solve(covariance, effect))
+    spread = np.zeros((n_positions + LAST_CLICK_GROUPS, n + extra))
+    spread[:n_positions, :n] = by_position
+    spread[range(n_positions + 1, n_positions + 1 + extra), range(n, n + extra)] = 1.0
     parameters, influence = spread @ fit.coefficients, fit.influence @ spread.T
     prior_covariance = spread @ fit.prior_covariance @ spread.T
     if examination.reacts:
         # The curve that allows for reactions replaces the one of the conditional likelihood.
-        parameters[:n], influence[:, :n] = examination.log_curve, examination.influence
-        prior_covariance[:n, :] = prior_covariance[:, :n] = 0.0
-        prior_covariance[:n, :n] = examination.prior_covariance
+        parameters[:n_positions], influence[:, :n_positions] = examination.log_curve, examination.influence
+        prior_covariance[:n_positions, :] = prior_covariance[:, :n_positions] = 0.0
+        prior_covariance[:n_positions, :n_positions] = examination.prior_covariance
     return Reading(
         parameters=parameters,
         influence=influence,
         prior_covariance=prior_covariance,
-        is_attractive=attractive,
-        after_click_p=has_memory.p_value,
-        trust_z=trusts.z,
-        has_memory=has_memory.accepted,
+        after_click_p=float(stats.chi2.sf(statistic, extra)),
+        has_memory=True,
+        background=np.zeros(n_positions),
+        log_likelihood=fit.log_likelihood,
     )
 
 
-def attractive_pairs(log: ClickArrays, curve: Floats) -> Floats:
-    """Return by pair 0.5 for those with a high click rate for their examination and −0.5 for others.
+def _trust_reading(cells: UnitCells, examination: Examination, trust: float, mean: float) -> Reading:
+    """Return users who click an examined item by its attraction γ, or by trust in its position: E c = θ_k (γ + τ / k).
 
-    The pairs above have half of the clicks.
-
-    Args:
-      log: What was shown and clicked.
-      curve: Examination by position.
+    τ is `trust` times the mean attraction. Given τ, the attraction of a unit is that of its clicks, drawn to the mean,
+    and θ maximises the conditional likelihood with log(γ + τ / k) as offset.
+    References: Agarwal, Wang, Li, Bendersky and Najork (2019), Addressing Trust Bias for Unbiased Learning-to-Rank;
+    Vardasbi, Oosterhuis and de Rijke (2020), When Inverse Propensity Scoring Does Not Work.
     """
-    examined = np.bincount(log.pair, curve[log.position], log.n_pairs)
-    clicks = np.bincount(log.pair, log.clicked, log.n_pairs)
-    mean = clicks.sum() / max(examined.sum(), 1e-12)
-    rate = (clicks + RATE_PRIOR_CLICKS) / (examined + RATE_PRIOR_CLICKS / max(mean, 1e-12))
-    order = np.argsort(-rate, kind="stable")
-    above = np.cumsum(clicks[order]) <= 0.5 * clicks.sum()
-    sides = np.full(log.n_pairs, -0.5)
-    sides[order[above]] = 0.5
-    return sides
-
-
-def _simple_reading(examination: Examination, attractive: Floats) -> Reading:
     n = len(examination.log_curve)
-    extra = LAST_CLICK_GROUPS + 1
-    influence = np.hstack([examination.influence, np.zeros((examination.n_clusters, extra))])
-    prior_covariance = np.zeros((n + extra, n + extra))
-    prior_covariance[:n, :n] = examination.prior_covariance
-    parameters = np.append(examination.log_curve, np.zeros(extra))
-    return Reading(parameters, influence, prior_covariance, attractive, 1.0, 0.0, False)
-
-
-def _cell_design(n_positions: int) -> Floats:
-    """Return the design of every (position, group, side), sides varying fastest."""
-    position, group, side = (
-        values.ravel() for values in np.meshgrid(np.arange(n_positions), np.arange(4), np.arange(2), indexing="ij")
+    design, prior = position_design(n), position_prior(n)
+    theta, shape, tau = examination.curve, 1.0 / (1.0 + np.arange(n)), trust * mean
+    clicks = np.bincount(cells.unit, cells.clicks, cells.n_units)
+    for _ in range(TRUST_ROUNDS):
+        examined = np.bincount(cells.unit, cells.rows * theta[cells.cell], cells.n_units)
+        by_trust = tau * np.bincount(cells.unit, cells.rows * (theta * shape)[cells.cell], cells.n_units)
+        rate = (clicks - by_trust + RATE_PRIOR_CLICKS) / (examined + RATE_PRIOR_CLICKS / mean)
+        offset = np.log(np.maximum(rate, MIN_RELATIVE_RATE * mean)[cells.unit] + tau * shape[cells.cell])
+        fit = fit_conditional(cells, design, prior, offset)
+        theta = np.exp(design @ fit.coefficients)
+        if not trust:
+            break
+    parameters, influence, prior_covariance = _with_groups(
+        design @ fit.coefficients, fit.influence @ design.T, design @ fit.prior_covariance @ design.T
     )
-    trust = (side - 0.5) * depth_of(position)
-    return np.column_stack([position_design(n_positions)[position], np.eye(LAST_CLICK_GROUPS)[group][:, 1:], trust])
-
-
-def _reading_prior(n_positions: int) -> GaussianPrior:
-    by_position = position_prior(n_positions)
-    n, extra = len(by_position.mean), LAST_CLICK_GROUPS
-    precision = np.zeros((n + extra, n + extra))
-    precision[:n, :n] = by_position.precision
-    precision[range(n, n + extra - 1), range(n, n + extra - 1)] = AFTER_CLICK_DEVIATION**-2
-    precision[-1, -1] = TRUST_DEVIATION**-2
-    return GaussianPrior(np.append(by_position.mean, np.zeros(extra)), precision)
-
-
-def _parameter_matrix(n_positions: int) -> Floats:
-    """Return the matrix that turns coefficients into the parameters of a `Reading`."""
-    design = position_design(n_positions)
-    n, extra = design.shape[1], LAST_CLICK_GROUPS
-    matrix = np.zeros((n_positions + extra + 1, n + extra))
-    matrix[:n_positions, :n] = design
-    matrix[range(n_positions + 1, n_positions + extra + 1), range(n, n + extra)] = 1.0
-    return matrix
-
-
-class _Test(NamedTuple):
-    """A test of whether an effect is needed."""
-
-    accepted: bool
-    p_value: float
-    z: float
-
-
-def _columns(n: int, with_memory: bool, with_trust: bool) -> Ints:
-    memory = range(n - LAST_CLICK_GROUPS, n - 1)
-    return np.array([i for i in range(n) if (with_memory or i not in memory) and (with_trust or i != n - 1)])
-
-
-def _sub_prior(prior: GaussianPrior, columns: Ints) -> GaussianPrior:
-    return GaussianPrior(prior.mean[columns], prior.precision[np.ix_(columns, columns)])
-
-
-def _significant(cells: object, design: Floats, prior: GaussianPrior, has_pairs: bool) -> tuple[_Test, _Test]:
-    """Test both effects in the model that has both."""
-    columns = _columns(design.shape[1], True, has_pairs)
-    fit = fit_conditional(cells, design[:, columns], _sub_prior(prior, columns))  # type: ignore[arg-type]
-    n = design.shape[1] - LAST_CLICK_GROUPS
-    memory = slice(n, n + LAST_CLICK_GROUPS - 1)
-    effect, covariance = fit.coefficients[memory], fit.covariance[memory, memory]
-    statistic = float(effect @ np.linalg.solve(covariance, effect))
-    p_value = float(stats.chi2.sf(statistic, LAST_CLICK_GROUPS - 1))
-    z = float(fit.coefficients[-1] / np.sqrt(fit.covariance[-1, -1])) if has_pairs else 0.0
-    trust_p = float(2.0 * stats.norm.sf(abs(z)))
-    return _Test(p_value < MAX_P_VALUE, p_value, 0.0), _Test(has_pairs and trust_p < MAX_P_VALUE, trust_p, z)
+    background = tau * shape * theta
+    return Reading(parameters, influence, prior_covariance, 1.0, False, background, fit.log_likelihood)

@@ -1,4 +1,4 @@
-"""How good rankings and policies are: by measures (`ranking`), and by what a log says of them (`evaluate`)."""
+"""Scores of rankings by measures (`ranking`), and estimates from logs of what rankers and policies would earn."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,22 +1,18 @@
-"""What a ranker would earn on a log of lists: numbers per page, what they rest on, and the same in words."""
+"""The answer of `evaluate` on a log of lists: an estimate, two controls, and a verdict with its reasons."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from rankloop.click_models.examination import Examination
 from rankloop.evaluation.report import BLUE, CURRENT, GREY, MAX_TIMES
 
-PER = 1000  # pages
-TOLD, SWAPS, MOVED, FEATURES = "told", "swaps", "moved", "features"
-KNOWN_BY = {
-    TOLD: "as given",
-    SWAPS: "from swaps that the log records",
-    MOVED: "from items that stood at several positions",
-    FEATURES: "from features alone, since no item is known to have moved",
-}
+PER_PAGES = 1000  # pages, in every number that is printed
+RANDOM_ORDER = "random order"
+Verdict = Literal["better", "worse", "unclear", "cannot tell"]
 
 
 class Interval(NamedTuple):
-    """A mean per page; each end holds with the level asked for, by itself."""
+    """A mean per page with its interval."""
 
     value: float
     lower: float
@@ -24,148 +20,201 @@ class Interval(NamedTuple):
 
     def per_1000(self) -> dict[str, float]:
         """Return the same by end, per 1,000 pages."""
-        return {end: PER * number for end, number in self._asdict().items()}
+        return {end: PER_PAGES * number for end, number in self._asdict().items()}
+
+    def __str__(self) -> str:
+        value, lower, upper = (PER_PAGES * number for number in self)
+        return f"{value:+,.1f} ({lower:+,.1f} to {upper:+,.1f})"
 
 
-class Doubts(NamedTuple):
-    """What the answer rests on."""
+class OrderEstimate(NamedTuple):
+    """What an order would earn per page, and that less what the log brought, by outcome."""
 
-    examined: tuple[float, ...]  # relative probability by position, the first 1
-    known_by: str  # told, swaps, moved or features
-    likeliest: str  # the estimator whose people foretell the clicks of other sessions best
-    rivals: tuple[str, ...]  # those whose people might do so as well: the interval holds for them too
-    going_on: float  # how many people are still there after a click, by the model that lets them leave
-    repeated: float  # pairs of clicks on a page, by what independent positions would have
-    effective_clicks: float  # so many clicks of equal weight carry the estimate
-    beyond: float  # share of the ranker's clicks on items that were not shown, of which only the click model tells
-    novel: float  # share on items that are like none that was shown
-    calibration: float  # clicks by what the click model said of them, weighted as the ranker would show them
+    earned: dict[str, Interval]
+    gain: dict[str, Interval]
+
+
+class Diagnostics(NamedTuple):
+    """What the answer rests on.
+
+    Attributes:
+      examination: The shared estimate of examination.
+      after_click: By how much a click in the row above, two or three rows above, and farther above changes
+        examination, as factors; all 1 where clicks above do not count.
+      trusts: True where the interval allows for users who trust high positions whatever stands there.
+      effective_clicks: So many clicks of equal weight would carry the estimate as well.
+      modelled_share: The share of the ranker's clicks that comes from items that were not shown, for which only the
+        model of attraction speaks.
+      unlike_share: The share from items that are like none that was shown.
+      calibration: Clicks on shown items by what the model of attraction expects, weighted as the ranker shows them.
+      calibration_error: The standard error of that.
+      halves_z: The difference of the gain between the halves of the log in time, in standard errors.
+    """
+
+    examination: Examination
+    after_click: tuple[float, float, float]
+    trusts: bool
+    effective_clicks: float
+    modelled_share: float
+    unlike_share: float
+    calibration: float
     calibration_error: float
-    sensitivity: tuple[float, float]  # the gain per page under other models of examination
+    halves_z: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the diagnostics for programs."""
+        return self._asdict() | {"examination": self.examination.to_json()}
 
 
 class ListEstimate(NamedTuple):
-    """What a ranker would earn per page, beside what the log brought, by outcome."""
+    """What a ranker would earn per page, beside what the log brought and what a random order would bring.
 
-    name: str  # of the ranker
-    method: str
-    why: str
+    Attributes:
+      name: Of the ranker.
+      n_pages: How many pages the log has.
+      n_clicks: How many clicks.
+      level: The probability with which intervals hold.
+      log: What the log brought, by outcome.
+      ranker: What the ranker would bring.
+      random: What a random order of the shown items would bring: a control.
+      diagnostics: What the answer rests on.
+      reasons: Why the log does not answer; empty: it does.
+      warnings: What else to know.
+    """
+
+    name: str
     n_pages: int
-    n_sessions: int
     n_clicks: int
     level: float
-    ranker: dict[str, Interval]
     log: dict[str, Interval]
-    gain: dict[str, Interval]
-    ndcg: tuple[float, float]  # by the click model: the ranker's, and that of what was shown
-    doubts: Doubts
-    cannot_tell: tuple[str, ...]  # why the log does not answer; empty: it does
+    ranker: OrderEstimate
+    random: OrderEstimate
+    diagnostics: Diagnostics
+    reasons: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property
-    def verdicts(self) -> list[str]:
-        """Better, worse, not to be told from chance, or that the log cannot tell and why; then further doubts."""
-        lines = [f"This log cannot tell how good the {self.name} is: {reason}." for reason in self.cannot_tell]
-        lines = lines or [self._verdict(outcome) for outcome in self.ranker]
-        return lines + [f"Beware: {warning}." for warning in self.warnings]
+    def verdict(self) -> Verdict:
+        """The answer in a word, by clicks."""
+        return "cannot tell" if self.reasons else side_of(self.ranker.gain["clicks"])
 
-    def _verdict(self, outcome: str) -> str:
-        name, value, gain = self.name, self.ranker[outcome].value, self.gain[outcome]
-        earned = f"{PER * value:,.1f} {outcome} per {PER:,} pages instead of {PER * self.log[outcome].value:,.1f}"
+    @property
+    def verdicts(self) -> list[str]:
+        """The answer in sentences: better, worse, unclear, or that the log cannot tell and why; then warnings."""
+        lines = [f"This log cannot tell how good the {self.name} is: {reason}." for reason in self.reasons]
+        lines = lines or [self._sentence(outcome) for outcome in self.ranker.gain]
+        return lines + [f"Note: {warning}." for warning in self.warnings]
+
+    def _sentence(self, outcome: str) -> str:
+        name, gain = self.name, self.ranker.gain[outcome]
+        earned, logged = self.ranker.earned[outcome].value, self.log[outcome].value
+        numbers = f"{PER_PAGES * earned:,.1f} {outcome} per {PER_PAGES:,} pages instead of {PER_PAGES * logged:,.1f}"
         sure = f"{self.level:.0%} sure"
-        if gain.lower > 0:
-            return f"The {name} earns {earned}: at least {PER * gain.lower:,.1f} more ({sure})."
-        if gain.upper < 0:
-            less = f"at least {-PER * gain.upper:,.1f} less ({sure})"
-            return f"The {name} is worse than what was shown: it earns {earned}, {less}."
-        longer = ((gain.value - gain.lower) / gain.value) ** 2 if gain.value > 0 else float("inf")
-        might = f" A log {max(1.1, longer):.1f} times as long might do." if longer < MAX_TIMES else ""
-        return (
-            f"The gain of the {name} is not significant: it earns {earned}, between {PER * gain.lower:,.1f} "
-            f"and {PER * gain.upper:,.1f} more (each end {sure}).{might}"
-        )
+        side = side_of(gain)
+        if side == "better":
+            return f"The {name} earns {numbers}: at least {PER_PAGES * gain.lower:,.1f} more ({sure})."
+        if side == "worse":
+            less = f"at least {-PER_PAGES * gain.upper:,.1f} less ({sure})"
+            return f"The {name} is worse than what was shown: it earns {numbers}, {less}."
+        longer = (max(gain.upper - gain.value, gain.value - gain.lower) / max(abs(gain.value), 1e-12)) ** 2
+        might = f" A log {max(1.1, longer):.1f} times as long might tell." if longer < MAX_TIMES else ""
+        ends = f"between {PER_PAGES * gain.lower:+,.1f} and {PER_PAGES * gain.upper:+,.1f}"
+        return f"No clear difference for the {name}: it earns {numbers}; the change is {ends} ({sure}).{might}"
 
     def text(self, log: str) -> str:
-        """Return a table per outcome, what the estimate rests on, and the verdicts."""
-        sessions = f" of {self.n_sessions:,} sessions" if self.n_sessions < self.n_pages else ""
-        doubts, width = self.doubts, max(len(self.name), len(CURRENT)) + 2
-        examined = " ".join(f"{value:.2f}" for value in doubts.examined)
-        lines = [
-            f"{log}: {self.n_pages:,} pages{sessions}, {self.n_clicks:,} clicks",
-            f"estimator: {self.method}; {self.why}",
-            f"examined, by position: {examined} ({KNOWN_BY[doubts.known_by]})",
-            "",
-        ]
-        for outcome in self.ranker:
-            lines.append(f"{f'{outcome} per {PER:,} pages':<{width + 22}}{f'from ({self.level:.0%})':>14}{'to':>12}")
-            for who, interval in ((CURRENT, self.log[outcome]), (self.name, self.ranker[outcome])):
-                value, low, high = (f"{PER * number:,.1f}" for number in interval)
-                ends = ("unknown", "unknown") if self.cannot_tell and who == self.name else (low, high)
-                lines.append(f"{who:<{width}}{value:>22}{ends[0]:>14}{ends[1]:>12}")
+        """Return a table per outcome, what the estimate rests on, and the verdicts.
+
+        Args:
+          log: The name of the log.
+        """
+        diagnostics, width = self.diagnostics, max(len(self.name), len(RANDOM_ORDER)) + 2
+        lines = [f"{log}: {self.n_pages:,} pages, {self.n_clicks:,} clicks", str(diagnostics.examination)]
+        if diagnostics.after_click != (1.0, 1.0, 1.0):
+            factors = ", ".join(f"{factor:.2f}" for factor in diagnostics.after_click)
+            lines.append(f"a click 1, 2 to 3, and 4 or more rows above changes examination by the factors {factors}")
+        if diagnostics.trusts:
+            lines.append("the interval allows for users who trust high positions whatever stands there")
+        lines.append("")
+        for outcome in self.ranker.gain:
+            head = f"{outcome} per {PER_PAGES:,} pages"
+            lines.append(
+                f"{head:<{width + 10}}{f'from ({self.level:.0%})':>14}{'to':>12}{'change':>12}{'from':>12}{'to':>12}"
+            )
+            logged = self.log[outcome]
+            lines.append(f"{CURRENT:<{width}}{PER_PAGES * logged.value:>10,.1f}")
+            for name, order in ((RANDOM_ORDER, self.random), (self.name, self.ranker)):
+                earned, gain = order.earned[outcome], order.gain[outcome]
+                cells = [f"{PER_PAGES * number:,.1f}" for number in earned]
+                cells += [f"{PER_PAGES * number:+,.1f}" for number in gain]
+                if self.reasons and name == self.name:
+                    cells = [cells[0], "unknown", "unknown", cells[3], "unknown", "unknown"]
+                row = f"{name:<{width}}{cells[0]:>10}{cells[1]:>14}"
+                lines.append(row + "".join(f"{cell:>12}" for cell in cells[2:]))
             lines.append("")
-        new, old = self.ndcg
-        shares = (
-            f"{doubts.beyond:.0%} of the clicks it would get are on items that were not on the logged page, "
-            f"{doubts.novel:.0%} on items that the log never shows"
-        )
-        lines += [
-            f"nDCG by the click model: {old:.3f} as shown, {new:.3f} by the ranker",
-            f"based on about {doubts.effective_clicks:,.0f} equally weighted clicks; {shares}; "
-            f"the click model is off by a factor of {doubts.calibration:.2f} ± {doubts.calibration_error:.2f}",
-            "",
-        ]
+        if diagnostics.modelled_share > 0.0:
+            share = f"{diagnostics.modelled_share:.0%} of the ranker's clicks would come from items that were not shown"
+            lines += [f"{share}; a model of attraction stands in for them", ""]
         return "\n".join([*lines, *self.verdicts])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer for programs, with every outcome and all doubts."""
-        ranker = self._plain(self.ranker, self.gain) | {
-            "method": self.method,
-            "why": self.why,
-            "ndcg": self.ndcg[0],
-            "diagnostics": self.doubts._asdict(),
-            "cannot_tell": self.cannot_tell,
-            "warnings": self.warnings,
-        }
+        """Return the answer for programs, with every outcome and all diagnostics."""
         return {
             "n_rows": self.n_pages,
-            "n_sessions": self.n_sessions,
             "n_rewarded": self.n_clicks,
             "unit": "per page",
-            "estimates": {CURRENT: self._plain(self.log, None) | {"ndcg": self.ndcg[1]}, self.name: ranker},
+            "level": self.level,
+            "verdict": self.verdict,
+            "estimates": {
+                CURRENT: self._plain(OrderEstimate(self.log, {})),
+                RANDOM_ORDER: self._plain(self.random),
+                self.name: self._plain(self.ranker),
+            },
+            "diagnostics": self.diagnostics.to_json(),
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
             "verdicts": self.verdicts,
         }
 
-    def _plain(self, values: dict[str, Interval], gains: dict[str, Interval] | None) -> dict[str, Any]:
-        clicks = next(iter(self.ranker))
-        gain = None if gains is None else gains[clicks]
-        return values[clicks]._asdict() | {
-            "n": self.n_pages,
-            "current": self.log[clicks].value,
+    def _plain(self, order: OrderEstimate) -> dict[str, Any]:
+        gain = order.gain.get("clicks")
+        return order.earned["clicks"]._asdict() | {
+            "current": self.log["clicks"].value,
             "gain": None if gain is None else gain.value,
             "gain_lower": None if gain is None else gain.lower,
-            "level": self.level,
-            "per_1000_pages": {name: interval.per_1000() for name, interval in values.items()},
-            "gain_per_1000_pages": None
-            if gains is None
-            else {name: interval.per_1000() for name, interval in gains.items()},
+            "gain_upper": None if gain is None else gain.upper,
+            "per_1000_pages": {name: interval.per_1000() for name, interval in order.earned.items()},
+            "gain_per_1000_pages": {name: interval.per_1000() for name, interval in order.gain.items()} or None,
         }
 
     def plot(self, path: Path) -> None:
-        """Draw for each outcome a dot and its interval, of the ranker and of what was shown; hollow if not told."""
+        """Draw for each outcome a dot and its interval, of log, random order and ranker; hollow if not answered.
+
+        Args:
+          path: A PNG, SVG or PDF file.
+        """
         from matplotlib.figure import Figure
 
-        outcomes = list(self.ranker)
-        figure = Figure(figsize=(7.2, 1.5 * len(outcomes) + 0.6), layout="constrained")
+        outcomes = list(self.ranker.gain)
+        figure = Figure(figsize=(7.2, 1.7 * len(outcomes) + 0.6), layout="constrained")
         for axes, outcome in zip(figure.subplots(len(outcomes), squeeze=False)[:, 0], outcomes):
-            for row, interval in enumerate((self.log[outcome], self.ranker[outcome])):
-                value, low, high = (PER * number for number in interval)
-                if row and self.cannot_tell:
+            orders = (self.log[outcome], self.random.earned[outcome], self.ranker.earned[outcome])
+            for row, interval in enumerate(orders):
+                value, low, high = (PER_PAGES * number for number in interval)
+                color = BLUE if row == 2 else GREY
+                if row == 2 and self.reasons:
                     axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
                     continue
-                axes.plot([low, high], [row, row], color=BLUE if row else GREY, linewidth=2.5)
-                axes.plot([value], [row], marker="o", color=BLUE if row else GREY)
-            axes.set_yticks([0, 1], [CURRENT, self.name])
-            axes.set_ylim(1.5, -0.5)
-            axes.set_xlabel(f"{outcome} per {PER:,} pages; each end holds with {self.level:.0%}")
+                axes.plot([low, high], [row, row], color=color, linewidth=2.5)
+                axes.plot([value], [row], marker="o", color=color)
+            axes.set_yticks([0, 1, 2], [CURRENT, RANDOM_ORDER, self.name])
+            axes.set_ylim(2.5, -0.5)
+            axes.set_xlabel(f"{outcome} per {PER_PAGES:,} pages; intervals of {self.level:.0%}")
             axes.spines[["top", "right"]].set_visible(False)
         figure.savefig(path, dpi=160, facecolor="white")
+
+
+def side_of(gain: Interval) -> Verdict:
+    """Return on which side of no change an interval lies."""
+    if gain.lower > 0.0:
+        return "better"
+    return "worse" if gain.upper < 0.0 else "unclear"

@@ -1,305 +1,345 @@
-"""What a log of lists says of a ranker: per page, with bounds, the estimator that was taken, and what to doubt."""
+"""Judge a ranker on a log of lists by the shared estimate of examination, beside two controls."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
+from scipy import stats
 
-from rankloop.click_models.feature_fit import logistic
+from rankloop.click_models.examination import (
+    EVIDENCE_WORDS,
+    Examination,
+    estimate_examination,
+    given_examination,
+)
+from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, whole_number
+from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.engine import Engine
-from rankloop.evaluation.list_estimate import FEATURES, MOVED, SWAPS, TOLD, Doubts, Interval, ListEstimate
-from rankloop.evaluation.list_model import RESAMPLES, ListMethod, ListModel, Values, list_method_of
-from rankloop.evaluation.list_pages import HERE, PageTable, ShownPage, page_table
+from rankloop.evaluation.attraction import AttractionModel
+from rankloop.evaluation.list_estimate import Diagnostics, Interval, ListEstimate, OrderEstimate, side_of
+from rankloop.evaluation.list_pages import HERE, NOWHERE, PageTable, ShownPage, page_table
+from rankloop.evaluation.order_value import MAX_WEIGHT, OrderJudge, OrderValues
+from rankloop.logs.list_log import ClickArrays, numbers_of
 
 AUTO = "auto"
-FEW_CLICKS = 20
-SURE = 2.0  # standard errors by which kinds of people must differ in likelihood
-MAX_NOVEL = 0.1
-MAX_REPEATED = 1.3
-MAX_BEYOND, MAX_MISFIT = 0.2, 0.25
-STEEPNESS = (0.8, 1.25)  # examination to this power, to see what hangs on it
-SIMPLE = ("examination_ips", "examination_dr", "swap_dr")
-WHY: dict[ListMethod, str] = {
-    "examination_dr": "users judge each position independently: after a click {:.0%} continue",
-    "cascade_dr": "users leave after a click: {:.0%} continue",
-    "browsing_dr": "which positions users examine depends on their last click",
-}
+EXAMINATION = "examination"
+CLICKS = "clicks"
+MIN_CLICKS = 20
+MAX_UNLIKE_SHARE = 0.1
+MAX_MODELLED_SHARE = 0.5
+MAX_MISFIT = 0.25
+MAX_HALVES_Z = 4.0
+N_RANDOM_ORDERS = 4
+MIN_FREEDOM = 2.0  # degrees of freedom of an interval
+MAX_LOG_RATIO = 5.0  # of an order to the log
+Progress = Callable[[int, int], None]
 
 
 class ListOptions(NamedTuple):
-    """What estimators by examination share.
+    """Options of an evaluation by examination.
 
     Attributes:
-      level: The probability with which each one-sided bound holds.
-      positions: Only what so many first positions earned counts.
-      limit: The weight at which estimators cut.
-      position_bias: How likely each position is examined; estimated unless given.
-      resamples: Of the sessions, for the bounds.
+      level: The probability with which each interval holds.
+      positions: Only so many first positions count; all that were shown unless given.
+      position_bias: The examination of each position; estimated unless given.
+      resamples: Of the clusters of pages, for the intervals.
       seed: Of every draw.
+      held_out_gain: The gain over the logged order that training found on held-out lists, where that is known.
     """
 
     level: float = 0.95
-    positions: int = 10
-    limit: float = 100.0
+    positions: int | None = None
     position_bias: Sequence[float] | Floats | None = None
-    resamples: int = RESAMPLES
+    resamples: int = 400
     seed: int = 0
-
-
-People = tuple[str, tuple[str, ...], float]  # the first three of the doubts
+    held_out_gain: float | None = None
 
 
 def evaluate_pages(
     session: Session,
     pages: Iterable[ShownPage],
-    method: str = AUTO,
     options: ListOptions | None = None,
     engine: Engine = HERE,
     name: str = "ranker",
 ) -> ListEstimate:
-    """The estimate by examination for the ranker of a session, which may be deterministic.
+    """Estimate by examination what the ranker of a session would earn; it may be deterministic.
 
-    The engine says where the ranker is asked what it would show; what is fitted to all pages together is fitted here.
-    `auto` takes `examination_dr`, or `cascade_dr` or `browsing_dr` where clicks above clearly change what is examined
-    below; the interval holds for all kinds of people that the log cannot tell apart.
-    References: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback; Oosterhuis
-    (2023), Doubly-Robust Estimation for Correcting Position-Bias in Click Feedback for Unbiased Learning to Rank;
-    Oosterhuis and de Rijke (2020), Policy-Aware Unbiased Learning to Rank for Top-k Rankings.
+    Args:
+      session: The ranker.
+      pages: The pages of a log, in the order of time.
+      options: Level, positions and resamples.
+      engine: Where the ranker is asked; the fits happen here.
+      name: The ranker's name in the answer.
+
+    Returns:
+      The estimate with its controls and verdict.
+
+    Raises:
+      InvalidInput: If nothing was clicked, or an option is out of range.
     """
     options = options or ListOptions()
-    if method != AUTO:
-        list_method_of(method)
     if not 0.5 <= options.level < 1.0:
         raise InvalidInput(f"level = {options.level} must be a probability from 0.5 to below 1, such as 0.95")
-    whole_number(options.positions, "positions", 1)
-    swaps = method == "swap_dr"
-    table = page_table(pages, session, positions=options.positions, with_swaps=swaps, seed=options.seed, engine=engine)
-    if not table.clicked.any():
-        raise InvalidInput("nothing was clicked in the first positions of this log: it says nothing about any ranker")
-    models = families(table, options)
-    likeliest, rivals = told_apart(models)
-    chosen: ListMethod = likeliest if method == AUTO else list_method_of(method)
-    rivals = rivals if method == AUTO else ()
-    simple, model = models["examination_dr"], models.get(chosen, models["examination_dr"])
-    cascade = models["cascade_dr"]
-    odds = cascade.shown.going @ cascade.examination.going
-    going_on = float(logistic(odds)[cascade.shown.clicked > 0].mean())
-    why = WHY[chosen].format(going_on) if method == AUTO else "asked for"
-    doubts = _doubts(model, (likeliest, rivals, going_on), _repeated(simple), _sensitivity(model, models, chosen))
-    values, resamples = model.values(chosen), [model.resampled(chosen, options.resamples, options.seed)]
-    resamples += [models[one].resampled(one, options.resamples, options.seed) for one in rivals]
-    allowance = _allowance(model, doubts) + np.abs(values.misfit)
-    ranker, log, gain = _intervals(model.names, values, resamples, options.level, allowance)
-    return ListEstimate(
-        name=name,
-        method=chosen,
-        why=why,
-        n_pages=table.n_pages,
-        n_sessions=table.n_sessions,
-        n_clicks=int(table.clicked.sum()),
-        level=options.level,
-        ranker=ranker,
-        log=log,
-        gain=gain,
-        ndcg=_ndcg(model),
-        doubts=doubts,
-        cannot_tell=_cannot_tell(table, doubts, gain[model.names[0]]),
-        warnings=_warnings(doubts, chosen, gain[model.names[0]]),
-    )
+    if options.positions is not None:
+        whole_number(options.positions, "positions", 1)
+    table = page_table(pages, session, positions=options.positions, seed=options.seed, engine=engine)
+    return LogJudge(table, options).judge(table.slots, name)
 
 
-def families(table: PageTable, options: ListOptions) -> dict[ListMethod, ListModel]:
-    """The kinds of people, the simplest first; where examination is told, only those who go by it."""
-    told = _examined(options.position_bias)
-    more: Any = {"told": told, "limit": options.limit, "seed": options.seed}
-    simple = ListModel(table, **more)
-    found: dict[ListMethod, ListModel] = {"examination_dr": simple}
-    found["cascade_dr"] = ListModel(table, dependent=True, like=simple, **more)
-    if told is None:
-        found["browsing_dr"] = ListModel(table, dependent=True, browsing=True, like=simple, **more)
-    return found
+class LogJudge:
+    """The pages of a log with examination and reading fitted to them; judges any number of orders."""
+
+    def __init__(self, table: PageTable, options: ListOptions | None = None) -> None:
+        """Fit examination and reading.
+
+        Args:
+          table: The pages.
+          options: Level, positions and resamples.
+
+        Raises:
+          InvalidInput: If nothing was clicked.
+        """
+        if not table.clicked.any():
+            raise InvalidInput("nothing was clicked in this log: it says nothing about any ranker")
+        self.table, self.options = table, options or ListOptions()
+        log, base = table.clicks(), table.base_position[table.shown]
+        if self.options.position_bias is not None:
+            self.examination: Examination = given_examination(self.options.position_bias, log)
+        else:
+            self.examination = estimate_examination(log, base if (base >= 0).any() else None)
+        readings = fit_readings(log, self.examination, base)
+        self.reading = readings[0]
+        self.judges = [OrderJudge(table, reading, self.examination.cluster) for reading in readings]
+        self.orders = self.judges[0]
+        self.outcomes = (CLICKS, *table.outcomes)
+        self._model: AttractionModel | None = None
+        self.random = self._estimate(self._values(self._random_slots()), np.zeros(len(self.outcomes)))
+
+    @property
+    def model(self) -> AttractionModel:
+        """The model of attraction, fitted when it is first needed."""
+        if self._model is None:
+            log_examined = self.orders.log_examined(self.reading.parameters)
+            self._model = AttractionModel(self.table, log_examined, self.examination.cluster, self.options.seed)
+        return self._model
+
+    def judge(self, slots: Ints, name: str = "ranker") -> ListEstimate:
+        """Estimate what an order would earn.
+
+        Args:
+          slots: (n_draws, n_pages, n_positions), the row of the table at each position.
+          name: The ranker's name in the answer.
+        """
+        table, options = self.table, self.options
+        values, diagnostics, allowance = self._values(slots), self._diagnostics(slots), np.zeros(len(self.outcomes))
+        if diagnostics.modelled_share > 0.0:
+            # As far as the model is off where clicks can check it, it may be off where they cannot.
+            allowance = abs(diagnostics.calibration - 1.0) * diagnostics.modelled_share * values[0].order[0]
+        ranker = self._estimate(values, allowance)
+        reasons = self._reasons(ranker, diagnostics)
+        return ListEstimate(
+            name=name,
+            n_pages=table.n_pages,
+            n_clicks=int(table.clicked.sum()),
+            level=options.level,
+            log=self._log(values[0]),
+            ranker=ranker,
+            random=self.random,
+            diagnostics=diagnostics,
+            reasons=tuple(reasons),
+            warnings=(),
+        )
+
+    def _values(self, slots: Ints) -> list[OrderValues]:
+        """Return the value of an order for each family of users that the log cannot tell apart."""
+        n, seed = self.options.resamples, self.options.seed
+        if self.orders.needs_model(slots):
+            return [self.orders.doubly_robust(slots, self.model, n // 4, seed)]
+        return [judge.clicks_reweighted(slots, n, seed) for judge in self.judges]
+
+    def _random_slots(self) -> Ints:
+        """Return random orders of the shown items."""
+        rng, stood = default_rng(self.options.seed), self.orders.stood
+        slots = np.full((N_RANDOM_ORDERS, *stood.shape), NOWHERE)
+        filled = stood != NOWHERE
+        for draw in range(N_RANDOM_ORDERS):
+            keys = np.where(filled, rng.random(stood.shape), np.inf)
+            shuffled = np.take_along_axis(stood, np.argsort(keys, axis=1), axis=1)
+            slots[draw][filled] = shuffled[shuffled != NOWHERE]
+        return slots
+
+    def _estimate(self, values: list[OrderValues], allowance: Floats) -> OrderEstimate:
+        """Return the estimate of the likeliest family, with an interval that holds for every family."""
+        families = [self._ratio_intervals(one_family, allowance) for one_family in values]
+        earned, gain = {}, {}
+        for number, name in enumerate(self.outcomes):
+            ends = [family[name] for family in families]
+            lower, upper = min(end.lower for end in ends), max(end.upper for end in ends)
+            logged = float(values[0].log[0, number])
+            earned[name] = Interval(ends[0].value, lower, upper)
+            gain[name] = Interval(ends[0].value - logged, lower - logged, upper - logged)
+        return OrderEstimate(earned, gain)
+
+    def _log(self, values: OrderValues) -> dict[str, Interval]:
+        tail = 0.5 * (1.0 - self.options.level)
+        low, high = np.quantile(values.log[1:], [tail, 1.0 - tail], axis=0)
+        return {
+            name: Interval(float(values.log[0, number]), float(low[number]), float(high[number]))
+            for number, name in enumerate(self.outcomes)
+        }
+
+    def _ratio_intervals(self, values: OrderValues, allowance: Floats) -> dict[str, Interval]:
+        """Return by outcome what the order earns: the interval of its ratio to the log, times what the log brought.
+
+        The ratio is convex in the curve of examination, so noise in the curve pushes it up, and resamples are pushed up
+        once more. The interval therefore joins that of the resamples and its mirror image around the estimate (the
+        percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide.
+        """
+        tail = 0.5 * (1.0 - self.options.level)
+        stretch = float(stats.t.ppf(1.0 - tail, self.freedom) / stats.norm.ppf(1.0 - tail))
+        intervals = {}
+        for number, name in enumerate(self.outcomes):
+            order, log = values.order[:, number], values.log[:, number]
+            ratios = np.log(np.maximum(order, 1e-9) / np.maximum(log, 1e-9))
+            low, high = np.quantile(ratios[1:] - ratios[0], [tail, 1.0 - tail]) * stretch
+            ends = ratios[0] + np.array([min(low, -high, 0.0), max(high, -low, 0.0)])
+            bounds = log[0] * np.exp(np.clip(ends, -MAX_LOG_RATIO, MAX_LOG_RATIO))
+            more = allowance[number]
+            intervals[name] = Interval(float(order[0]), float(bounds[0] - more), float(bounds[1] + more))
+        return intervals
+
+    @property
+    def freedom(self) -> float:
+        """The degrees of freedom: the effective number of clusters by their clicks, less one."""
+        clicks = np.bincount(self.orders.row_cluster, self.table.clicked, self.orders.n_clusters)
+        return max(float(clicks.sum() ** 2 / max((clicks**2).sum(), 1e-12)) - 1.0, MIN_FREEDOM)
+
+    def _diagnostics(self, slots: Ints) -> Diagnostics:
+        table, reading, rows = self.table, self.reading, self.orders.shown
+        n = reading.n_positions
+        parameters = reading.parameters
+        modelled = unlike = 0.0
+        calibration, calibration_error = 1.0, 0.0
+        attraction = np.zeros(len(table.page))
+        if self.orders.needs_model(slots):
+            attraction = self.model.attraction(np.zeros(self.orders.n_clusters), np.zeros(len(rows)))
+        exposed = self.orders.exposure(slots, parameters, attraction, attraction[None])[0]
+        if self.orders.needs_model(slots):
+            share = exposed * attraction / max(float((exposed * attraction).sum()), 1e-12)
+            modelled = float(share[table.position == NOWHERE].sum())
+            unlike = float((share * self.model.unlike_shown()).sum())
+            calibration, calibration_error = self.model.calibration(exposed)
+        weight = np.minimum(exposed[rows] / np.exp(self.orders.log_examined(parameters)), MAX_WEIGHT)
+        hits = weight * table.clicked[rows]
+        change = np.bincount(table.page[rows], hits - table.clicked[rows], table.n_pages).astype(np.float64)
+        return Diagnostics(
+            examination=self.examination,
+            after_click=tuple(np.exp(parameters[n + 1 : n + LAST_CLICK_GROUPS]).tolist()),
+            trusts=len(self.judges) > 1 or reading.trusts,
+            effective_clicks=float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
+            modelled_share=modelled,
+            unlike_share=unlike,
+            calibration=calibration,
+            calibration_error=calibration_error,
+            halves_z=_difference_of_halves(change),
+        )
+
+    def _reasons(self, ranker: OrderEstimate, diagnostics: Diagnostics) -> list[str]:
+        """Return why there is no verdict; empty where there is one."""
+        table, gain, examination, reasons = self.table, ranker.gain[CLICKS], self.examination, list[str]()
+        side = side_of(gain)
+        if table.clicked.sum() < MIN_CLICKS:
+            reasons.append(f"it has {table.clicked.sum():.0f} clicks, and {MIN_CLICKS} or more are needed")
+        elif examination.is_thin and table.n_positions > 1:
+            reasons.append(
+                f"examination is {EVIDENCE_WORDS['none']} ({examination.n_clicks} clicks on such items). Show some "
+                "lists in another order, or give --position-bias"
+            )
+        if diagnostics.unlike_share > MAX_UNLIKE_SHARE:
+            reasons.append(
+                f"{diagnostics.unlike_share:.0%} of its clicks would come from items that are like none that was shown"
+            )
+        elif diagnostics.modelled_share > MAX_MODELLED_SHARE:
+            reasons.append(
+                f"{diagnostics.modelled_share:.0%} of its clicks would come from items that were not shown, and only "
+                f"up to {MAX_MODELLED_SHARE:.0%} is left to a model of attraction"
+            )
+        elif abs(diagnostics.calibration - 1.0) > MAX_MISFIT + 2.0 * diagnostics.calibration_error and (
+            diagnostics.modelled_share > MAX_UNLIKE_SHARE
+        ):
+            reasons.append(
+                f"items that were not shown matter, and the model of attraction is off by a factor of "
+                f"{diagnostics.calibration:.2f} where clicks can check it"
+            )
+        if reasons or side == "unclear":
+            return reasons
+        random = self.random.gain[CLICKS]
+        if side == "better" and random.value >= gain.value:
+            reasons.append(
+                "it is called better than what was shown, but so is a random order of the same items: the estimate of "
+                "examination is not to be trusted here"
+            )
+        if abs(diagnostics.halves_z) > MAX_HALVES_Z:
+            reasons.append(
+                "the two halves of the log in time contradict each other by "
+                f"{abs(diagnostics.halves_z):.1f} standard errors"
+            )
+        held_out = self.options.held_out_gain
+        if side == "better" and held_out is not None and held_out < 0.0:
+            reasons.append(
+                "it is called better than what was shown, but on the lists that its training held out it was worse"
+            )
+        return reasons
 
 
-def _examined(position_bias: Sequence[float] | Floats | None) -> Floats | None:
-    """Return how likely each position is examined beside the first."""
-    if position_bias is None:
-        return None
-    examined = np.array(position_bias, dtype=np.float64)
-    if not ((examined > 0) & (examined <= 1)).all():
-        raise InvalidInput("position bias: every position is seen with a probability above 0, at most 1")
-    relative: Floats = examined / examined[0]
-    return relative
+def _difference_of_halves(change: Floats) -> float:
+    """Return the difference between the means of both halves in standard errors."""
+    first, second = np.array_split(change, 2)
+    if len(first) < 2 or len(second) < 2:
+        return 0.0
+    error = np.sqrt(first.var() / len(first) + second.var() / len(second))
+    return float((first.mean() - second.mean()) / max(error, 1e-12))
 
 
-def told_apart(models: dict[ListMethod, ListModel]) -> tuple[ListMethod, tuple[ListMethod, ...]]:
-    """The people whose model foretells the clicks of other sessions best, and those that might be as good.
+def score_slots(table: PageTable, scores: Floats) -> Ints:
+    """Return the order of the shown items of each page by falling scores, as `LogJudge.judge` takes it.
 
-    A later kind is taken where its held-out log-likelihood is higher by `SURE` standard errors of the difference over
-    sessions; those that are not worse by as much remain possible.
-    Reference: Vuong (1989), Likelihood Ratio Tests for Model Selection and Non-Nested Hypotheses.
+    Args:
+      table: The pages.
+      scores: By shown row.
     """
-    held_out = {name: model.examination.held_out for name, model in models.items()}
-
-    def lead(one: ListMethod, other: ListMethod) -> float:
-        by_session = held_out[one] - held_out[other]
-        return float(by_session.sum() / max(np.sqrt(len(by_session)) * by_session.std(), 1e-9))
-
-    names: list[ListMethod] = list(models)
-    best = names[0]
-    for name in names[1:]:
-        if lead(name, best) > SURE:
-            best = name
-    return best, tuple(name for name in names if name != best and lead(best, name) < SURE)
+    rows = table.shown
+    slots = np.full((1, table.n_pages, table.n_positions), NOWHERE)
+    order = np.lexsort((-scores, table.page[rows]))
+    slots[0, table.page[rows], table.position[rows]] = rows[order]
+    return slots
 
 
-def _intervals(
-    names: tuple[str, ...], found: Values, resamples: list[list[Values]], level: float, allowance: Floats
-) -> tuple[dict[str, Interval], dict[str, Interval], dict[str, Interval]]:
-    """Around what was found; with several lists of resamples, one for each kind of people, they hold for all."""
-    made: list[dict[str, Interval]] = []
-    parts: list[Callable[[Values], Floats]] = [lambda one: one.ranker, lambda one: one.log, Values.gain]
-    for of in parts:
-        value = of(found)
-        ends = [np.quantile([of(one) for one in drawn], [1.0 - level, level], axis=0) for drawn in resamples]
-        more = allowance if len(made) != 1 else np.zeros(len(value))  # the log itself needs none
-        low = np.min([value, *(low for low, _ in ends)], axis=0) - more
-        high = np.max([value, *(high for _, high in ends)], axis=0) + more
-        made.append(dict(zip(names, map(Interval, value.tolist(), low.tolist(), high.tolist()))))
-    return made[0], made[1], made[2]
+def table_of_clicks(log: ClickArrays) -> PageTable:
+    """Return the table of a log of which only items, positions and clicks are known.
 
-
-def _doubts(model: ListModel, people: People, repeated: float, sensitivity: tuple[float, float]) -> Doubts:
-    table, rows = model.table, model.rows
-    a = model.attraction([one.weights for one in model.folds])
-    exposed = model.exposure(model.parameters, a, a[None]).examined
-    share = exposed * a / max(float((exposed * a).sum()), 1e-12)
-    chain = model.chain(model.parameters, a)
-    seen = np.exp(model.parameters[model.shown.cell]) * (1.0 if chain is None else chain.from_above)
-    weight = np.minimum(exposed[rows] / seen, model.limit)
-    hits, said = weight * table.clicked[rows], weight * seen * a[rows]
-    session = model.row_session[rows]
-    by_session = np.bincount(session, hits - said * (hits.sum() / max(said.sum(), 1e-12)), table.n_sessions)
-    calibration = float(hits.sum() / said.sum()) if said.sum() > 0 else 1.0
-    likeliest, rivals, going_on = people
-    known_by = SWAPS if model.swapped else MOVED if model.moved else FEATURES
-    return Doubts(
-        examined=tuple(np.exp(model.examination.log_examined[: table.n_positions]).round(6).tolist()),
-        known_by=known_by if model.log_told is None else TOLD,
-        likeliest=likeliest,
-        rivals=rivals,
-        going_on=going_on,
-        repeated=repeated,
-        effective_clicks=float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
-        beyond=float((share * model.beyond()).sum()),
-        novel=float((share * model.novel()).sum()),
-        calibration=calibration,
-        calibration_error=float(np.sqrt((by_session**2).sum()) / max(said.sum(), 1e-12)),
-        sensitivity=sensitivity,
+    Args:
+      log: The arrays that click models are fitted to.
+    """
+    n_rows = len(log.pair)
+    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    return PageTable(
+        n_pages=log.n_pages,
+        n_positions=log.n_positions,
+        session=log.session,
+        query=[log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()],
+        page=page,
+        position=log.position,
+        base_position=np.full(n_rows, NOWHERE),
+        clicked=log.clicked,
+        features=np.zeros((n_rows, 1)),
+        pair=log.pair,
+        item=numbers_of(log.items)[log.pair],
+        unknown=np.zeros(n_rows),
+        slots=np.zeros((0, 0, 0), np.int64),
+        outcomes={},
+        worth={},
     )
-
-
-def _allowance(model: ListModel, doubts: Doubts) -> Floats:
-    """How far the part that only the click model tells may be off: as far as where it was checked, and as its shape."""
-    a, straight = model.attraction([one.weights for one in model.folds]), model.straight()
-    per_click = model.rates(np.ones(len(a)))[:, None] * model.worth
-    exposed = model.exposure(model.parameters, a, a * per_click).examined * model.beyond()
-    alone: Floats = (exposed * a * per_click).sum(axis=1) / model.table.n_pages
-    otherwise: Floats = (exposed * straight * per_click).sum(axis=1) / model.table.n_pages
-    return abs(doubts.calibration - 1.0) * alone + np.abs(alone - otherwise)
-
-
-def _sensitivity(model: ListModel, models: dict[ListMethod, ListModel], method: ListMethod) -> tuple[float, float]:
-    """The least and the largest gain over other models of examination: of other people, flatter, steeper."""
-    gains = []
-    for own, one in models.items():
-        gains.append(float(one.values(own if one is not model else method).gain()[0]))
-    for power in STEEPNESS:
-        parameters = model.parameters.copy()
-        parameters[: model.cells.n] *= power
-        gains.append(float(model.values(method, parameters, folds=model.fitted_folds(parameters)).gain()[0]))
-    return min(gains), max(gains)
-
-
-def _cannot_tell(table: PageTable, doubts: Doubts, gain: Interval) -> tuple[str, ...]:
-    found, below = [], int(table.clicked[table.position > 0].sum())
-    if table.clicked.sum() < FEW_CLICKS:
-        found.append(f"it has {table.clicked.sum():.0f} clicks, and {FEW_CLICKS} or more are needed")
-    elif doubts.known_by != TOLD and table.n_positions > 1 and below < FEW_CLICKS:
-        found.append(
-            f"below the first position it has {below} clicks, so nobody knows what is examined there: give "
-            "--position-bias, or let the ranker explore"
-        )
-    if doubts.novel > MAX_NOVEL:
-        found.append(
-            f"{doubts.novel:.0%} of what the ranker would earn comes from items that are like none that was shown"
-        )
-    misfit = abs(doubts.calibration - 1.0)
-    if doubts.beyond > MAX_BEYOND and misfit > MAX_MISFIT + 2.0 * doubts.calibration_error:
-        found.append(
-            f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, and where the "
-            f"click model can be checked, there are {doubts.calibration:.2f} times the clicks that it expects"
-        )
-    low, high = doubts.sensitivity
-    if doubts.known_by == FEATURES and low * high < 0 and (gain.lower > 0 or gain.upper < 0):
-        found.append(
-            "no item is known to have moved, so examination is guessed from features, and whether the ranker is better "
-            "depends on that guess: give --position-bias, or let the ranker explore"
-        )
-    return tuple(found)
-
-
-def _warnings(doubts: Doubts, method: str, gain: Interval) -> tuple[str, ...]:
-    found = []
-    if doubts.effective_clicks < FEW_CLICKS and method == "examination_ips":
-        found.append(f"the estimate is based on about {doubts.effective_clicks:.0f} clicks")
-    if doubts.beyond > MAX_BEYOND and method == "examination_ips":
-        found.append(
-            f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, which "
-            "examination_ips counts as nothing: use examination_dr"
-        )
-    elif doubts.beyond > MAX_BEYOND:
-        found.append(f"{doubts.beyond:.0%} of the estimate is what the click model says of items that were not shown")
-    if method not in (doubts.likeliest, *doubts.rivals) and not (method in SIMPLE and doubts.likeliest in SIMPLE):
-        why = WHY[doubts.likeliest].format(doubts.going_on)  # type: ignore[index]
-        found.append(f"{why}, which {method} does not know: use {doubts.likeliest}")
-    if doubts.repeated > MAX_REPEATED:
-        found.append(
-            f"pages have {doubts.repeated:.1f} times as many pairs of clicks as positions that stand by themselves "
-            "would: people differ, and the model of examination is only their mean"
-        )
-    low, high = doubts.sensitivity
-    if low * high < 0 and (gain.lower > 0 or gain.upper < 0):
-        found.append(
-            f"under other models of examination the gain per 1,000 pages lies between {1000 * low:.0f} and "
-            f"{1000 * high:.0f}"
-        )
-    return tuple(found)
-
-
-def _repeated(model: ListModel) -> float:
-    """Pairs of clicks on the same page, by how many the position-based model expects."""
-    a = model.attraction([one.weights for one in model.folds])[model.rows]
-    p, page, n = np.exp(model.parameters[model.shown.position]) * a, model.shown.page, model.table.n_pages
-    hits, said = np.bincount(page, model.shown.clicked, n), np.bincount(page, p, n)
-    expected = float((said**2 - np.bincount(page, p**2, n)).sum())
-    return float((hits * (hits - 1)).sum()) / max(expected, 1e-9)
-
-
-def _ndcg(model: ListModel) -> tuple[float, float]:
-    """nDCG over the positions, the click model's attraction being the gain: of the ranker, and of what was shown."""
-    table = model.table
-    a = model.attraction([one.weights for one in model.folds])
-    discount = 1.0 / np.log2(np.arange(table.n_positions) + 2.0)
-    order = np.lexsort((-a, table.page))
-    starts = np.searchsorted(table.page[order], np.arange(table.n_pages))
-    rank = np.arange(len(order)) - starts[table.page[order]]
-    top = rank < table.n_positions
-    ideal = np.bincount(table.page[order][top], a[order][top] * discount[rank[top]], table.n_pages)
-    seen = model.rows
-    shown = np.bincount(table.page[seen], a[seen] * discount[table.position[seen]], table.n_pages)
-    wanted = (np.append(a, 0.0)[table.best] * discount).sum(axis=1)
-    some = ideal > 0
-    return float((wanted[some] / ideal[some]).mean()), float((shown[some] / ideal[some]).mean())

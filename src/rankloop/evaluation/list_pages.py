@@ -1,4 +1,4 @@
-"""Shown pages of any log as one table: what was shown, what came of it, and where a ranker would put the items."""
+"""Shown pages of any log as one table: items, positions and clicks, and where a ranker would put the items."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -15,33 +15,46 @@ from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.core.types import Rows as SparseRows
 from rankloop.engine import Engine, Here
 from rankloop.engine.pieces import Piece, over_pieces
-from rankloop.evaluation.off_policy.propensities import RankingPolicy, shown_parts
+from rankloop.evaluation.off_policy.propensities import RankingPolicy
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import ListLog, numbers_of, weighted_outcomes
+from rankloop.logs.list_log import ClickArrays, ListLog, numbers_of, weighted_outcomes
 
-DRAWS = 8  # of a ranker that explores
-PROJECTED = 64  # numbers that stand for hashed columns
+N_DRAWS = 8  # orders of a ranker that explores
+N_PROJECTED = 64  # numbers that stand for hashed columns
 NOWHERE = -1
-CERTAIN = 1e-9
-BUILDERS = 4  # that a worker remembers
+MAX_LOG_DOUBT = 1e-9  # of the probability of the best order, where a ranker does not explore
+N_BUILDERS = 4  # that a worker remembers
 HERE = Here()
 
 
 class ShownPage(NamedTuple):
-    """One list: candidates, the order in which they stood, and what the positions that were seen brought."""
+    """One list: candidates, the order in which they stood, and what came of the positions that were shown.
 
-    query: Query  # as the ranker in question sees it
-    ranking: Ints  # all candidates; those after the seen ones were not looked at by anybody
-    clicked: Floats  # of the first items, as many as were seen: above 0 where they were clicked
-    positions: Ints | None = None  # where these stood; None: from the top, without gaps
-    outcomes: Mapping[str, Floats] = {}  # what else came of each of them, such as a purchase
-    worth: Mapping[str, Floats] = {}  # by outcome and item: what one is worth, such as a price
-    session: Hashable = None  # whose page it is; None: a session of its own
-    pairs: Sequence[Hashable] | None = None  # by item: what it is known by on other pages
+    Attributes:
+      query: As the ranker in question sees it.
+      ranking: All candidates; those after the shown ones were not shown to anybody.
+      clicked: Of the first items, as many as were shown: above 0 where they were clicked.
+      positions: Where these stood; None: from the top, without gaps.
+      outcomes: Further results of each of them, such as a purchase.
+      worth: By outcome and item, the worth of one, such as a price.
+      session: The session of the page; None: a session of its own.
+      pairs: By item, (query, item) as other pages name it; None: unknown elsewhere.
+      drawn_by: The policy that drew the order, where that is known.
+      drawn_for: The query as that policy saw it.
+    """
+
+    query: Query
+    ranking: Ints
+    clicked: Floats
+    positions: Ints | None = None
+    outcomes: Mapping[str, Floats] = {}
+    worth: Mapping[str, Floats] = {}
+    session: Hashable = None
+    pairs: Sequence[Hashable] | None = None
     drawn_by: RankingPolicy | None = None
-    drawn_for: Query | None = None  # the query as the policy that drew saw it
+    drawn_for: Query | None = None
 
 
 def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None = None) -> Iterator[ShownPage]:
@@ -122,47 +135,86 @@ def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -
 
 
 class PageTable(NamedTuple):
-    """A row for each item that was shown or that the ranker would show in the first `n_positions`."""
+    """A row for each item that was shown or that the ranker would show.
+
+    Attributes:
+      n_pages: How many pages.
+      n_positions: How many positions the longest page has.
+      session: By page, the number of its session.
+      query: By page, the query.
+      page: By row.
+      position: By row, where the item stood; −1: not shown.
+      base_position: By row, where it would have stood without chance; −1: not known, or below.
+      clicked: By row.
+      features: By row.
+      pair: By row, the number of its (query, item) pair.
+      item: By row, the number of the item whatever the query.
+      unknown: By row, the share of hashed columns that no shown item had.
+      slots: (draws, n_pages, n_positions), the row at each position of the ranker in question.
+      outcomes: What each row brought beside clicks.
+      worth: What one of each outcome is worth, by row.
+    """
 
     n_pages: int
     n_positions: int
-    n_sessions: int
-    session: Ints  # by page
-    page: Ints  # by row
-    position: Ints  # where the row's item stood; NOWHERE: not seen
-    before: Ints  # where it would have stood without chance; NOWHERE: not known, or below
+    session: Ints
+    query: Sequence[str]
+    page: Ints
+    position: Ints
+    base_position: Ints
     clicked: Floats
     features: Floats
-    pair: Ints  # the number of what it is known by elsewhere
-    unknown: Floats  # the share of what an item is described by that no shown item had: hashed columns only
-    slots: Ints  # (draws, n_pages, n_positions): the row at each position of the ranker in question
-    best: Ints  # (n_pages, n_positions): the same, of its order without chance
-    logged: Floats | None  # (n_rows, n_positions): the probability of each position in the log, where asked for
+    pair: Ints
+    item: Ints
+    unknown: Floats
+    slots: Ints
     outcomes: dict[str, Floats]
     worth: dict[str, Floats]
 
     @property
     def shown(self) -> Ints:
-        """The rows that were seen."""
+        """The rows that were shown, those of a page together and from the top."""
         return np.flatnonzero(self.position != NOWHERE)
+
+    def clicks(self) -> ClickArrays:
+        """Return the shown rows as the log that click models are fitted to; pairs keep their numbers."""
+        rows, n_pairs = self.shown, int(self.pair.max()) + 1
+        items, queries = np.zeros(n_pairs, np.int64), np.full(n_pairs, "", dtype=object)
+        items[self.pair], queries[self.pair] = self.item, np.array(self.query, dtype=object)[self.page]
+        sizes = np.bincount(self.page[rows], minlength=self.n_pages)
+        return ClickArrays(
+            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            pair=self.pair[rows],
+            position=self.position[rows],
+            clicked=self.clicked[rows],
+            session=self.session,
+            query_ids=tuple(queries.tolist()),
+            items=tuple(map(str, items.tolist())),
+        )
 
 
 def page_table(
     pages: Iterable[ShownPage],
     session: Session,
     *,
-    positions: int,
-    with_swaps: bool = False,
+    positions: int | None = None,
     seed: int = 0,
     engine: Engine = HERE,
 ) -> PageTable:
-    """What `positions` first positions brought, beside where the session's ranker would put the items now.
+    """Return what pages brought, beside where the ranker of a session would put their items now.
 
-    A ranker that explores is asked `DRAWS` times. With `with_swaps` the policies that drew say with which probability
-    each item stood at each position; refused where they cannot. The engine says where the ranker is asked.
+    Args:
+      pages: The pages of a log.
+      session: The ranker; one that explores is asked several times.
+      positions: Only so many first positions count; all that were shown unless given.
+      seed: Of the draws of a ranker that explores.
+      engine: Where the ranker is asked, which does not change the answer.
+
+    Raises:
+      InvalidInput: If there are no pages.
     """
-    builder = _Builder(session, positions, with_swaps, seed)
-    shared = builder if isinstance(engine, Here) else (dumps(session), positions, with_swaps, seed)
+    builder = _Builder(session, positions, seed)
+    shared = builder if isinstance(engine, Here) else (dumps(session), positions, seed)
     rows = [page for piece in over_pieces(engine, pages, built_piece, shared) for page in piece]
     if not rows:
         raise InvalidInput("the log has no pages; an estimate needs at least one")
@@ -170,19 +222,18 @@ def page_table(
 
 
 class PageRows(NamedTuple):
-    """The rows of one page, which it counts from 0; those that were seen come first."""
+    """The rows of one page, which it counts from 0; those that were shown come first."""
 
     session: Hashable
-    n_seen: int
+    query: str
+    n_shown: int
     position: Ints
-    before: Ints
+    base_position: Ints
     clicked: Floats
     features: Floats
     columns: list[Ints]  # by row, where features are hashed
     pairs: list[Hashable]
-    slots: Ints  # (draws, width)
-    best: Ints  # (width,)
-    logged: Floats | None
+    slots: Ints  # (draws, positions)
     outcomes: dict[str, Floats]
     worth: dict[str, Floats]
 
@@ -194,49 +245,46 @@ def built_piece(piece: Piece) -> list[PageRows]:
     return [page for page in rows if page is not None]
 
 
-@lru_cache(BUILDERS)
-def _sent_builder(shared: tuple[bytes, int, bool, int]) -> "_Builder":
-    session, positions, with_swaps, seed = shared
-    return _Builder(loads(session), positions, with_swaps, seed)
+@lru_cache(N_BUILDERS)
+def _sent_builder(shared: tuple[bytes, int | None, int]) -> "_Builder":
+    session, positions, seed = shared
+    return _Builder(loads(session), positions, seed)
 
 
 def _joined(pages: list[PageRows]) -> PageTable:
     """Return the rows of all pages as one table."""
     sizes = np.array([len(page.position) for page in pages])
     starts = np.cumsum(sizes) - sizes
-    width = max(int(page.position[page.n_seen - 1]) + 1 for page in pages)
-    draws = max(len(page.slots) for page in pages)
-    slots = [page.slots if len(page.slots) == draws else np.repeat(page.slots[:1], draws, axis=0) for page in pages]
-    session = numbers_of([page.session for page in pages])
-    rows = [columns for page in pages for columns in page.columns]
-    shown = np.concatenate([np.empty(0, np.int64), *(row for page in pages for row in page.columns[: page.n_seen])])
-    logged = [page.logged for page in pages if page.logged is not None]
+    width = max(int(page.position[page.n_shown - 1]) + 1 for page in pages)
+    n_draws = max(len(page.slots) for page in pages)
+    slots = np.full((n_draws, len(pages), width), NOWHERE)
+    for number, (page, start) in enumerate(zip(pages, starts)):
+        rows = np.where(page.slots == NOWHERE, NOWHERE, page.slots + start)
+        slots[:, number, : rows.shape[1]] = rows  # an order without chance stands in every draw
+    shown = np.concatenate([np.empty(0, np.int64), *(row for page in pages for row in page.columns[: page.n_shown])])
 
     def joined(name: str) -> Any:
         return np.concatenate([getattr(page, name) for page in pages])
-
-    def numbered(own: Ints, first: int) -> Ints:
-        return np.where(own[..., :width] == NOWHERE, NOWHERE, own[..., :width] + first)
 
     def outcomes(part: str) -> dict[str, Floats]:
         names = dict.fromkeys(name for page in pages for name in getattr(page, part))
         return {name: np.concatenate([getattr(page, part)[name] for page in pages]) for name in names}
 
+    pairs = [pair for page in pages for pair in page.pairs]
     return PageTable(
         n_pages=len(pages),
         n_positions=width,
-        n_sessions=int(session.max()) + 1,
-        session=session,
+        session=numbers_of([page.session for page in pages]),
+        query=[page.query for page in pages],
         page=np.repeat(np.arange(len(pages)), sizes),
         position=joined("position"),
-        before=joined("before"),
+        base_position=joined("base_position"),
         clicked=joined("clicked"),
         features=joined("features"),
-        pair=numbers_of([pair for page in pages for pair in page.pairs]),
-        unknown=unknown_shares(rows, np.unique(shown)),
-        slots=np.ascontiguousarray(np.stack([numbered(own, first) for own, first in zip(slots, starts)], axis=1)),
-        best=np.array([numbered(page.best, first) for page, first in zip(pages, starts)]),
-        logged=np.concatenate(logged)[:, :width] if logged else None,
+        pair=numbers_of(pairs),
+        item=numbers_of([pair[1] if isinstance(pair, tuple) else pair for pair in pairs]),
+        unknown=unknown_shares([columns for page in pages for columns in page.columns], np.unique(shown)),
+        slots=slots,
         outcomes=outcomes("outcomes"),
         worth=outcomes("worth"),
     )
@@ -246,33 +294,37 @@ def unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
     """Return by row the share of its columns that no shown item had; 0 where it has none.
 
     All rows are looked up at once: each by itself takes hours for a log of a million.
+
+    Args:
+      rows: The columns of each row.
+      shown: The columns of all shown rows.
     """
     sizes = np.array([len(columns) for columns in rows])
     strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), shown)
-    n_known = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
-    share: Floats = np.where(sizes > 0, 1.0 - n_known / np.maximum(sizes, 1), 0.0)
+    n_familiar = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
+    share: Floats = np.where(sizes > 0, 1.0 - n_familiar / np.maximum(sizes, 1), 0.0)
     return share
 
 
 class _Builder:
     """Asks the ranker in question where it would put the items of a page."""
 
-    def __init__(self, session: Session, positions: int, with_swaps: bool, seed: int) -> None:
-        self.target, self.seed = session, seed
-        self.width, self.with_swaps = positions, with_swaps
+    def __init__(self, session: Session, positions: int | None, seed: int) -> None:
+        self.target, self.positions, self.seed = session, positions, seed
 
     def rows_of(self, page: ShownPage, number: int) -> PageRows | None:
-        """Return the rows of a page, None where nothing was seen; its number says which draws are its own."""
+        """Return the rows of a page, None where nothing was shown; its number says which draws it takes."""
         stood = np.arange(len(page.clicked)) if page.positions is None else page.positions
-        stood = stood[stood < self.width]  # the positions that count, from the top
-        seen = len(stood)
-        if not seen:
+        if self.positions is not None:
+            stood = stood[stood < self.positions]  # the positions that count, from the top
+        n_shown = len(stood)
+        if not n_shown:
             return None
         orders = self._orders(page.query, number)
-        drawn = [order[:seen] for order in orders]
-        items = np.array(list(dict.fromkeys([*page.ranking[:seen].tolist(), *np.concatenate(drawn).tolist()])))
+        drawn = [order[:n_shown] for order in orders]
+        items = np.array(list(dict.fromkeys([*page.ranking[:n_shown].tolist(), *np.concatenate(drawn).tolist()])))
         n, row_of = len(items), {item: row for row, item in enumerate(items.tolist())}
-        slots = np.full((len(orders), self.width), NOWHERE, dtype=np.int64)
+        slots = np.full((len(orders), int(stood[-1]) + 1), NOWHERE, dtype=np.int64)
         for draw, order in enumerate(drawn):
             slots[draw, stood] = [row_of[item] for item in order.tolist()]
         rank = np.empty(page.query.n_items)
@@ -280,49 +332,40 @@ class _Builder:
         worth = {name: page.worth.get(name) for name in page.outcomes}
         return PageRows(
             session=f"page {number}" if page.session is None else page.session,
-            n_seen=seen,
+            query=page.query.id,
+            n_shown=n_shown,
             position=_padded(stood, n, NOWHERE),
-            before=self._before(page, items, seen),
-            clicked=_padded((page.clicked[:seen] > 0).astype(np.float64), n, 0.0),
+            base_position=self._base_position(page, items, n_shown),
+            clicked=_padded((page.clicked[:n_shown] > 0).astype(np.float64), n, 0.0),
             features=np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]),
             columns=_columns(page.query.features, items),
-            pairs=[(number, item) if page.pairs is None else page.pairs[item] for item in items.tolist()],
+            pairs=[(number, (number, item)) if page.pairs is None else page.pairs[item] for item in items.tolist()],
             slots=slots[1:] if len(slots) > 1 else slots,
-            best=slots[0],
-            logged=self._probabilities(page, items, seen) if self.with_swaps else None,
-            outcomes={name: _padded(values[:seen], n, 0.0) for name, values in page.outcomes.items()},
+            outcomes={name: _padded(values[:n_shown], n, 0.0) for name, values in page.outcomes.items()},
             worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
         )
 
     def _orders(self, query: Query, number: int) -> list[Ints]:
-        """The order without chance, and as many with it as are needed; none where there is no chance."""
+        """Return the order without chance, and as many with it as are needed; none where there is no chance."""
         learner, state = self.target.learner, self.target.state
         best = learner.predict(state, query)
-        if abs(learner.log_prob(state, query, best)) <= CERTAIN:  # not where it is nan
+        if abs(learner.log_prob(state, query, best)) <= MAX_LOG_DOUBT:  # not where it is nan
             return [best]
         rng = np.random.default_rng([self.seed, number])
-        return [best, *(learner.rank(state, query, rng).ranking for _ in range(DRAWS))]
+        return [best, *(learner.rank(state, query, rng).ranking for _ in range(N_DRAWS))]
 
-    def _before(self, page: ShownPage, items: Ints, seen: int) -> Ints:
+    def _base_position(self, page: ShownPage, items: Ints, n_shown: int) -> Ints:
         if page.drawn_by is None:
             return np.full(len(items), NOWHERE)
         policy = page.drawn_by
         best = policy.learner.predict(policy.state, page.drawn_for or page.query)
         rank = np.full(page.query.n_items, NOWHERE)
-        rank[best[: seen + 1]] = np.arange(len(best[: seen + 1]))
+        rank[best[: n_shown + 1]] = np.arange(len(best[: n_shown + 1]))
         return rank[items]
-
-    def _probabilities(self, page: ShownPage, items: Ints, seen: int) -> Floats:
-        if page.drawn_by is None:
-            raise InvalidInput("the log does not say which states drew its lists: use examination_dr")
-        found = np.zeros((page.query.n_items, self.width))
-        for shown, probability in shown_parts(page.drawn_by, page.drawn_for or page.query, seen).items():
-            found[list(shown), np.arange(seen)] += probability
-        return found[items]
 
 
 def _padded(values: Any, n: int, fill: float) -> Any:
-    """Return the values of the seen rows, then `fill` for those that were not."""
+    """Return the values of the shown rows, then `fill` for those that were not."""
     return np.concatenate([values, np.full(n - len(values), fill, dtype=values.dtype)])
 
 
@@ -335,14 +378,19 @@ def _columns(features: Features, items: Ints) -> list[Ints]:
 
 
 def dense_rows(features: Features, items: Ints) -> Floats:
-    """The numbers of some items; hashed columns are thrown together with signs, which keeps most of what they tell."""
+    """Return the numbers of some items; hashed columns are added up with signs into a fixed number of columns.
+
+    Args:
+      features: Of all items.
+      items: Those that are needed.
+    """
     if not isinstance(features, SparseRows):
         return features[items]
     columns = features.columns
-    own, sign = columns % PROJECTED, 1.0 - 2.0 * ((columns // PROJECTED) % 2)
-    found = np.zeros((len(items), PROJECTED))
+    target, sign = columns % N_PROJECTED, 1.0 - 2.0 * ((columns // N_PROJECTED) % 2)
+    dense = np.zeros((len(items), N_PROJECTED))
     for row, item in enumerate(items.tolist()):
         entries = slice(features.starts[item], features.starts[item + 1])
         at = features.positions[entries]
-        np.add.at(found[row], own[at], sign[at] * features.values[entries])
-    return np.hstack([found, features.dense[items]])
+        np.add.at(dense[row], target[at], sign[at] * features.values[entries])
+    return np.hstack([dense, features.dense[items]])

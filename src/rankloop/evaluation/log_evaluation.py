@@ -1,4 +1,4 @@
-"""What a log says of a ranker or a policy that did not make it: one function for every kind of log."""
+"""Estimate from a log what a ranker or a policy would earn: one function for every kind of log."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -13,12 +13,12 @@ from rankloop.bandits.saved_policy import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest
+from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision
 from rankloop.engine import Engine
 from rankloop.evaluation.list_estimate import ListEstimate
-from rankloop.evaluation.list_evaluation import AUTO, ListOptions, evaluate_pages
-from rankloop.evaluation.list_model import ListMethod
+from rankloop.evaluation.list_evaluation import AUTO, EXAMINATION, ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage, pages_in, queries_in, replayed_pages
 from rankloop.evaluation.off_policy.estimators import Method, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
@@ -30,7 +30,7 @@ from rankloop.evaluation.propensity_evaluation import (
     evaluate_saved_policy,
     evaluate_target,
 )
-from rankloop.evaluation.ranking.saved_model import load_with_schema
+from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN, load_with_schema
 from rankloop.evaluation.report import Report
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog
@@ -39,16 +39,17 @@ from rankloop.logs.reader import read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
-ESTIMATORS = (*get_args(Method), *BY_POSITION, *get_args(ListMethod))
+ESTIMATORS = (*get_args(Method), *BY_POSITION, EXAMINATION)
 OPTIONS = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
-MAX_WEIGHT = 100.0  # at which estimators cut, unless told otherwise
+MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
+PROPENSITY_POSITIONS = 10  # first positions that count by propensity, unless given
 Progress = Callable[[int, int], None]  # finished, of how many
 FROM_THE_FOLDER = "with the folder of the service instead of its export"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a log says of a ranker or policy; prints as a table with its verdicts.
+    """The answer of a log about a ranker or policy; prints as a table with its verdicts.
 
     Attributes:
       log: The log.
@@ -60,7 +61,7 @@ class Evaluation:
 
     @property
     def verdicts(self) -> list[str]:
-        """The answer in plain sentences, with its doubts."""
+        """The answer in plain sentences, with warnings."""
         return self.answer.verdicts
 
     def __str__(self) -> str:
@@ -84,6 +85,7 @@ class _Target(NamedTuple):
     ranker: Session | None = None
     schema: Schema | None = None
     policy: SavedPolicy | None = None
+    held_out_gain: float | None = None  # over the logged order, as training found it on held-out lists
 
     @property
     def session(self) -> Session:
@@ -105,16 +107,17 @@ def evaluate(
 ) -> Evaluation:
     """Estimate from a log what a ranker or policy would earn, beside what the log itself brought.
 
-    Nothing is trained. Lists are judged by which positions users examine, which needs no propensities and answers for
-    rankers without exploration; single choices, and lists with other estimators, by propensities.
+    Nothing is trained. Lists are judged by examination: how likely users look at each position, estimated from items
+    that moved. That needs no propensities and answers for rankers without exploration. A random order is judged beside
+    the ranker, and a verdict that the controls contradict is refused. Single choices, and lists with other estimators,
+    are judged by propensities.
 
     Args:
       model: A `Ranker`, a `Session`, a `SavedPolicy`, or the path of a saved one; None evaluates the policy whose
         probabilities stand in the `target` column of a log of single choices.
       log: A log, or anything that `read_log` reads. It should not be the log that the model learned from.
       estimator: "auto", or the name of an estimator: ips, snips, clipped_ips, direct_method, doubly_robust, switch_dr;
-        of lists also examination_ips, examination_dr, cascade_dr, browsing_dr; of a service's log also swap_dr,
-        cascade_ips, position_wise, pseudo_inverse.
+        of lists also examination; of a service's log also cascade_ips, position_wise, pseudo_inverse.
       columns: Which column is what, where the names do not tell.
       ranker: Which ranker of a service, where it has several.
       engine: Where lists are judged, with the same answer to the last digit.
@@ -142,11 +145,11 @@ def evaluate(
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
     first = None if log.rankings is None or estimator != AUTO else next(log.rankings(), None)
     of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
-    if estimator in get_args(ListMethod) or (estimator == AUTO and of_clicks):
-        of_lists = ListOptions(**_only(options, ListOptions))
-        return Evaluation(log.name, _by_examination(log, target, estimator, of_lists, engine, progress))
+    if estimator == EXAMINATION or (estimator == AUTO and of_clicks):
+        of_lists = ListOptions(**{"held_out_gain": target.held_out_gain} | _only(options, ListOptions))
+        return Evaluation(log.name, _by_examination(log, target, of_lists, engine, progress))
     method = "snips" if estimator == AUTO else estimator
-    positions = options.get("positions", ListOptions().positions)
+    positions = options.get("positions") or PROPENSITY_POSITIONS
     return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress))
 
 
@@ -162,10 +165,10 @@ def _target_of(model: Any) -> _Target:
         return _Target("policy", "policy", policy=model)
     if isinstance(model, str | os.PathLike):
         session, schema = load_with_schema(model)
-        name = Path(model).name
+        held_out_gain, name = load_with_notes(model)[1].get(HELD_OUT_GAIN), Path(model).name
         if session.problem.n_features == 0:
             return _Target(name, f"policy of {name}", policy=load_policy(model))
-        return _Target(name, f"ranker of {name}", session, schema)
+        return _Target(name, f"ranker of {name}", session, schema, held_out_gain=held_out_gain)
     ranker = model if isinstance(model, Session) else getattr(model, "session", None)
     if not isinstance(ranker, Session):
         raise InvalidInput(f"a Ranker, a Session, a SavedPolicy or the path of one is evaluated, not {model!r:.60}")
@@ -195,7 +198,7 @@ def _on_choices(log: ChoiceLog, target: _Target, estimator: str, options: Option
 
 
 def _by_examination(
-    log: ListLog, target: _Target, estimator: str, options: ListOptions, engine: Engine, progress: Progress
+    log: ListLog, target: _Target, options: ListOptions, engine: Engine, progress: Progress
 ) -> ListEstimate:
     _check_fields(log, target)
     session, schema = target.session, target.schema
@@ -207,7 +210,7 @@ def _by_examination(
         names = log.export.feature_names
         pages = checked_first(pages, lambda page: page.query, session, target.called, names)
     watched = _watched(pages, log.n_pages, progress)
-    return evaluate_pages(session, watched, estimator, options, engine, target.called)
+    return evaluate_pages(session, watched, options, engine, target.called)
 
 
 def _watched(pages: Iterator[ShownPage], n_pages: int, progress: Progress) -> Iterator[ShownPage]:
@@ -228,7 +231,7 @@ def _by_propensity(
         )
     if method in BY_POSITION and log.rankings is None:
         raise InvalidInput(
-            f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of places: "
+            f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of positions: "
             "give the folder of the service instead, in which the states are that drew the rankings"
         )
     _check_fields(log, target)
@@ -254,7 +257,7 @@ def _by_propensity(
     except NeverShown as error:
         if log.export is None or method in BY_POSITION:
             raise
-        where = "which weighs places instead of whole rankings" if log.rankings is not None else FROM_THE_FOLDER
+        where = "which weighs positions instead of whole rankings" if log.rankings is not None else FROM_THE_FOLDER
         raise InvalidInput(f"{error}; try --estimator position_wise, {where}") from None
 
 

@@ -96,7 +96,7 @@ def test_a_ranker_that_shows_nothing_of_the_log_is_told_the_way_on(
     assert "would never have shown anything that the log shows" in err
     assert "try --estimator position_wise, with the folder of the service" in err
     whole = refused(capsys, model, "--log", folder, "--estimator", "snips")
-    assert "try --estimator position_wise, which weighs places" in whole
+    assert "try --estimator position_wise, which weighs positions" in whole
     with pytest.raises(SystemExit) as leaving:
         main(["evaluate", str(model), "--log", str(folder), "--estimator", "position_wise"])
     assert not leaving.value.code

@@ -21,7 +21,7 @@ DEFAULT_MEASURES = ["nDCG@10", "AP"]
     "rankloop evaluate bm25.run web.qrels --per-query",
     "rankloop evaluate ads.rankloop --log later.csv --plot later.png",
     "rankloop evaluate candidate.rankloop --log shop-data",
-    "rankloop evaluate candidate.rankloop --log shop.csv --estimator examination_dr",
+    "rankloop evaluate candidate.rankloop --log shop.csv --estimator examination",
     "rankloop evaluate results/shop/model.rankloop --log later.csv --column propensity=probability",
 )
 def evaluate(
@@ -46,9 +46,8 @@ def evaluate(
         log_option(
             "--estimator",
             "NAME",
-            "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination_dr, "
-            "cascade_dr, browsing_dr, examination_ips. For the log of a service also: swap_dr, cascade_ips, "
-            "position_wise, pseudo_inverse. Default: chosen by the kind of log.",
+            "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination. For "
+            "the log of a service also: cascade_ips, position_wise, pseudo_inverse. Default: chosen by the kind of log.",
         ),
     ] = "auto",
     position_bias: options.PositionBias = None,
@@ -66,9 +65,9 @@ def evaluate(
     A run is scored as trec_eval scores it: ties by document id, documents without judgment are not relevant, queries
     without judgments are left out, and queries that the run lacks are left out unless --every-query.
 
-    With --log, lists are evaluated by a model of which positions users examine. This needs no propensities, also works
-    for rankers without exploration, and reports clicks per 1,000 pages, and purchases and money where the log has
-    them. Single choices are evaluated by their propensities; without a model, by a column with the probabilities of a
+    With --log, lists are evaluated by how likely users examine each position, estimated from items that moved. This
+    needs no propensities, also works for rankers without exploration, and reports clicks per 1,000 pages, and purchases
+    and money where the log has them, beside a random order as a control. Single choices are evaluated by their propensities; without a model, by a column with the probabilities of a
     target policy. For the log of a service the propensities come from replaying it. Bounds, clipping and the number of
     positions are settings of `rankloop.evaluate` in Python.
     """

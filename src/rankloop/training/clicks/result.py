@@ -7,6 +7,7 @@ from typing import Any, Literal
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Floats
+from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN
 from rankloop.features.schema import Schema
 from rankloop.training.bundle import Solution
 from rankloop.training.clicks.weights import GAIN_MEASURE
@@ -54,6 +55,8 @@ class ClickTraining:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker as a file that `Ranker.load`, `rankloop evaluate` and the service read."""
         notes: dict[str, Any] = {self.choice: self.chosen, "examined": self.examined.tolist()}
+        if self.logged_gain is not None:
+            notes[HELD_OUT_GAIN] = self.gains[self.chosen] - self.logged_gain
         if self.loss:
             notes |= {"loss": self.loss, "tight": self.tight}
         if self.schema is not None:

@@ -1,0 +1,152 @@
+"""`python -m benchmarks.log_answers`: how often `evaluate` and `rehearse` answer from a log, and are right.
+
+Fifteen kinds of logs with known truth (`benchmarks.log_worlds.KINDS`), five target orders each, twenty seeds: a random
+order, the logged order reversed, popularity (click rates of the first half), a trained order (click rates of the first
+half, corrected for examination and shrunk), and the best possible order. The first half of a log trains, the second is
+judged. The truth is the expected number of clicks on the pages of the second half. `--second` plays other kinds once.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.log_worlds import KINDS, SECOND_KINDS, World, build_world
+from rankloop.click_models.examination import estimate_examination
+from rankloop.evaluation.list_evaluation import LogJudge, score_slots, table_of_clicks
+
+TARGETS = ("random", "reversed", "popularity", "trained", "best")
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def target_scores(world: World, seed: int) -> dict[str, Floats]:
+    """Return by target the scores of the rows of the second half."""
+    rng, log, first = np.random.default_rng([seed, 5]), world.second, world.first
+    names = {pair: number for number, pair in enumerate(zip(first.query_ids, first.items))}
+    number = np.array([names.get(pair, -1) for pair in zip(log.query_ids, log.items)])
+    clicks, shown = np.bincount(first.pair, first.clicked), np.bincount(first.pair).astype(float)
+    curve = np.minimum(estimate_examination(first).curve, 1.0)
+    examined = np.bincount(first.pair, curve[first.position])
+    mean, depth = clicks.sum() / examined.sum(), np.log1p(log.position) * 1e-3
+
+    def by_pair(values: Floats, missing: float) -> Floats:
+        scores: Floats = np.append(values, missing)[number][log.pair]
+        return scores
+
+    best = np.concatenate([rates[order] for rates, order in zip(world.attraction, world.items)])
+    return {
+        "random": rng.random(len(log.pair)),
+        "reversed": log.position.astype(float),
+        "popularity": by_pair(clicks / shown, 0.0) - depth * 1e-3,
+        "trained": by_pair((clicks + 2.0 * mean) / (examined + 2.0), mean) - depth * 1e-3,
+        "best": best,
+    }
+
+
+def orders_by(world: World, scores: Floats) -> list[Any]:
+    """Return the items of each page by falling scores."""
+    log = world.second
+    return [
+        items[np.argsort(-scores[start:end], kind="stable")]
+        for items, start, end in zip(world.items, log.offsets[:-1].tolist(), log.offsets[1:].tolist())
+    ]
+
+
+def answers(name: str, seed: int, second: bool = False) -> list[dict[str, Any]]:
+    """Judge all targets in one world."""
+    kind = (SECOND_KINDS if second else KINDS)[name]
+    world = build_world(kind, seed)
+    table = table_of_clicks(world.second)
+    begun = time.process_time()
+    judge = LogJudge(table)
+    logged = world.truth(world.items)
+    rows = []
+    for target, scores in target_scores(world, seed).items():
+        estimate = judge.judge(score_slots(table, scores), target)
+        gain, truth = estimate.ranker.gain["clicks"], world.truth(orders_by(world, scores)) - logged
+        rows.append(
+            {
+                "kind": name,
+                "seed": seed,
+                "target": target,
+                "truth": truth,
+                "logged": logged,
+                "gain": gain.value,
+                "lower": gain.lower,
+                "upper": gain.upper,
+                "verdict": estimate.verdict,
+                "reasons": list(estimate.reasons),
+                "evidence": judge.examination.evidence,
+                "reacts": judge.examination.reacts,
+                "epochs": judge.examination.n_epochs,
+                "memory": judge.reading.has_memory,
+                "trust": float(judge.reading.trusts) + 0.5 * (len(judge.judges) > 1),
+                "curve": np.round(judge.examination.curve, 3).tolist(),
+                "seconds": time.process_time() - begun,
+            }
+        )
+    return rows
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one line per kind."""
+    lines = []
+    for name in dict.fromkeys(row["kind"] for row in rows):
+        of_kind = [row for row in rows if row["kind"] == name]
+        answered = [row for row in of_kind if row["verdict"] != "cannot tell"]
+        holds = [row["lower"] <= row["truth"] <= row["upper"] for row in answered]
+        decided = [row for row in answered if row["verdict"] in ("better", "worse")]
+        wrong = [row for row in decided if (row["truth"] > 0) != (row["verdict"] == "better")]
+        width = [(row["upper"] - row["lower"]) / row["logged"] for row in answered]
+        errors = [(row["gain"] - row["truth"]) / row["logged"] for row in answered]
+        lines.append(
+            {
+                "kind": name,
+                "questions": len(of_kind),
+                "answered": len(answered) / len(of_kind),
+                "holds": float(np.mean(holds)) if holds else None,
+                "wrong_side": len(wrong) / max(len(answered), 1),
+                "decided": len(decided) / len(of_kind),
+                "width": float(np.median(width)) if width else None,
+                "bias": float(np.mean(errors)) if errors else None,
+            }
+        )
+    return lines
+
+
+def printed(lines: list[dict[str, Any]]) -> str:
+    """Return the summary as a table."""
+    head = f"{'kind':<40}{'answered':>9}{'holds':>8}{'wrong':>8}{'decided':>9}{'width':>8}{'bias':>8}"
+    rows = [
+        f"{line['kind']:<40}{line['answered']:>9.0%}{line['holds'] or 0.0:>8.1%}{line['wrong_side']:>8.1%}"
+        f"{line['decided']:>9.0%}{line['width'] or 0.0:>8.2f}{line['bias'] or 0.0:>+8.3f}"
+        for line in lines
+    ]
+    return "\n".join([head, *rows])
+
+
+def main() -> None:
+    """Play the kinds and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--second", action="store_true")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--kind", action="append")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for name in options.kind or (SECOND_KINDS if options.second else KINDS):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            rows += answers(name, seed, options.second)
+        print(printed(summary([row for row in rows if row["kind"] == name])).splitlines()[-1], flush=True)
+    print(printed(summary(rows)))
+    if options.out:
+        options.out.write_text(json.dumps({"summary": summary(rows), "answers": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

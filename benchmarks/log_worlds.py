@@ -1,0 +1,422 @@
+"""Simulated logs of which the truth is known, for `benchmarks.log_answers`: kinds of users and of logged orders.
+
+Each kind was written down before it was played. `KINDS` were looked at while the estimators were built; `SECOND_KINDS`
+are played once, at the end.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.data.folder import data_path
+from rankloop.logs.list_log import ClickArrays, click_arrays
+from rankloop.logs.reader import lists_in
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+STEEP = (1.0, 0.7, 0.5, 0.37, 0.28, 0.22, 0.18, 0.15, 0.12, 0.1)
+CLARA_CURVE = (0.75, 0.45, 0.30, 0.25, 0.22, 0.2, 0.18, 0.16, 0.15)
+
+
+class Users(Protocol):
+    """Users who click on a page of items with these attractions, from the top."""
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: "Page") -> Floats:
+        """Draw the clicks."""
+
+    def expected(self, attraction: Floats, items: Ints, page: "Page") -> float:
+        """Return the expected number of clicks."""
+
+
+class Page(NamedTuple):
+    """What users and orders may depend on: the query, the time from 0 to 1, and the device."""
+
+    query: int
+    time: float
+    device: int
+
+
+@dataclass(frozen=True)
+class PositionUsers:
+    """Examination by position; on mobile devices the curve to a power; trust lifts any item at high positions."""
+
+    curve: tuple[float, ...] = STEEP
+    mobile_power: float = 1.0
+    trust: tuple[float, ...] = ()
+
+    def rates(self, attraction: Floats, page: Page) -> Floats:
+        """Return the click probabilities."""
+        curve = np.array(self.curve[: len(attraction)]) ** (self.mobile_power if page.device else 1.0)
+        if self.trust:
+            lift = np.array(self.trust[: len(attraction)])
+            attraction = attraction + lift * (1.0 - attraction)
+        rates: Floats = curve * attraction
+        return rates
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: Page) -> Floats:
+        """Draw the clicks."""
+        return (rng.random(len(attraction)) < self.rates(attraction, page)).astype(np.float64)
+
+    def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
+        """Return the expected number of clicks."""
+        return float(self.rates(attraction, page).sum())
+
+
+@dataclass(frozen=True)
+class StoppingUsers:
+    """Users read from the top; after a click they stop with `stop` (plus `by_item` times attraction), else go on."""
+
+    stop: float = 1.0
+    by_item: float = 0.0
+    persistence: float = 1.0
+
+    def _stops(self, attraction: Floats) -> Floats:
+        stops: Floats = np.clip(self.stop + self.by_item * attraction, 0.0, 1.0)
+        return stops
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: Page) -> Floats:
+        """Draw the clicks."""
+        clicks, stops = np.zeros(len(attraction)), self._stops(attraction)
+        for position, a in enumerate(attraction):
+            if rng.random() < a:
+                clicks[position] = 1.0
+                if rng.random() < stops[position]:
+                    break
+            if rng.random() >= self.persistence:
+                break
+        return clicks
+
+    def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
+        """Return the expected number of clicks."""
+        reading = np.cumprod(self.persistence * (1.0 - attraction * self._stops(attraction)))
+        return float((np.append(1.0, reading[:-1]) * attraction).sum())
+
+
+@dataclass(frozen=True)
+class BrowsingUsers:
+    """Examination by position and by the distance to the last click."""
+
+    curve: tuple[float, ...] = STEEP
+    near: float = 1.5
+    far: float = 0.6
+
+    def _factor(self, distance: int) -> float:
+        return 1.0 if distance <= 0 else self.near if distance == 1 else self.far
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: Page) -> Floats:
+        """Draw the clicks."""
+        clicks, last = np.zeros(len(attraction)), -1
+        for position, a in enumerate(attraction):
+            factor = self._factor(position - last if last >= 0 else 0)
+            if rng.random() < min(1.0, self.curve[position] * factor) * a:
+                clicks[position], last = 1.0, position
+        return clicks
+
+    def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
+        """Return the expected number of clicks."""
+        states, total = {-1: 1.0}, 0.0
+        for position, a in enumerate(attraction):
+            hits = 0.0
+            for last in list(states):
+                factor = self._factor(position - last if last >= 0 else 0)
+                click = min(1.0, self.curve[position] * factor) * a
+                hits += states[last] * click
+                states[last] *= 1.0 - click
+            states[position] = hits
+            total += hits
+        return total
+
+
+@dataclass(frozen=True)
+class DuplicateUsers:
+    """Items come in pairs that are nearly the same (2k and 2k + 1); who clicked one does not click the other."""
+
+    curve: tuple[float, ...] = STEEP
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: Page) -> Floats:
+        """Draw the clicks."""
+        clicks, clicked = np.zeros(len(attraction)), set[int]()
+        for position, (a, item) in enumerate(zip(attraction, items.tolist())):
+            if item // 2 not in clicked and rng.random() < self.curve[position] * a:
+                clicks[position] = 1.0
+                clicked.add(item // 2)
+        return clicks
+
+    def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
+        """Return the expected number of clicks."""
+        total, first = 0.0, dict[int, float]()
+        for position, (a, item) in enumerate(zip(attraction, items.tolist())):
+            click = self.curve[position] * a * (1.0 - first.get(item // 2, 0.0))
+            first[item // 2] = click
+            total += click
+        return total
+
+
+Order = Callable[["OrderState", Page, Generator], Ints]
+
+
+class OrderState(NamedTuple):
+    """What an order may know: the attractions of the query now, its clicks so far, and its last order."""
+
+    attraction: Floats
+    clicks: Floats
+    shown: Floats
+    memory: dict[str, Any]
+
+
+def good(noise: float, share: float = 1.0) -> Order:
+    """Sort by attraction with log-normal noise, drawn anew for a share of the pages."""
+
+    def order(state: OrderState, page: Page, rng: Generator) -> Ints:
+        logs = np.log(state.attraction) + state.memory.setdefault("taste", 0.5 * rng.standard_normal(len(state.clicks)))
+        if rng.random() < share:
+            logs = logs + noise * rng.standard_normal(len(logs))
+        return np.argsort(-logs)
+
+    return order
+
+
+def swapped(probability: float) -> Order:
+    """Swap neighbours of a good order at random."""
+
+    def order(state: OrderState, page: Page, rng: Generator) -> Ints:
+        ranking = good(0.0)(state, page, rng)
+        for first in range(int(rng.integers(2)), len(ranking) - 1, 2):
+            if rng.random() < probability:
+                ranking[[first, first + 1]] = ranking[[first + 1, first]]
+        return ranking
+
+    return order
+
+
+def by_clicks(periods: int, noise: float = 0.0) -> Order:
+    """Sort anew in each period by the click rates so far: positions react to clicks."""
+
+    def order(state: OrderState, page: Page, rng: Generator) -> Ints:
+        period = int(page.time * periods)
+        if state.memory.get("period") != period:
+            rates = (state.clicks + 0.3) / (state.shown + 3.0)
+            prior = state.memory.setdefault("taste", 0.3 * rng.standard_normal(len(rates)))
+            state.memory["ranking"] = np.argsort(-(np.log(rates) + prior + noise * rng.standard_normal(len(rates))))
+            state.memory["period"] = period
+        return np.asarray(state.memory["ranking"]).copy()
+
+    return order
+
+
+def lucky_first(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Put whatever was clicked last on top."""
+    ranking = state.memory.setdefault("ranking", np.argsort(-state.attraction * np.exp(rng.standard_normal(10))))
+    last = state.memory.get("last_click")
+    if last is not None:
+        ranking = np.concatenate([[last], ranking[ranking != last]])
+        state.memory["ranking"] = ranking
+    return np.asarray(ranking).copy()
+
+
+def worst_first(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Sort by falling unattractiveness, with noise."""
+    return good(0.5)(state, page, rng)[::-1].copy()
+
+
+def weekly_quality(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Sort anew each week by a new noisy measurement of quality, which does not look at clicks."""
+    period = int(page.time * 8)
+    if state.memory.get("period") != period:
+        state.memory["ranking"] = np.argsort(-(np.log(state.attraction) + 0.7 * rng.standard_normal(len(state.clicks))))
+        state.memory["period"] = period
+    return np.asarray(state.memory["ranking"]).copy()
+
+
+def two_rankers(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Draw one of two fixed orders for each page."""
+    if "rankings" not in state.memory:
+        logs = np.log(state.attraction)
+        state.memory["rankings"] = [np.argsort(-(logs + 0.8 * rng.standard_normal(len(logs)))) for _ in range(2)]
+    return np.asarray(state.memory["rankings"][int(rng.integers(2))]).copy()
+
+
+def shuffled(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Shuffle."""
+    return rng.permutation(len(state.attraction))
+
+
+def beta_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
+    """Draw moderate attractions."""
+    return np.clip(rng.beta(0.8, 5.0, shape), 0.005, 0.95)
+
+
+def heavy_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
+    """Draw attractions of which few are large."""
+    return np.clip(0.02 * np.exp(1.4 * rng.standard_normal(shape)), 0.002, 0.9)
+
+
+def rare_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
+    """Draw low attractions."""
+    return 0.3 * beta_attraction(rng, shape)
+
+
+def twin_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
+    """Draw attractions that neighbours in number share."""
+    return np.repeat(beta_attraction(rng, (shape[0], (shape[1] + 1) // 2)), 2, axis=1)[:, : shape[1]]
+
+
+GOOD_ORDER = good(0.4)
+MILD_TRUST = (0.1, 0.05, 0.02, *(0.01,) * 7)
+FLAT = (1.0, 0.95, 0.9, 0.86, 0.82, 0.79, 0.76, 0.74, 0.72, 0.7)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of log: users, order, sizes. `has_evidence` says whether such a log can be expected to answer."""
+
+    users: Users = PositionUsers()
+    order: Order = GOOD_ORDER
+    attraction: Callable[[Generator, tuple[int, int]], Floats] = beta_attraction
+    n_pages: int = 3000
+    n_queries: int = 60
+    n_items: int = 10
+    drift: float = 0.0  # standard deviation of the log attraction from one of eight weeks to the next
+    mobile_share: float = 0.0
+    has_evidence: bool = True
+    clara: bool = False
+
+
+KINDS: Mapping[str, Kind] = {
+    "good order, few moves": Kind(order=good(0.8, share=0.15)),
+    "weekly re-ranking by clicks": Kind(order=by_clicks(8), n_queries=40),
+    "randomised neighbours": Kind(order=swapped(0.5)),
+    "cascade": Kind(users=StoppingUsers(1.0)),
+    "stop after some clicks": Kind(users=StoppingUsers(0.3, by_item=0.8, persistence=0.93)),
+    "trust bias": Kind(users=PositionUsers(trust=(0.2, 0.1, 0.06, 0.04, 0.03, 0.02, 0.02, 0.01, 0.01, 0.01))),
+    "examination by device": Kind(users=PositionUsers(mobile_power=1.8), mobile_share=0.5),
+    "heavy-tailed items": Kind(attraction=heavy_attraction, n_queries=150),
+    "near-duplicates": Kind(users=DuplicateUsers(), attraction=twin_attraction),
+    "drifting": Kind(drift=0.4, order=good(0.5)),
+    "sparse": Kind(n_queries=1500, has_evidence=False),
+    "tiny": Kind(n_pages=300, n_queries=10, has_evidence=False),
+    "lucky items on top": Kind(order=lucky_first, n_queries=80),
+    "worst first": Kind(order=worst_first),
+    "CLARA2 pages, drawn clicks": Kind(users=PositionUsers(curve=(1.0, *CLARA_CURVE)), clara=True),
+}
+SECOND_KINDS: Mapping[str, Kind] = {
+    "user browsing": Kind(users=BrowsingUsers(), order=good(0.5), n_queries=50),
+    "weekly quality": Kind(order=weekly_quality, n_queries=90),
+    "two rankers": Kind(order=two_rankers, n_queries=70, users=PositionUsers(trust=MILD_TRUST)),
+    "shuffled": Kind(order=shuffled, n_queries=200),
+    "fixed order": Kind(order=good(0.0), has_evidence=False),
+    "daily re-ranking by clicks with noise": Kind(order=by_clicks(30, noise=0.4), n_queries=50),
+    "one query": Kind(order=good(0.4), n_queries=1, n_items=10, n_pages=2500),
+    "flat examination": Kind(users=PositionUsers(curve=FLAT), order=good(0.6)),
+    "mostly one click, mobile": Kind(users=StoppingUsers(0.85, persistence=0.97), order=swapped(0.3), n_queries=100),
+    "drifting and reacting": Kind(drift=0.25, order=by_clicks(12, noise=0.3)),
+    "few items": Kind(n_items=4, order=good(0.5), n_queries=120),
+    "few clicks": Kind(attraction=rare_attraction, n_queries=80, has_evidence=False),
+}
+
+
+class World(NamedTuple):
+    """A log in two halves, and what is needed to tell the truth of any order of the second one."""
+
+    kind: Kind
+    pages: list[Page]  # of the second half
+    items: list[Ints]  # in the order shown
+    attraction: list[Floats]  # by page, of the items by number
+    first: ClickArrays
+    second: ClickArrays
+
+    def truth(self, orders: list[Ints]) -> float:
+        """Return the expected clicks per page of showing these items."""
+        values = [
+            self.kind.users.expected(rates[order], order, page)
+            for page, rates, order in zip(self.pages, self.attraction, orders)
+        ]
+        return float(np.mean(values))
+
+
+def build_world(kind: Kind, seed: int) -> World:
+    """Play users and order for all pages."""
+    rng = np.random.default_rng([seed, 77])
+    if kind.clara:
+        return _clara_world(kind, rng)
+    attraction = kind.attraction(rng, (kind.n_queries, kind.n_items))
+    popularity = (1.0 + np.arange(kind.n_queries)) ** -0.7
+    popularity /= popularity.sum()
+    mobile = np.clip(kind.mobile_share + 0.3 * rng.standard_normal(kind.n_queries), 0.05, 0.95) * (
+        kind.mobile_share > 0
+    )
+    clicks, shown = np.zeros((2, kind.n_queries, kind.n_items))
+    memories: list[dict[str, Any]] = [{} for _ in range(kind.n_queries)]
+    rows: list[tuple[Page, Ints, Floats, Floats]] = []
+    week, now = 0, attraction
+    for number in range(kind.n_pages):
+        time = number / kind.n_pages
+        if kind.drift and int(8 * time) > week:
+            week = int(8 * time)
+            now = np.clip(now * np.exp(kind.drift * rng.standard_normal(now.shape)), 0.003, 0.95)
+        query = int(rng.choice(kind.n_queries, p=popularity))
+        page = Page(query, time, int(rng.random() < mobile[query]))
+        state = OrderState(now[query], clicks[query], shown[query], memories[query])
+        order = kind.order(state, page, rng)
+        hits = kind.users.click(now[query][order], order, rng, page)
+        clicks[query, order] += hits
+        shown[query, order] += 1.0
+        if hits.any():
+            memories[query]["last_click"] = int(order[np.flatnonzero(hits)[-1]])
+        rows.append((page, order, hits, now[query].copy()))
+    half = kind.n_pages // 2
+    return World(
+        kind=kind,
+        pages=[row[0] for row in rows[half:]],
+        items=[row[1] for row in rows[half:]],
+        attraction=[row[3] for row in rows[half:]],
+        first=_log(rows[:half]),
+        second=_log(rows[half:]),
+    )
+
+
+def _log(rows: list[tuple[Page, Ints, Floats, Floats]]) -> ClickArrays:
+    sizes = [len(row[1]) for row in rows]
+    return click_arrays(
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([np.arange(size) for size in sizes]),
+        np.concatenate([row[2] for row in rows]),
+        [str(row[0].query) for row in rows for _ in row[1]],
+        [f"{row[0].query}:{item}" for row in rows for item in row[1]],
+    )
+
+
+def _clara_world(kind: Kind, rng: Generator) -> World:
+    """Real pages of CLARA2 with clicks of known users; attraction by grade, with noise by (query, url)."""
+    log = lists_in(data_path("clicks/clara2-half.csv.gz"), without=["grade"])
+    rates: dict[tuple[str, str], float] = {}
+    rows: list[tuple[Page, Ints, Floats, Floats]] = []
+    start = int(rng.integers(max(1, log.n_pages - 6000)))
+    items = log.item or []
+    grades = lists_in(data_path("clicks/clara2-half.csv.gz")).values["grade"]
+    names: dict[str, int] = {}
+    for page_number in range(start, min(start + 6000, log.n_pages)):
+        page_rows = log.order[log.offsets[page_number] : log.offsets[page_number + 1]].tolist()
+        query, urls = log.query[page_rows[0]], [str(items[row]) for row in page_rows]
+        page = Page(int(query), page_number / log.n_pages, 0)
+        for row, url in zip(page_rows, urls):
+            if (query, url) not in rates:
+                rate = (0.03 + 0.05 * (grades[row] or 0)) * np.exp(0.7 * rng.standard_normal())
+                rates[query, url] = float(np.clip(rate, 0.005, 0.9))
+        attraction = np.array([rates[query, url] for url in urls])
+        hits = kind.users.click(attraction, np.arange(len(urls)), rng, page)
+        numbers = np.array([names.setdefault(url, len(names)) for url in urls])
+        rows.append((page, numbers, hits, attraction))
+    half = len(rows) // 2
+    # Here items are known by their place in the page, and attraction stands in the order shown.
+    return World(
+        kind=kind,
+        pages=[row[0] for row in rows[half:]],
+        items=[np.arange(len(row[1])) for row in rows[half:]],
+        attraction=[row[3] for row in rows[half:]],
+        first=_log(rows[:half]),
+        second=_log(rows[half:]),
+    )

@@ -1,0 +1,163 @@
+"""A model of attraction: what the features of an item, its clicks on other pages and its usual position say of it."""
+
+import numpy as np
+from numpy.random import default_rng
+
+from rankloop.click_models.conditional_fit import inverse_of
+from rankloop.core.types import Floats, Ints
+from rankloop.evaluation.list_pages import PageTable
+
+N_FOLDS = 4
+RIDGE = 1.0  # one pseudo-observation against each weight of a standardised feature
+MAX_STEPS = 30
+MAX_PROBABILITY = 1.0 - 1e-9
+MAX_LOG_ODDS = 30.0
+PRIOR_EXAMINATIONS = 2.0  # by which the click rate of a pair elsewhere is pulled to the mean
+MAX_SPREAD = 0.5  # standard error of the log-odds beyond which the model knows nothing of a row
+MAX_DISTANCE = 1.0  # standard deviations outside the range of what was shown
+
+
+class AttractionModel:
+    """P(click | examined) = σ(features · weights), each page judged by the fit without its fold."""
+
+    def __init__(self, table: PageTable, log_examined: Floats, cluster: Ints, seed: int = 0) -> None:
+        """Fit the model, given examination.
+
+        Args:
+          table: The pages.
+          log_examined: Of the shown rows, given the clicks above them.
+          cluster: By page, what is resampled together.
+          seed: Of the folds.
+        """
+        self.table, self.rows, self.examined = table, table.shown, np.exp(np.minimum(log_examined, 0.0))
+        self.row_cluster, self.n_clusters = cluster[table.page], int(cluster.max()) + 1
+        fold = default_rng(seed).permutation(table.n_pages) % N_FOLDS
+        self.fold = fold[table.page] if table.n_pages >= N_FOLDS else np.zeros(len(table.page), np.int64)
+        self.features = self._features()
+        self.fits = [_Fit(self, number) for number in range(int(self.fold.max()) + 1)]
+
+    def attraction(self, weights: Floats, change: Floats) -> Floats:
+        """Return the attraction of every row when clusters weigh more and log examination is higher, to one step.
+
+        Args:
+          weights: By cluster, how much more than once it counts.
+          change: By shown row, by how much its log examination is higher.
+        """
+        values = np.empty(len(self.fold))
+        for number, fit in enumerate(self.fits):
+            chosen = self.fold == number
+            values[chosen] = _logistic(self.features[chosen] @ fit.moved(weights, change))
+        return values
+
+    def unlike_shown(self) -> Floats:
+        """Return by row 1 where it was not shown and the model has met nothing like it."""
+        table, spread = self.table, np.empty(len(self.fold))
+        for number, fit in enumerate(self.fits):
+            chosen = self.fold == number
+            part = self.features[chosen]
+            spread[chosen] = np.sqrt(np.einsum("ij,jk,ik->i", part, fit.inverse, part))
+        low, high = self.features[self.rows].min(axis=0), self.features[self.rows].max(axis=0)
+        far = ((self.features < low - MAX_DISTANCE) | (self.features > high + MAX_DISTANCE)).any(axis=1)
+        strange = (spread > MAX_SPREAD) | far | (table.unknown > 0.5)
+        if not self.has_features:
+            times = np.bincount(table.pair[self.rows], minlength=int(table.pair.max()) + 1)
+            strange |= times[table.pair] == 0
+        unlike: Floats = np.where(strange & (table.position < 0), 1.0, 0.0)
+        return unlike
+
+    def calibration(self, exposed: Floats) -> tuple[float, float]:
+        """Return clicks by what the model expects of the shown rows, weighted as an order has them examined.
+
+        Args:
+          exposed: By row, how likely the order has it examined.
+
+        Returns:
+          The ratio, and its standard error over clusters.
+        """
+        a = self.attraction(np.zeros(self.n_clusters), np.zeros(len(self.rows)))[self.rows]
+        weight = np.minimum(exposed[self.rows] / self.examined, 100.0)
+        clicks, expected = weight * self.table.clicked[self.rows], weight * self.examined * a
+        total = max(float(expected.sum()), 1e-12)
+        ratio = float(clicks.sum()) / total
+        by_cluster = np.bincount(self.row_cluster[self.rows], clicks - ratio * expected, self.n_clusters)
+        return ratio, float(np.sqrt((by_cluster**2).sum())) / total
+
+    def _features(self) -> Floats:
+        """Return a constant, standardised features, the clicks of the pair on other pages and its usual position."""
+        table, rows = self.table, self.rows
+        shown = table.features[rows]
+        mean, spread = shown.mean(axis=0), shown.std(axis=0)
+        used = spread > 1e-12
+        self.has_features = bool(used[:-1].any())  # the last is where the ranker itself puts the item
+        columns = [np.ones((len(table.page), 1)), (table.features[:, used] - mean[used]) / spread[used]]
+        return np.ascontiguousarray(np.hstack([*columns, self._memory()]))
+
+    def _memory(self) -> Floats:
+        """Return by row the log-odds of a click on its pair in other folds, and the usual position there."""
+        table, rows = self.table, self.rows
+        n_pairs = int(table.pair.max()) + 1
+        key = table.pair * N_FOLDS + self.fold
+
+        def elsewhere(values: Floats) -> Floats:
+            by_pair = np.bincount(table.pair[rows], values, n_pairs)
+            by_fold = np.bincount(key[rows], values, n_pairs * N_FOLDS)
+            others: Floats = by_pair[table.pair] - by_fold[key]
+            return others
+
+        examined, clicks = elsewhere(self.examined), elsewhere(table.clicked[rows])
+        times, depth = elsewhere(np.ones(len(rows))), elsewhere(np.log1p(table.position[rows]))
+        mean = float(table.clicked[rows].sum() / self.examined.sum())
+        rate = (np.maximum(clicks, 0.0) + PRIOR_EXAMINATIONS * mean) / (np.maximum(examined, 0.0) + PRIOR_EXAMINATIONS)
+        rate = np.clip(rate, 1e-4, 1.0 - 1e-4)
+        usual = float(np.log1p(table.position[rows]).mean())
+        columns = np.column_stack(
+            [np.log(rate / (1.0 - rate)), np.where(times > 0, depth / np.maximum(times, 1.0) - usual, 0.0)]
+        )
+        spread = columns[rows].std(axis=0)
+        columns = columns[:, spread > 1e-9] - columns[rows][:, spread > 1e-9].mean(axis=0)
+        scaled: Floats = columns / spread[spread > 1e-9]
+        return scaled
+
+
+class _Fit:
+    """The weights without one fold, and how they move with clusters and with examination."""
+
+    def __init__(self, model: AttractionModel, fold: int) -> None:
+        in_fold = model.fold[model.rows] == fold
+        self.used = np.flatnonzero(~in_fold) if not in_fold.all() else np.arange(len(in_fold))
+        rows = model.rows[self.used]
+        features, clicked, examined = model.features[rows], model.table.clicked[rows], model.examined[self.used]
+        self.weights = np.zeros(features.shape[1])
+        value, scale, step = -np.inf, 1.0, np.zeros(features.shape[1])
+        for _ in range(MAX_STEPS):
+            tried = self.weights + scale * step
+            s = _logistic(features @ tried)
+            p = np.minimum(examined * s, MAX_PROBABILITY)
+            logs = np.where(clicked > 0, np.log(np.maximum(p, 1e-300)), np.log1p(-p))
+            now = float(logs.sum() - 0.5 * RIDGE * tried @ tried)
+            if now < value - 1e-9 and scale > 1e-3:
+                scale /= 2.0
+                continue
+            done = now - value < 1e-7 * max(1.0, abs(now))
+            self.weights, value, scale = tried, now, 1.0
+            slope = np.where(clicked > 0, 1.0, -p / (1.0 - p))
+            directions = (1.0 - s)[:, None] * features
+            weighted = directions * (p / (1.0 - p))[:, None]
+            self.inverse = inverse_of(weighted.T @ directions + RIDGE * np.eye(len(step)))
+            step = self.inverse @ (slope @ directions - RIDGE * self.weights)
+            if done:
+                break
+        gradients = slope[:, None] * directions
+        columns = [np.bincount(model.row_cluster[rows], column, model.n_clusters) for column in gradients.T]
+        self.scores, self.weighted = np.stack(columns, axis=1), weighted
+
+    def moved(self, clusters: Floats, change: Floats) -> Floats:
+        """Return the weights when clusters count more and log examination is higher: one step."""
+        gradient = clusters @ self.scores - change[self.used] @ self.weighted
+        moved: Floats = self.weights + self.inverse @ gradient
+        return moved
+
+
+def _logistic(odds: Floats) -> Floats:
+    probability: Floats = 1.0 / (1.0 + np.exp(-np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)))
+    return probability

@@ -1,0 +1,296 @@
+"""The value of an order on the pages of a log, by examination: clicks reweighted, and a model for what was not shown.
+
+An item that an order has examined with probability e' instead of e brings e'/e times its clicks. Where clicks above
+change what is examined below, or where the order shows items that the log did not, a model of attraction joins in, and
+the clicks correct it: V(â) + Σ_shown ∂V/∂a · (click − e · â) / e (doubly robust, one step).
+References: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback; Oosterhuis
+(2023), Doubly-Robust Estimation for Correcting Position-Bias in Click Feedback for Unbiased Learning to Rank.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import default_rng
+
+from rankloop.click_models.examination import matrix_root
+from rankloop.click_models.reading import (
+    LAST_CLICK_GROUPS,
+    Reading,
+    distances_to_last_click,
+    group_of_distance,
+    log_examination,
+)
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Floats, Ints
+from rankloop.evaluation.attraction import AttractionModel
+from rankloop.evaluation.list_pages import NOWHERE, PageTable
+
+MAX_WEIGHT = 100.0  # at which the ratio of two examinations is cut
+MIN_AFTER_CLICK = 0.1  # factor of examination below a click, under which a row does not correct the model
+MAX_PARAMETER_STEP = 3.0  # of a logarithm in one resample
+
+
+class OrderValues(NamedTuple):
+    """Means per page by outcome, clicks first, of an order and of the log; the first axis is that of resamples.
+
+    Attributes:
+      order: (n, n_outcomes).
+      log: (n, n_outcomes).
+    """
+
+    order: Floats
+    log: Floats
+
+    @property
+    def gain(self) -> Floats:
+        """The order less the log."""
+        gain: Floats = self.order - self.log
+        return gain
+
+
+@kernel
+def group_at(distance: int) -> int:
+    """Return the group of the distance to the last click, as `group_of_distance` does; 0 stands for no click."""
+    if distance <= 1:
+        return distance
+    return 2 if distance < 4 else 3
+
+
+@kernel
+def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
+    """Return by row P(examined) over all draws, and by outcome what its attraction changes below it.
+
+    reading[j] is the probability that the last click was at position j − 1 (0: none), and ahead[i, j] what a user then
+    brings from position i on: e (v + a ahead[i + 1, i + 1]) + (1 − e a) ahead[i + 1, j], with e = table[i, group].
+
+    Args:
+      slots: (n_draws, n_pages, n_positions), the row at each position, or −1.
+      table: (n_positions, groups), examination by position and group of the last click.
+      attraction: By row.
+      worth: (n_outcomes, n_rows), what an examined row brings.
+    """
+    n_draws, n_pages, k = slots.shape
+    n_outcomes, n = worth.shape
+    examined, through = np.zeros(n), np.zeros((n_outcomes, n))
+    reading, ahead = np.zeros(k + 1), np.zeros((n_outcomes, k + 1, k + 1))
+    for draw in range(n_draws):
+        for page in range(n_pages):
+            rows = slots[draw, page]
+            for i in range(k - 1, -1, -1):
+                row = rows[i]
+                for j in range(i + 1):
+                    for o in range(n_outcomes):
+                        if row < 0:
+                            ahead[o, i, j] = ahead[o, i + 1, j]
+                            continue
+                        e = table[i, group_at(i - j + 1 if j > 0 else 0)]
+                        a = attraction[row]
+                        click = worth[o, row] + a * ahead[o, i + 1, i + 1]
+                        ahead[o, i, j] = e * click + (1.0 - e * a) * ahead[o, i + 1, j]
+            reading[:] = 0.0
+            reading[0] = 1.0
+            for i in range(k):
+                row = rows[i]
+                if row < 0:
+                    continue
+                a = attraction[row]
+                for j in range(i + 1):
+                    e = table[i, group_at(i - j + 1 if j > 0 else 0)]
+                    probability = reading[j] * e
+                    examined[row] += probability
+                    for o in range(n_outcomes):
+                        through[o, row] += probability * (ahead[o, i + 1, i + 1] - ahead[o, i + 1, j])
+                    reading[i + 1] += probability * a
+                    reading[j] *= 1.0 - e * a
+    return examined / n_draws, through / n_draws
+
+
+class OrderJudge:
+    """Values orders on the pages of a table, each with its resamples."""
+
+    def __init__(self, table: PageTable, reading: Reading, cluster: Ints) -> None:
+        """Prepare the pages.
+
+        Args:
+          table: The pages.
+          reading: How users read them, fitted to these pages.
+          cluster: By page, what is resampled together.
+        """
+        self.table, self.reading = table, reading
+        self.n_clusters = int(cluster.max()) + 1
+        self.page_cluster, self.row_cluster = cluster, cluster[table.page]
+        self.pages_in = np.bincount(cluster, minlength=self.n_clusters).astype(np.float64)
+        self.earned = np.stack([table.clicked, *table.outcomes.values()])
+        self.shown = table.shown
+        self.stood = slots_of(table.page[self.shown], table.position[self.shown], self.shown, table)
+        sizes = np.bincount(table.page[self.shown], minlength=table.n_pages)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        distance = distances_to_last_click(table.position[self.shown], table.clicked[self.shown], offsets)
+        self.group = group_of_distance(distance)
+
+    def needs_model(self, slots: Ints) -> bool:
+        """Return true where clicks alone do not value an order: items were not shown, or clicks above count."""
+        return self.reading.has_memory or bool((self.table.position[slots[slots != NOWHERE]] == NOWHERE).any())
+
+    def resampled_parameters(self, n: int, seed: int) -> tuple[Floats, Floats]:
+        """Draw the weights of clusters and the parameters that go with them; the first are those of the log itself.
+
+        Args:
+          n: How many resamples.
+          seed: Of the draws.
+
+        Returns:
+          (n + 1, n_clusters) and (n + 1, n_parameters).
+        """
+        rng, reading = default_rng(seed), self.reading
+        weights = np.vstack([np.ones(self.n_clusters), rng.exponential(size=(n, self.n_clusters))])
+        noise = rng.standard_normal((n + 1, len(reading.parameters))) @ matrix_root(reading.prior_covariance)
+        noise[0] = 0.0
+        steps = np.clip((weights - 1.0) @ reading.influence + noise, -MAX_PARAMETER_STEP, MAX_PARAMETER_STEP)
+        return weights, reading.parameters + steps
+
+    def clicks_reweighted(self, slots: Ints, n: int, seed: int) -> OrderValues:
+        """Value an order of shown items by its reweighted clicks.
+
+        Args:
+          slots: (n_draws, n_pages, n_positions), the row at each position.
+          n: How many resamples.
+          seed: Of the resamples.
+
+        Returns:
+          The value on the log itself, then on the resamples.
+        """
+        table, k = self.table, self.table.n_positions
+        rows = self.shown[(self.earned[:, self.shown] != 0.0).any(axis=0)]
+        weights, parameters = self.resampled_parameters(n, seed)
+        share, position = target_shares(slots, rows, len(table.page)), table.position[rows]
+        moves = self._moves_by_cluster(slots) if self.reading.trusts else np.zeros((self.n_clusters, k * k))
+        pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
+        order, log = np.empty((n + 1, len(self.earned))), np.empty((n + 1, len(self.earned)))
+        for number in range(n + 1):
+            curve = np.exp(parameters[number, :k])
+            ratio = np.minimum((share @ curve) / curve[position], MAX_WEIGHT)
+            earned = weights[number, self.row_cluster[rows]] * self.earned[:, rows]
+            log[number] = earned.sum(axis=1)
+            order[number] = (earned * ratio).sum(axis=1)
+            if self.reading.trusts:
+                # Clicks by trust in a position stay there whatever item stands in it.
+                background = self.reading.background * curve / np.exp(self.reading.parameters[:k])
+                factors = background[:, None] * (curve / curve[:, None] - 1.0)
+                by_trust = float((weights[number] @ moves) @ factors.ravel())
+                order[number] -= by_trust * log[number] / max(log[number, 0], 1e-12)
+        return OrderValues(order / pages, log / pages)
+
+    def _moves_by_cluster(self, slots: Ints) -> Floats:
+        """Return (n_clusters, n_positions²): how many rows an order moves from each position to each other one."""
+        table, k = self.table, self.table.n_positions
+        draw, page, new = np.nonzero(slots != NOWHERE)
+        old = table.position[slots[draw, page, new]]
+        key = (self.page_cluster[page] * k + old) * k + new
+        counts = np.bincount(key, minlength=self.n_clusters * k * k) / len(slots)
+        moves: Floats = counts.reshape(self.n_clusters, k * k)
+        return moves
+
+    def doubly_robust(self, slots: Ints, model: AttractionModel, n: int, seed: int) -> OrderValues:
+        """Value an order by the model of attraction, corrected by the clicks.
+
+        What the same formula says of the pages as they were shown is compared with what they brought, and the
+        difference is taken off.
+
+        Args:
+          slots: (n_draws, n_pages, n_positions), the row at each position.
+          model: The model of attraction.
+          n: How many resamples.
+          seed: Of the resamples.
+
+        Returns:
+          The value on the log itself, then on the resamples.
+        """
+        weights, parameters = self.resampled_parameters(n, seed)
+        pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
+        order, log = np.empty((n + 1, len(self.earned))), np.empty((n + 1, len(self.earned)))
+        for number in range(n + 1):
+            change = self.log_examined(parameters[number]) - self.log_examined(self.reading.parameters)
+            a = model.attraction(weights[number] - 1.0, change)
+            row_weights = weights[number, self.row_cluster]
+            log[number] = (row_weights * self.earned).sum(axis=1)
+            again = log[number]
+            if self.reading.has_memory:
+                again = self._robust(self.stood[None], parameters[number], a, row_weights)
+            order[number] = self._robust(slots, parameters[number], a, row_weights) + log[number] - again
+        return OrderValues(order / pages, log / pages)
+
+    def log_examined(self, parameters: Floats) -> Floats:
+        """Return the log examination of the shown rows, given the clicks above them."""
+        return log_examination(parameters, self.table.position[self.shown], self.group)
+
+    def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
+        """Return by row how likely an order has it examined, and what its attraction changes below it by outcome.
+
+        Args:
+          slots: The row at each position.
+          parameters: Those of the reading.
+          attraction: By row.
+          worth: (n_outcomes, n_rows).
+        """
+        table, k = self.table, self.table.n_positions
+        if not self.reading.has_memory:
+            draw, page, position = np.nonzero(slots != NOWHERE)
+            rows = slots[draw, page, position]
+            examined = np.bincount(rows, np.exp(parameters[position]), len(table.page)) / len(slots)
+            return examined, np.zeros(worth.shape)
+        reading = np.exp(parameters[:k, None] + parameters[k : k + LAST_CLICK_GROUPS])
+        return walk_pages(slots, reading, attraction, worth)
+
+    def _robust(self, slots: Ints, parameters: Floats, a: Floats, row_weights: Floats) -> Floats:
+        """Return the sum over pages of the doubly robust value, by outcome."""
+        table, rows = self.table, self.shown
+        worth = np.stack([np.ones(len(a)), *(table.worth[name] for name in table.outcomes)])
+        clicks = (row_weights * table.clicked * worth).sum(axis=1)
+        rates = (row_weights * self.earned).sum(axis=1) / np.maximum(clicks, 1e-12)
+        rates[0] = 1.0
+        value = a * rates[:, None] * worth
+        examined, through = self.exposure(slots, parameters, a, value)
+        logged = np.exp(self.log_examined(parameters))
+        # Below a click after which nearly everybody stops, a row says nothing, and a small error of e counts much.
+        k = table.n_positions
+        read = np.where(np.exp(parameters[k + self.group]) >= MIN_AFTER_CLICK, 1.0, 0.0)
+        direct = read * np.minimum(examined[rows] / logged, MAX_WEIGHT)
+        indirect = read * np.clip(through[:, rows] / logged, -MAX_WEIGHT, MAX_WEIGHT)
+        correction = direct * (self.earned[:, rows] - logged * value[:, rows])
+        correction += indirect * (table.clicked[rows] - logged * a[rows])
+        total: Floats = (row_weights * examined * value).sum(axis=1) + (row_weights[rows] * correction).sum(axis=1)
+        return total
+
+
+def slots_of(page: Ints, position: Ints, row: Ints, table: PageTable) -> Ints:
+    """Return (n_pages, n_positions): the row at each position, −1 where there is none.
+
+    Args:
+      page: By entry.
+      position: By entry.
+      row: By entry.
+      table: The table.
+    """
+    slots = np.full((table.n_pages, table.n_positions), NOWHERE)
+    slots[page, position] = row
+    return slots
+
+
+def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
+    """Return (n, n_positions): how often an order puts each of the chosen rows at each position.
+
+    Args:
+      slots: (n_draws, n_pages, n_positions), the row at each position.
+      rows: The chosen rows.
+      n_rows: How many rows there are.
+    """
+    number = np.full(n_rows, -1)
+    number[rows] = np.arange(len(rows))
+    draw, page, position = np.nonzero(slots != NOWHERE)
+    chosen = number[slots[draw, page, position]]
+    keep = chosen >= 0
+    k = slots.shape[2]
+    counts = np.bincount(chosen[keep] * k + position[keep], minlength=len(rows) * k)
+    shares: Floats = counts.reshape(len(rows), k) / len(slots)
+    return shares

@@ -1,0 +1,193 @@
+"""The value of an order: formulas by hand, the walk down a page by enumeration, its slopes by finite differences."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from rankloop.click_models.examination import estimate_examination, given_examination, rows_as_log
+from rankloop.click_models.reading import (
+    Reading,
+    distances_to_last_click,
+    fit_readings,
+    group_of_distance,
+    log_examination,
+)
+from rankloop.evaluation.attraction import AttractionModel
+from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
+from rankloop.evaluation.list_pages import NOWHERE, PageTable
+from rankloop.evaluation.order_value import OrderJudge, group_at, target_shares, walk_pages
+
+CURVE = np.array([1.0, 0.5, 0.25])
+
+
+def small_table(n_pages: int = 40, seed: int = 0) -> PageTable:
+    rng = np.random.default_rng(seed)
+    pair = np.concatenate([3 * (page % 7) + rng.permutation(3) for page in range(n_pages)])
+    position, clicked = np.tile(np.arange(3), n_pages), (rng.random(3 * n_pages) < 0.4).astype(float)
+    log = rows_as_log(pair, position, clicked, np.arange(n_pages + 1) * 3, [str(page % 7) for page in range(n_pages)])
+    return table_of_clicks(log)
+
+
+def judge_of(table: PageTable, reading: Reading | None = None) -> OrderJudge:
+    examination = given_examination(CURVE, table.clicks())
+    return OrderJudge(table, reading or fit_readings(table.clicks(), examination)[0], examination.cluster)
+
+
+def test_reweighted_clicks_are_their_formula() -> None:
+    table = small_table()
+    scores = np.random.default_rng(1).random(len(table.page))
+    values = judge_of(table).clicks_reweighted(score_slots(table, scores), 5, 0)
+    total = 0.0
+    for page in range(table.n_pages):
+        rows = np.flatnonzero(table.page == page)
+        for place, row in enumerate(rows[np.argsort(-scores[rows])]):
+            total += table.clicked[row] * CURVE[place] / CURVE[table.position[row]]
+    assert values.order[0, 0] == pytest.approx(total / table.n_pages)
+    assert values.log[0, 0] == pytest.approx(table.clicked.sum() / table.n_pages)
+    assert values.gain.shape == (6, 1)
+
+
+def test_the_logged_order_changes_nothing_on_any_resample() -> None:
+    table = small_table()
+    values = judge_of(table).clicks_reweighted(score_slots(table, -table.position.astype(float)), 20, 0)
+    np.testing.assert_allclose(values.gain, 0.0, atol=1e-12)
+
+
+def test_doubly_robust_is_its_formula_and_the_model_cancels_where_it_was_shown() -> None:
+    """Without memory it is Σ e' â + Σ e'/e (c − e â), which is the reweighted clicks whatever â says."""
+    table = small_table()
+    judge, scores = judge_of(table), np.random.default_rng(1).random(len(table.page))
+    slots = score_slots(table, scores)
+    model = AttractionModel(table, judge.log_examined(judge.reading.parameters), judge.page_cluster)
+    robust, plain = judge.doubly_robust(slots, model, 0, 0), judge.clicks_reweighted(slots, 0, 0)
+    assert robust.order[0, 0] == pytest.approx(plain.order[0, 0])
+
+
+def test_items_that_were_not_shown_are_valued_by_the_model() -> None:
+    table = small_table()
+    hidden = np.arange(0, len(table.page), 3)  # the first item of each page is taken out of what was shown
+    position = table.position.copy()
+    position[hidden] = NOWHERE
+    table = table._replace(position=position, clicked=np.where(position == NOWHERE, 0.0, table.clicked))
+    judge = judge_of(table)
+    slots = np.full((1, table.n_pages, 3), NOWHERE)
+    slots[0, :, 1] = hidden
+    assert judge.needs_model(slots)
+    model = AttractionModel(table, judge.log_examined(judge.reading.parameters), judge.page_cluster)
+    a = model.attraction(np.zeros(judge.n_clusters), np.zeros(len(judge.shown)))
+    value = judge.doubly_robust(slots, model, 0, 0).order[0, 0]
+    assert value == pytest.approx(CURVE[1] * a[hidden].sum() / table.n_pages)
+
+
+def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray) -> np.ndarray:
+    """P(examined) of each row by summing over all patterns of clicks."""
+    examined = np.zeros(len(attraction))
+    for pattern in product([0, 1], repeat=len(rows)):
+        probability, last = 1.0, -1
+        for place, (row, clicked) in enumerate(zip(rows, pattern)):
+            e = table[place, group_at(place - last if last >= 0 else 0)]
+            examined[row] += probability * e if not any(pattern[place:]) else 0.0
+            click = e * attraction[row]
+            probability *= click if clicked else 1.0 - click
+            last = place if clicked else last
+    return examined
+
+
+def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
+    rng = np.random.default_rng(2)
+    table, attraction = rng.uniform(0.1, 1.0, (4, 4)), rng.uniform(0.1, 0.9, 4)
+    rows = [2, 0, 3, 1]
+    worth = attraction[None]
+    examined, through = walk_pages(np.array([[rows]]), table, attraction, worth)
+    np.testing.assert_allclose(examined, brute_force(rows, table, attraction))
+
+    def value(a: np.ndarray) -> float:
+        return float(walk_pages(np.array([[rows]]), table, a, a[None])[0] @ a)
+
+    step = 1e-6
+    for row in range(4):
+        shift = step * np.eye(4)[row]
+        slope = (value(attraction + shift) - value(attraction - shift)) / (2 * step)
+        assert examined[row] + through[0, row] == pytest.approx(slope, rel=1e-5)
+
+
+def test_groups_of_distances() -> None:
+    distance = np.arange(7)
+    assert group_of_distance(distance).tolist() == [0, 1, 2, 2, 3, 3, 3]
+    assert [group_at(int(value)) for value in distance] == group_of_distance(distance).tolist()
+    clicked = np.array([0.0, 1, 0, 0, 0, 1])
+    assert distances_to_last_click(np.array([0, 1, 2, 0, 1, 2]), clicked, np.array([0, 3, 6])).tolist() == [
+        0, 0, 1, 0, 0, 0,
+    ]  # fmt: skip
+
+
+def test_log_examination_adds_up() -> None:
+    parameters = np.array([0.0, -0.5, -1.0, 0.0, 0.3, 0.2, 0.1])
+    logs = log_examination(parameters, np.array([0, 2]), np.array([0, 1]))
+    np.testing.assert_allclose(logs, [0.0, -1.0 + 0.3])
+
+
+def test_clicks_by_trust_stay_where_they_are() -> None:
+    """With a background b of clicks at each position: Σ (c − b) θ'/θ + Σ b' over the rows of each page."""
+    table = small_table()
+    judge, scores = judge_of(table), np.random.default_rng(1).random(len(table.page))
+    background = np.array([0.1, 0.03, 0.01])
+    trusting = judge_of(table, judge.reading._replace(background=background))
+    value = trusting.clicks_reweighted(score_slots(table, scores), 0, 0).order[0, 0]
+    total = 0.0
+    for page in range(table.n_pages):
+        rows = np.flatnonzero(table.page == page)
+        for place, row in enumerate(rows[np.argsort(-scores[rows])]):
+            old = table.position[row]
+            total += (table.clicked[row] - background[old]) * CURVE[place] / CURVE[old] + background[place]
+    assert value == pytest.approx(total / table.n_pages)
+
+
+def test_users_who_stop_after_a_click_are_known_by_it() -> None:
+    rng = np.random.default_rng(0)
+    n_pages, attraction = 3000, rng.uniform(0.1, 0.5, (20, 5))
+    pair, clicked, queries = [], [], []
+    for page in range(n_pages):
+        query, order = page % 20, rng.permutation(5)
+        hits = rng.random(5) < attraction[query][order]
+        hits[np.argmax(hits) + 1 :] = False  # nobody reads on
+        pair += (5 * query + order).tolist()
+        clicked += hits.tolist()
+        queries.append(str(query))
+    log = rows_as_log(
+        np.array(pair), np.tile(np.arange(5), n_pages), np.array(clicked, float), np.arange(n_pages + 1) * 5, queries
+    )
+    examination = estimate_examination(log)
+    (reading,) = fit_readings(log, examination)
+    assert reading.has_memory
+    np.testing.assert_allclose(np.exp(reading.parameters[:5]), 1.0, atol=0.15)
+    assert np.exp(reading.parameters[6:]).max() < 0.05
+    assert examination.curve[4] < 0.7  # on average, lower positions are examined less
+
+
+def test_shares_of_positions() -> None:
+    slots = np.array([[[0, 1]], [[1, 0]], [[1, 0]]])
+    np.testing.assert_allclose(target_shares(slots, np.array([1]), 2), [[2 / 3, 1 / 3]])
+
+
+def test_attraction_is_found_again_and_moves_with_clusters() -> None:
+    rng = np.random.default_rng(0)
+    n_pages = 3000
+    quality = rng.normal(size=3 * n_pages)
+    position = np.tile(np.arange(3), n_pages)
+    attraction = 1 / (1 + np.exp(1.0 - quality))
+    clicked = (rng.random(3 * n_pages) < CURVE[position] * attraction).astype(float)
+    log = rows_as_log(np.arange(3 * n_pages), position, clicked, np.arange(n_pages + 1) * 3)
+    table = table_of_clicks(log)._replace(features=np.column_stack([quality, np.zeros(3 * n_pages)]))
+    cluster = np.arange(n_pages) % 50
+    model = AttractionModel(table, np.log(CURVE)[position], cluster)
+    assert model.has_features
+    fitted = model.attraction(np.zeros(50), np.zeros(len(position)))
+    assert np.abs(fitted - attraction).mean() < 0.03
+    ratio, error = model.calibration(np.ones(3 * n_pages))
+    assert abs(ratio - 1.0) < 3 * error
+    higher = model.attraction(np.zeros(50), np.full(len(position), 0.1))
+    assert (higher < fitted).mean() > 0.95  # the same clicks from more examination: less attraction
