@@ -273,7 +273,7 @@ def test_sentences():
     )
     assert "not better" in verdict("new policy", judge_of(gain=-0.02, gain_lower=-0.1))
     unsure = verdict("new policy", judge_of(gain=0.02, gain_lower=-0.01))
-    assert unsure.startswith("The gain of the new policy cannot be told from chance: ")
+    assert unsure.startswith("The gain of the new policy is not significant: ")
     assert unsure.endswith("A log 2.2 times as long might do.")  # (0.03 / 0.02)²
     hopeless = verdict("new policy", judge_of(gain=0.001, gain_lower=-0.01))  # (0.011 / 0.001)² = 121
     assert hopeless.endswith("No realistic log would do: it would have to be over 100 times as long.")

@@ -46,8 +46,8 @@ def evaluate(
         log_option(
             "--estimator",
             "NAME",
-            "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination. For "
-            "the log of a service also: cascade_ips, position_wise, pseudo_inverse. Default: chosen by the kind of log.",
+            "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination. "
+            "For the log of a service also: cascade_ips, position_wise, pseudo_inverse. Default: by the kind of log.",
         ),
     ] = "auto",
     position_bias: options.PositionBias = None,
@@ -67,9 +67,10 @@ def evaluate(
 
     With --log, lists are evaluated by how likely users examine each position, estimated from items that moved. This
     needs no propensities, also works for rankers without exploration, and reports clicks per 1,000 pages, and purchases
-    and money where the log has them, beside a random order as a control. Single choices are evaluated by their propensities; without a model, by a column with the probabilities of a
-    target policy. For the log of a service the propensities come from replaying it. Bounds, clipping and the number of
-    positions are settings of `rankloop.evaluate` in Python.
+    and money where the log has them, beside a random order as a control. Single choices are evaluated by their
+    propensities; without a model, by a column with the probabilities of a target policy. For the log of a service the
+    propensities come from replaying it. Bounds, clipping and the number of positions are settings of
+    `rankloop.evaluate` in Python.
     """
     if log is None:
         _score(
