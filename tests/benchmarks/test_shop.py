@@ -11,7 +11,7 @@ from benchmarks import bench_shop, shop_peers
 from benchmarks.bench_shop import GRIDS, SIDES, encoded, played
 from benchmarks.environment import DISTRIBUTIONS, installed
 from research.shop import players
-from research.shop.columns import LETTERS, Kept, as_text, columns, tents
+from research.shop.columns import FIELD_LETTERS, Kept, as_text, columns, tents
 from research.shop.world import (
     BASE,
     CHEAP,
@@ -208,7 +208,7 @@ def test_columns_by_hand():
     assert columns("words", "title", "red red shoe") == [("red", 1.0), ("shoe", 1.0)]
     assert columns("category", "tags", ["eco", "gift"]) == [("eco", 1.0), ("gift", 1.0)]
     assert columns("flag", "in_stock", False) == [("no", 1.0)]
-    assert len(set(LETTERS.values())) == len(FEATURES) + len(CONTEXT)
+    assert len(set(FIELD_LETTERS.values())) == len(FEATURES) + len(CONTEXT)
     kinds = {"brand": "category", "rating": "number", "tags": "category"}
     assert as_text({"brand": "brand 7", "rating": 4.2, "tags": []}, kinds) == "|b brand_7 |r 8:0.6000 9:0.4000"
 

@@ -13,7 +13,7 @@ from rankloop import InvalidInput, Problem, Query, build
 from rankloop.core.types import Limit, clicks
 from rankloop.learners.pdgd import Pdgd, draw, log_prob_of, pair_weights, strengths_of, swap_odds
 from rankloop.learners.wrappers.exploration_limit import ExploreAtMost
-from rankloop.simulate.users.click_users import CLICK, STOP
+from rankloop.simulate.users.click_users import CLICK_PROBABILITIES, STOP_PROBABILITIES
 
 SCORES = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 
@@ -133,7 +133,7 @@ def click_probabilities(grades, click, stop):
 
 
 def expected_step(scores, grades, limit, behaviour):
-    click, stop, total = CLICK[behaviour, 1], STOP[behaviour, 1], np.zeros(len(scores))
+    click, stop, total = CLICK_PROBABILITIES[behaviour, 1], STOP_PROBABILITIES[behaviour, 1], np.zeros(len(scores))
     for ranking, p_ranking in limited_probabilities(scores, limit).items():
         if p_ranking > 0:
             for pattern, p_clicks in click_probabilities([grades[item] for item in ranking], click, stop):

@@ -117,7 +117,7 @@ def test_memory_of_random_clicks_loses_it():
 
 
 def test_a_learner_with_evidence_of_its_own_is_refused():
-    with pytest.raises(InvalidInput, match="diagonal_thompson sets its steps by evidence of its own"):
+    with pytest.raises(InvalidInput, match="diagonal_thompson has step sizes of its own"):
         TrustedMemory(inner=build("diagonal_thompson", "learner"))
     with pytest.raises(InvalidInput, match="sure"):
         TrustedMemory(inner=RESIDUALS, sure=0.0)

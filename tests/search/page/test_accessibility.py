@@ -159,7 +159,7 @@ def test_a_key_is_asked_for_and_used(browser: Any, tmp_path: Path, open_page: An
         page = open_page(f"{address}/search")
         for key in ("not-a-known-key", "a-long-rank-key"):
             page.wait_for_selector("#key-form:not([hidden])")
-            expect(page.locator("#key-problem")).to_contain_text("send a key")
+            expect(page.locator("#key-problem")).to_contain_text("needs a valid key")
             page.fill("#key", key)
             page.press("#key", "Enter")
         expect(page.locator("#welcome")).to_be_visible()
