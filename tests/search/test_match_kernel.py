@@ -82,6 +82,9 @@ def oracle(case: Case, i: int) -> dict[str, float]:
         "title_length": len(both[0]),
         "body_length": len(both[1]),
         "at": i,
+        "latent": 0.0,
+        "feedback": 0.0,
+        "embedding": 0.0,
     }
 
 
@@ -103,6 +106,9 @@ def test_one_document_by_hand() -> None:
             "title_length": 1.0,
             "body_length": 4.0,
             "at": 0.0,
+            "latent": 0.0,
+            "feedback": 0.0,
+            "embedding": 0.0,
         }
     )
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.ranked_search import SHOWN
+from rankloop.search.ranked_search import MAX_SHOWN, SearchResult, SearchResults
 from rankloop.search.routes import COOKIE, SearchPage
 from rankloop.search.sources import FolderSource
 from rankloop.search.study import is_compared
@@ -87,8 +87,8 @@ def ids(found: dict[str, Any]) -> list[str]:
 def test_search_click_learn(fresh: httpx.Client) -> None:
     for _ in range(3):
         shown = ask(fresh)
-        assert set(shown) == {"query", "results", "impression", "state", "compared"}
-        assert set(shown["results"][0]) == {"id", "title", "snippet", "highlights", "score"}
+        assert set(shown) == set(SearchResults.__dataclass_fields__)
+        assert set(shown["results"][0]) == set(SearchResult.__dataclass_fields__)
         assert tell(fresh, shown["impression"], "knots.md", final=False) == "accepted"
         assert tell(fresh, shown["impression"], "knots.md", final=False) == "repeated"
         assert tell(fresh, shown["impression"]) == "closed"
@@ -131,10 +131,10 @@ def test_why_document_history_and_reference(client: httpx.Client) -> None:
         ("/search", {"text": 5}, 422),
         ("/search", {"text": None}, 422),
         ("/search", {"text": "boat", "n": 0}, 422),
-        ("/search", {"text": "boat", "n": SHOWN + 1}, 422),
+        ("/search", {"text": "boat", "n": MAX_SHOWN + 1}, 422),
         ("/search", {"text": "boat", "n": 1.5}, 422),
         ("/search", {"text": "boat", "m": 1}, 422),
-        ("/search", {"text": "b" * 1_001}, 422),
+        ("/search", {"text": "b" * 20_001}, 422),
         ("/search", {"text": "boat", "private": "yes"}, 422),
         ("/search", [], 422),
         ("/search/clicks", {}, 422),
@@ -194,6 +194,9 @@ def test_undo_over_http(fresh: httpx.Client) -> None:
     shown = ask(fresh)
     tell(fresh, shown["impression"], "knots.md")
     undo = {"impression": shown["impression"], "id": "knots.md"}
+    for stranger in ({}, {"visitor": "e" * 32}, {"visitor": "nonsense"}):
+        assert fresh.post("/search/undo", json=undo | stranger).status_code == 404
+    undo["visitor"] = TEACHES
     assert fresh.post("/search/undo", json=undo).json() == {"undone": True}
     assert fresh.post("/search/undo", json=undo).json() == {"undone": False}
     assert fresh.get("/search/status").json()["counts"]["learned"] == 0
@@ -312,7 +315,7 @@ def test_keys_and_roles(tmp_path: Path) -> None:
         own: list[tuple[str, str, Any]] = [
             ("POST", "/search", {"text": "boat"}),
             ("POST", "/search/clicks", {"impression": impression, "clicks": ["knots.md"], "final": True}),
-            ("POST", "/search/undo", {"impression": impression, "id": "knots.md"}),
+            ("POST", "/search/undo", {"impression": impression, "id": "knots.md", "visitor": TEACHES}),
             ("GET", "/search/status", None),
             ("GET", "/search/history", None),
             ("GET", f"/search/why?impression={impression}&id=knots.md", None),
@@ -394,7 +397,7 @@ class Crowd:
     """People who search and click until they are told to stop, and what was acknowledged to them."""
 
     def __init__(self, client: httpx.Client, n: int = 3) -> None:
-        self.address, self.clicked, self.failed = str(client.base_url), dict[str, str](), list[str]()
+        self.address, self.clicked, self.failed = str(client.base_url), dict[str, tuple[str, str]](), list[str]()
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._visit, args=(f"{i:032x}",)) for i in range(n)]
         for thread in self._threads:
@@ -420,7 +423,7 @@ class Crowd:
                 if told.status_code != 200:
                     self.failed.append(told.text)
                 else:
-                    self.clicked[shown["impression"]] = id
+                    self.clicked[shown["impression"]] = id, visitor
 
 
 def test_nothing_is_lost_while_others_forget_and_take_back(fresh: httpx.Client) -> None:
@@ -434,7 +437,8 @@ def test_nothing_is_lost_while_others_forget_and_take_back(fresh: httpx.Client) 
             while len(crowd.clicked) <= len(undone) + 1:
                 threading.Event().wait(0.01)
             impression = next(name for name in list(crowd.clicked) if name not in undone)
-            body = {"impression": impression, "id": crowd.clicked[impression]}
+            id, visitor = crowd.clicked[impression]
+            body = {"impression": impression, "id": id, "visitor": visitor}
             assert fresh.post("/search/undo", json=body).json() == {"undone": True}
             undone.add(impression)
     finally:

@@ -11,14 +11,14 @@ import pytest
 from rankloop.core.serialisation import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
-from rankloop.search.ranked_search import SearchResults
+from rankloop.search.ranked_search import SearchOptions, SearchResults
 from rankloop.search.study import COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
 from rankloop.service.records import Ranked
 from tests.search.boxes import box_over, digest, prefer, records, replay
 
 
 def compared(box: SearchBox, text: str, visitor: str) -> SearchResults:
-    return box._inside.call(box._search.search(text, 10, visitor, "", True))
+    return box._service.call(box._search.search(text, SearchOptions(visitor=visitor), compared=True))
 
 
 def test_halves_are_halves_and_stay() -> None:
@@ -55,7 +55,7 @@ def test_compared_lists_teach_nobody_and_are_counted(tmp_path: Path) -> None:
         assert {row["query"] for row in rows} == {"boat"}
         assert {row["state"] for row in rows} == {3}
         winners = [row["winner"] for row in rows]
-        counters = box._inside.node.directory.ranker("search").projection.counters.comparison
+        counters = box._service.node.directory.ranker("search").projection.counters.comparison
         assert (winners.count("learned"), winners.count("neither"), winners.count("engine")) == tuple(counters)
         assert winners.count("neither") == 3
         assert min(counters) > 0
@@ -74,7 +74,7 @@ def test_what_is_forgotten_is_not_in_the_study(tmp_path: Path) -> None:
         assert box.forget(visitor="a") == 2
         (row,) = study_rows(iter(records(box.folder)))
         assert row["visitor"] == "b"
-        assert sum(box._inside.node.directory.ranker("search").projection.counters.comparison) == 1
+        assert sum(box._service.node.directory.ranker("search").projection.counters.comparison) == 1
 
 
 def test_a_study_of_nothing(tmp_path: Path) -> None:

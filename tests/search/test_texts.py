@@ -1,15 +1,21 @@
 """Words of texts and queries, and the piece of a text that is shown."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.words import words_of
+from rankloop.search.engine import QueryFilter
 from rankloop.search.texts import (
-    MAX_WORD,
-    MAX_WORDS,
-    SIZE,
+    MAX_NAME_WORDS,
+    MAX_QUERY_CHARACTERS,
+    MAX_QUERY_WORDS,
+    MAX_WORD_CHARACTERS,
+    SNIPPET_CHARACTERS,
+    date_range,
     is_unspaced,
     pieces_of,
     read_text,
@@ -21,7 +27,7 @@ from rankloop.search.texts import (
 
 SPACED = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cn", "Co", "Cs"]).filter(lambda c: not is_unspaced(c)),
-    max_size=MAX_WORD,
+    max_size=MAX_WORD_CHARACTERS,
 )
 
 
@@ -80,7 +86,7 @@ def test_letters_of_a_script_without_spaces_are_looked_for_by_two() -> None:
     ],
 )
 def test_words_and_phrases(text: str, words: tuple[str, ...], phrases: tuple[tuple[str, ...], ...]) -> None:
-    assert read_text(text)[1:] == (words, phrases, False)
+    assert read_text(text)[1:4] == (words, phrases, False)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +107,44 @@ def test_a_last_word_may_be_begun(text: str, prefix: bool, words: tuple[str, ...
     assert (query.words, query.prefix) == (words, begun)
 
 
-def test_long_queries_are_cut_and_endless_ones_refused() -> None:
-    assert len(read_text(" ".join(f"w{i}" for i in range(100))).words) == MAX_WORDS
-    with pytest.raises(InvalidInput, match="1001 characters; at most 1000"):
-        read_text("x" * 1_001)
-    with pytest.raises(InvalidInput, match="a query is a text"):
+def test_long_queries_are_read_and_endless_ones_refused() -> None:
+    assert len(read_text(" ".join(f"w{i}" for i in range(100))).words) == 100
+    assert len(read_text("x " * 10_000).words) == MAX_QUERY_WORDS
+    with pytest.raises(InvalidInput, match="20,001 characters; shorten it to 20,000"):
+        read_text("x" * (MAX_QUERY_CHARACTERS + 1))
+    with pytest.raises(InvalidInput, match="a query must be a text"):
         read_text(None)  # type: ignore[arg-type]
+
+
+def test_words_are_excluded_and_documents_filtered() -> None:
+    query = read_text('budget -2019 -"old plan" tag:Work after:2024-02 before:2025 note:x well-known', fields=["tag"])
+    assert query.words == ("budget", "note", "x", "well", "known")
+    assert query.excluded == ("2019", "old")
+    tag, after, before = query.filters
+    assert tag == QueryFilter("tag", "Work")
+    assert (after.field, after.start, after.end) == ("at", datetime(2024, 2, 1, tzinfo=UTC).timestamp(), 0.0)
+    assert (before.start, before.end) == (0.0, datetime(2025, 1, 1, tzinfo=UTC).timestamp())
+    assert read_text("after:soon before:2024-13").filters == ()
+    assert read_text("- a --b -").excluded == ()
+
+
+def test_prose_has_no_operators() -> None:
+    prose = "A long question of an agent. " * 20 + "-not after:2024 tag:x"
+    assert (read_text(prose, fields=["tag"]).excluded, read_text(prose, fields=["tag"]).filters) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "days"), [("2024", 366), ("2023-02", 28), ("2023-12", 31), ("2024-02-29", 1), ("2023-02-29", 0), ("x", 0)]
+)
+def test_dates_are_years_months_and_days(text: str, days: int) -> None:
+    dates = date_range(text)
+    assert (0 if dates is None else round((dates[1] + 1 - dates[0]) / 86_400)) == days
+
+
+def test_names_of_long_queries_differ() -> None:
+    words = [f"w{i}" for i in range(MAX_NAME_WORDS)]
+    names = {same_query(read_text(" ".join([*words, last]))) for last in ("a", "b", "")}
+    assert len(names) == 3
 
 
 def test_queries_that_differ_in_marks_only_are_the_same() -> None:
@@ -142,7 +180,7 @@ def test_the_stretch_with_most_different_words() -> None:
     assert found == ["wing", "lift"]
     assert shown.startswith("… ")
     assert shown.endswith(" …")
-    assert len(shown) <= SIZE + 4
+    assert len(shown) <= SNIPPET_CHARACTERS + 4
 
 
 def test_a_text_without_the_words_begins_at_the_beginning() -> None:
@@ -170,5 +208,5 @@ def test_highlights_are_words_of_the_query_in_order(text: str, stems: set[str]) 
     for before, (start, end) in zip(ends, snippet.highlights):
         assert start >= before
         assert snippet.text[start:end] in stems
-    assert len(snippet.text) <= SIZE + 4
+    assert len(snippet.text) <= SNIPPET_CHARACTERS + 4
     assert bool(snippet.highlights) == any(stem in words_in(text) for stem in stems)

@@ -77,6 +77,7 @@ class Query(NamedTuple):
     id: str
     features: Any  # Features: an array (n_items, n_features), or `Rows` where the problem has hashed columns
     context: Floats  # (n_context,)
+    user: str = ""  # whose request it is, for learners that trust users by their agreement with others
 
     @property
     def n_items(self) -> int:

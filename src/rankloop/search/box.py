@@ -1,23 +1,26 @@
-"""A search box over one's own documents that becomes better while it is used."""
+"""A search box over local documents that becomes better while it is used."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.explanation import Contribution, Explanation
-from rankloop.search.engine import SearchEngine
+from rankloop.search.engine import SearchEngine, TextDocument
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import RankedSearch, SearchResults
+from rankloop.search.meaning import Embed
+from rankloop.search.ranked_search import RankedSearch, SearchOptions, SearchResults
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
 from rankloop.service.application.node import LocalService
 from rankloop.service.settings import Settings
 
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
+
 
 class SearchBox:
-    """Search, show, tell what was clicked: the next search is better.
+    """A search over local documents that learns from clicks.
 
     >>> import tempfile, pathlib
     >>> notes = pathlib.Path(tempfile.mkdtemp())
@@ -30,58 +33,91 @@ class SearchBox:
     ...     box.predict("boat").ids
     ['knots.md', 'boats.md']
 
-    `source` is a folder of texts, or a file of JSON Lines, CSV or Parquet with columns for `id`, `title`, `body`, and
-    perhaps `fields`; an engine of one's own will do too. In the folder `data` are the index and the log: what is
-    learned is on disk when `learn` returns, and is there again the next time. One process at a time.
+    What is learned is on disk when `learn` returns, and is there again the next time. One process at a time may have
+    the data folder open.
+
+    Args:
+      source: A folder of texts, a file of JSON Lines, CSV or Parquet with columns for id, title and body, or a
+        `SearchEngine`, which keeps its own documents.
+      data: The folder of index and log.
+      columns: The columns of `id`, `title` and `body` in a table, where they have other names.
+      seed: Of the exploration.
+      fields: Columns of a table that can be filtered, and that visitors' segments are crossed with.
+      engine: "tantivy" or "sqlite".
+      language: The one whose endings are cut; "auto" guesses it for each document.
+      meaning: "lsa", "off", "wordllama", or a function that returns a row for each of some texts.
+      remember_visitors: Learn for each visitor besides what all visitors teach.
     """
 
     def __init__(
         self,
         source: str | os.PathLike[str] | SearchEngine,
         data: str | os.PathLike[str] = "rankloop-search",
-        id: str = "id",
-        title: str = "title",
-        body: str = "body",
-        seed: int = 0,
         *,
+        columns: Mapping[str, str] = NO_COLUMNS,
+        seed: int = 0,
         fields: Sequence[str] = (),
         engine: str | None = None,
-        language: str = "english",
+        language: str = "auto",
+        meaning: str | Embed = "lsa",
+        remember_visitors: bool = False,
     ) -> None:
         self.folder = Path(data)
         self._source: DocumentSource | None = None
         if not isinstance(source, SearchEngine):
-            self._source = source_of(Path(source), self.folder, {"id": id, "title": title, "body": body}, fields)
-        self._inside = LocalService(Settings(data=self.folder))
+            self._source = source_of(Path(source), self.folder, columns, fields)
+        self._service = LocalService(Settings(data=self.folder))
         self._opened: LocalEngine | None = None
         try:
             if isinstance(source, SearchEngine):
                 self.engine: SearchEngine = source
             else:
-                self.engine = self._opened = LocalEngine(self.folder, engine, language)
-                self.found = self.refresh()
-            self._search = RankedSearch(self._inside.node, self.engine, seed, fields)
-            self._inside.call(self._search.begin())
+                self.engine = self._opened = LocalEngine(self.folder, engine, language, meaning)
+                self.last_refresh = self.refresh()
+            self._search = RankedSearch(self._service.node, self.engine, seed, fields, remember_visitors)
+            self._service.call(self._search.begin())
         except BaseException:
             self.close()
             raise
 
     def refresh(self) -> Refresh:
-        """Read what is new in the source or has changed, and drop what is gone; what was learned stays."""
+        """Read documents that are new or have changed, and drop those that are gone; what was learned stays."""
         if self._source is None or self._opened is None:
-            raise InvalidInput("this engine keeps its own documents")
+            raise InvalidInput("this engine keeps its own documents: update them there")
         return self._opened.refresh(self._source)
 
-    def search(self, text: str, n: int = 10, visitor: str | None = None, *, segment: str = "") -> SearchResults:
-        """The results to show, whose clicks teach; neighbours are swapped now and then, to find out.
+    def search(self, text: str, n: int = 10, visitor: str | None = None, **options: Any) -> SearchResults:
+        """Return the results to show, and log them; neighbours are swapped now and then to explore.
 
-        `segment` is what kind of visitor it is, who may like some values of the documents' `fields` more than others.
+        Args:
+          text: The query: words, "a phrase", -word, field:value, after:2024-01, before:2025.
+          n: The number of results, from 1 to 50.
+          visitor: Who searches.
+          **options: `segment`, `sort` and `facets`, as in `SearchOptions`.
         """
-        return self._inside.call(self._search.search(text, n, visitor or "", segment))
+        return self._service.call(self._search.search(text, _options(n, visitor, options)))
 
-    def predict(self, text: str, n: int = 10, *, segment: str = "") -> SearchResults:
-        """The same without exploration and without a trace in the log."""
-        return self._inside.call(self._search.predict(text, n, segment))
+    def predict(self, text: str, n: int = 10, visitor: str | None = None, **options: Any) -> SearchResults:
+        """Return the results without exploration and without a trace in the log.
+
+        Args:
+          text: The query.
+          n: The number of results, from 1 to 50.
+          visitor: Who searches; matters only where visitors are remembered.
+          **options: `segment`, `sort`, `facets` and `prefix`, as in `SearchOptions`.
+        """
+        return self._service.call(self._search.predict(text, _options(n, visitor, options)))
+
+    def read(self, id: str) -> TextDocument:
+        """Return a document with its whole text.
+
+        Raises:
+          NotFound: If there is none of this id.
+        """
+        document = self.engine.document(id)
+        if document is None:
+            raise NotFound(f"there is no document {id!r:.80}")
+        return document
 
     def learn(
         self,
@@ -90,38 +126,60 @@ class SearchBox:
         *,
         used: Sequence[str] | None = None,
     ) -> None:
-        """What was clicked of the results, once: the ids, none for a page without a click, or weights by id.
+        """Learn from the clicks on a list of results, once per list; the next search goes by it.
 
-        The next search goes by it.
-        `used` is for programs that read results instead of people: what the program used counts as the click.
+        Args:
+          impression: The results, or the name of their list.
+          clicks: Ids of the documents that were opened, none for a list without a click, or weights by id.
+          used: In place of clicks, for a program: ids of the documents that it used.
+
+        Raises:
+          InvalidInput: If a document was not among the results.
         """
         if (clicks is None) == (used is None):
             raise InvalidInput("give clicks=[ids] or used=[ids]")
-        given = (clicks if clicks is not None else used) or ()
+        chosen = (clicks if clicks is not None else used) or ()
         if isinstance(impression, SearchResults):
-            not_shown = [id for id in given if id not in impression.ids]
+            not_shown = [id for id in chosen if id not in impression.ids]
             if not_shown:
                 raise InvalidInput(f"{not_shown[0]!r:.80} is not among the results")
         if name := _name_of(impression):
-            self._inside.call(self._search.learn(name, given))
-            self._inside.call(self._search.learned())
+            self._service.call(self._search.learn(name, chosen))
+            self._service.call(self._search.learned())
 
     def undo(self, impression: SearchResults | str, id: str) -> bool:
-        """Take a click back; whether there was one."""
-        return self._inside.call(self._search.undo(_name_of(impression), id))
+        """Take a click back, and return True where there was one.
+
+        Args:
+          impression: The results, or the name of their list.
+          id: The document.
+        """
+        return self._service.call(self._search.undo(_name_of(impression), id))
 
     def explain(self, impression: SearchResults | str, id: str) -> Explanation:
-        """What each value of a document adds to its score now, the largest first."""
-        plain: dict[str, Any] = self._inside.call(self._search.explain(_name_of(impression), id))
+        """Return the contribution of each feature of a document to its score now, the largest first.
+
+        Args:
+          impression: The results, or the name of their list.
+          id: The document.
+        """
+        plain: dict[str, Any] = self._service.call(self._search.explain(_name_of(impression), id))
         return Explanation(plain["id"], plain["score"], [Contribution(**part) for part in plain["contributions"]])
 
     def forget(self, query: str | None = None, *, visitor: str | None = None, days: float | None = None) -> int:
-        """Forget a query, a visitor, or all older than some days, and what they taught; how many searches it was."""
-        return self._inside.call(self._search.forget(query, visitor, days))
+        """Forget searches and what was learned from them, and return their number.
+
+        Args:
+          query: Forget this query.
+          visitor: Forget this visitor.
+          days: Forget what is older.
+        """
+        return self._service.call(self._search.forget(query, visitor, days))
 
     def close(self) -> None:
+        """Close index and log; what was learned is kept."""
         try:
-            self._inside.close()
+            self._service.close()
         finally:
             if self._opened is not None:
                 self._opened.close()
@@ -133,22 +191,36 @@ class SearchBox:
         self.close()
 
 
+def _options(n: int, visitor: str | None, options: Mapping[str, Any]) -> SearchOptions:
+    try:
+        return SearchOptions(n=n, visitor=visitor or "", **options)
+    except TypeError as error:
+        raise InvalidInput(f"search: {str(error).partition(') ')[2]}; see SearchOptions") from None
+
+
 def _name_of(impression: SearchResults | str) -> str:
     if not isinstance(impression, SearchResults | str):
         raise InvalidInput(f"an impression is what `search` returned, or its name; got {impression!r:.60}")
     return impression if isinstance(impression, str) else impression.impression
 
 
-def source_of(path: Path, data: Path, columns: Mapping[str, str] = {}, fields: Sequence[str] = ()) -> DocumentSource:
-    """Return the documents at a path: a folder of files, or the rows of one."""
+def source_of(
+    path: Path, data: Path, columns: Mapping[str, str] = NO_COLUMNS, fields: Sequence[str] = ()
+) -> DocumentSource:
+    """Return the documents at a path: a folder of files, or the rows of a table.
+
+    Args:
+      path: Of the folder or file.
+      data: The folder of the index, which is left out.
+      columns: The columns of id, title and body in a table.
+      fields: Further columns.
+    """
     if not path.is_dir():
         return TableSource(path, fields=fields, **columns)
-    if fields:
-        raise InvalidInput(f"{path} is a folder, and files have no fields; a table has them")
     return FolderSource(path, data)
 
 
 def data_beside(source: Path) -> Path:
     """Return the folder beside a source that index and log are kept in."""
-    named = source.resolve() if source.name in ("", "..") else source
-    return named.with_name(f"{named.name}-rankloop")
+    full = source.resolve() if source.name in ("", "..") else source
+    return full.with_name(f"{full.name}-rankloop")

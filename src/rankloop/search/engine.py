@@ -1,4 +1,4 @@
-"""What a search engine has to do to stand behind a search box: three calls, and the words in which they are asked."""
+"""The protocol of a search engine behind the search box, and the types in which it is asked and answers."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,13 +11,16 @@ MATCHES = (
     "bm25_title",
     "bm25_body",
     "phrase",  # pairs of neighbouring words of the query that are neighbours in the text, rare words counting more
-    "proximity",  # the same with up to eight words between, by nearness
+    "proximity",  # likewise, with up to eight words between them, by nearness
     "coverage",  # share of the query's words in the text, rare words counting more
     "coverage_title",
     "exact_title",  # 1 where the words of the title are those of the query
     "title_length",  # in words
     "body_length",
-    "at",  # when the document was written, in seconds since 1970; 0 where it is not known
+    "at",  # the date of the document in seconds since 1970; 0 where it is unknown
+    "latent",  # cosine of query and document in the latent space, at least 0
+    "feedback",  # likewise, with the query moved towards its best documents
+    "embedding",  # cosine by an embedding, where there is one
 )
 
 
@@ -27,8 +30,8 @@ class TextDocument(NamedTuple):
     id: str
     title: str
     body: str
-    at: float = 0.0  # when it was written, in seconds since 1970; 0: not known
-    fields: Mapping[str, str] = NO_FIELDS  # further values by name
+    at: float = 0.0  # its date in seconds since 1970; 0: unknown
+    fields: Mapping[str, str] = NO_FIELDS  # further values by name; several of one name are separated by \x1f
 
 
 class Candidate(NamedTuple):
@@ -38,17 +41,28 @@ class Candidate(NamedTuple):
     score: float
 
 
+class QueryFilter(NamedTuple):
+    """A condition on documents: `field:value`, or a range of dates with the field `at`."""
+
+    field: str
+    value: str = ""
+    start: float = 0.0  # of a date, in seconds since 1970
+    end: float = 0.0  # 0: no end
+
+
 class TextQuery(NamedTuple):
-    """What somebody typed, as words: `read_text` makes it."""
+    """A query as words; `read_text` makes it from what a visitor typed."""
 
     text: str
     words: tuple[str, ...] = ()
-    phrases: tuple[tuple[str, ...], ...] = ()  # in quotes: have to be in the text as they are
+    phrases: tuple[tuple[str, ...], ...] = ()  # in quotes: a document must have them
     prefix: bool = False  # the last word is only begun
+    excluded: tuple[str, ...] = ()  # `-word`: no document may have them
+    filters: tuple[QueryFilter, ...] = ()
 
 
 class Snippet(NamedTuple):
-    """A piece of a text in which words of the query stand, and where they do: (start, end) in characters."""
+    """A piece of a text in which words of the query stand, with their places: (start, end) in characters."""
 
     text: str
     highlights: tuple[tuple[int, int], ...] = ()
@@ -56,16 +70,17 @@ class Snippet(NamedTuple):
 
 @runtime_checkable
 class SearchEngine(Protocol):
-    """A full-text engine: the embedded ones of this package, or a server of one's own.
+    """A full-text engine: the embedded ones of this package, or a server.
 
-    `rankloop.search.engine_contract.check_engine` tries whether one keeps to it.
+    `rankloop.search.engine_contract.check_engine` checks that an implementation keeps to the protocol. An engine may
+    have more: `snippets(query, ids)`, `fields(ids)`, `facets(query, ids)` and `field_names` are used where they exist.
     """
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        """The n best documents by the engine's own score, best first; none where there is nothing to look for."""
+        """Return the n best documents by the engine's own score, best first; none for an empty query."""
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
-        """How each document matches: a row per id, a column for each of MATCHES; 0 stands for what is not known."""
+        """Return a row per id with a column for each of MATCHES; 0 stands for what the engine does not know."""
 
     def document(self, id: str) -> TextDocument | None:
-        """The document of this id, None where there is none."""
+        """Return the document of this id, None where there is none."""

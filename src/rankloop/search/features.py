@@ -1,4 +1,4 @@
-"""What a learner is told of a query and of the documents that match it."""
+"""Features of a query and of the documents that match it, as the ranker of the search box learns from them."""
 
 import base64
 import re
@@ -15,90 +15,115 @@ from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, SearchEngine, 
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import same_query
 
-BASE = "bm25"  # the engine's own score, by which documents are sorted before anything is learned
-RANKED = ("bm25", "bm25_title", "bm25_body")  # scores of which the learner is told who is among the best
-TOPS = (1, 3, 10, 30)
-SCALED = ("bm25_title", "bm25_body")  # by the largest among the candidates
-AS_IT_IS = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
-LENGTHS = {"title_length": 3.0, "body_length": 5.0}  # log(1 + words) of a usual title and a usual body
-YEAR = 365.25 * 86_400.0
-ATTEMPTS = 3  # at a search while documents are taken out
-STEP = 1024  # numbers are told in such parts of one, which takes little room in the log
-WORDS = 3  # of a query that are remembered with the documents that belong to them
-BITS = 20
-MATCH = "match"  # the field of all numbers but the first: one vector is read much quicker than many numbers
+BASE = "relevance"  # the engine's own score, by which documents are sorted until something is learned
+SCORE_NAMES = ("relevance", "bm25_title", "bm25_body", "feedback", "embedding")  # with membership in their top k
+TOP_SIZES = (1, 3, 10, 30)
+RELATIVE_SCORES = ("bm25_title", "bm25_body", "latent", "feedback", "embedding")  # to the largest of the candidates
+PLAIN_MATCHES = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
+USUAL_LOG_LENGTHS = {"title_length": 3.0, "body_length": 5.0}  # log(1 + words) of a usual title and a usual body
+YEAR_SECONDS = 365.25 * 86_400.0
+MAX_ATTEMPTS = 3  # at a search while documents are taken out
+ROUNDING = 1024  # numbers are rounded to such parts of one, which takes little room in the log
+N_REMEMBERED_WORDS = 3  # the rarest words of a query, remembered with the documents that were clicked
+N_NEIGHBOURS = 3  # candidates of similar meaning: a click on one of them counts for a document, too
+HASH_BITS = 20
+MATCH_FIELD = "match"  # one vector for all numbers but the first: it is read much quicker than many numbers
 MATCH_NAMES = (
-    *SCALED,
-    *AS_IT_IS,
-    *LENGTHS,
+    *RELATIVE_SCORES,
+    *PLAIN_MATCHES,
+    *USUAL_LOG_LENGTHS,
     "recency",
-    *(f"{score}_top_{a}" for a in TOPS for score in RANKED),  # the paper's families: among the first a by one score,
-    *(f"title_and_body_top_{a}" for a in TOPS),  # and by two of them at once
+    *(f"{score}_top_{size}" for size in TOP_SIZES for score in SCORE_NAMES),
+    *(f"title_and_body_top_{size}" for size in TOP_SIZES),  # by both of them
 )
+MATCH_ELEMENT = re.compile(rf"{MATCH_FIELD}\[(\d+)\]")
 
 
-def search_schema(fields: Sequence[str] = ()) -> Schema:
-    """How queries match, who is among the best, what the document is; and what belongs together, to be remembered.
+def search_schema(fields: Sequence[str] = (), visitors: bool = False) -> Schema:
+    """Build the feature schema of the search box.
 
-    The document itself is a general column, in effect its popularity, shrunk by its prior. `fields` are columns of the
-    documents that a visitor's segment is crossed with.
+    The schema has four groups: the engine's score, match features of query and document (one dense vector, with
+    membership in the top k by each score), the document id (its popularity, shrunk by a prior), and crosses that
+    memorise clicks: the query, past queries of similar meaning and the rarest words, each with the document; and the
+    query with documents of similar meaning.
+
+    Args:
+      fields: Document columns that are crossed with the visitor's segment.
+      visitors: Remember the clicks of each visitor for that visitor too.
+
+    Returns:
+      A schema for `Ranker` and the service.
+
+    Raises:
+      InvalidInput: If a field has a name that the search box uses itself.
     """
-    taken = sorted({BASE, MATCH, "document", "query", "words", "segment"}.intersection(fields))
+    reserved = {BASE, MATCH_FIELD, "document", "query", "words", "similar", "near", "segment", "visitor"}
+    taken = sorted(reserved.intersection(fields))
     if taken:
-        raise InvalidInput(f"the field {taken[0]!r} needs another name: the search box has one of this name itself")
-    known = {BASE: {"kind": "number", "scale": "linear"}, MATCH: {"kind": "vector", "size": len(MATCH_NAMES)}}
-    features = known | {"document": "category"} | dict.fromkeys(fields, "category")
-    context = {"query": "id", "words": "id"} | ({"segment": "category"} if fields else {})
-    crosses = ["query*document", "words*document", *(f"segment*{field}" for field in fields)]
-    return Schema(features, context, tuple(crosses), BITS)
+        raise InvalidInput(f"rename the field {taken[0]!r}: the search box has a feature of this name")
+    numbers = {BASE: {"kind": "number", "scale": "linear"}, MATCH_FIELD: {"kind": "vector", "size": len(MATCH_NAMES)}}
+    features = numbers | {"document": "category", "near": "category"} | dict.fromkeys(fields, "category")
+    context = {"query": "id", "words": "id", "similar": "id"}
+    crosses = ["query*document", "words*document", "similar*document", "query*near"]
+    crosses += [f"segment*{field}" for field in fields]
+    if fields:
+        context["segment"] = "id"  # kept in memory, which is learned quickly
+    if visitors:
+        context["visitor"] = "id"
+        crosses.append("visitor*document")
+    return Schema(features, context, tuple(crosses), HASH_BITS)
 
 
 def match_name(name: str) -> str:
-    """What a number of the vector is called; any other name as it is."""
-    found = IN_VECTOR.fullmatch(name)
-    return MATCH_NAMES[int(found[1])] if found else name
-
-
-IN_VECTOR = re.compile(rf"{MATCH}\[(\d+)\]")
+    """Return the name of an element of the match vector; any other name as it is."""
+    element = MATCH_ELEMENT.fullmatch(name)
+    return MATCH_NAMES[int(element[1])] if element else name
 
 
 def rows_of(
     candidates: Sequence[Candidate], matches: Floats, fields: Sequence[Mapping[str, Any]] = (), now: float | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The values of each candidate by name; `matches` has a row for each, with a column for each of MATCHES."""
-    found = {name: matches[:, i] for i, name in enumerate(MATCHES)}
-    scores = {BASE: np.array([score for _, score in candidates])} | {name: found[name] for name in SCALED}
+    """Return the values of each candidate by name.
+
+    Args:
+      candidates: The documents.
+      matches: A row for each, with a column for each of MATCHES.
+      fields: Further values of each.
+      now: The time in seconds since 1970, for the age of documents.
+    """
+    by_name = {name: matches[:, i] for i, name in enumerate(MATCHES)}
+    scores = {BASE: np.array([score for _, score in candidates])} | {name: by_name[name] for name in RELATIVE_SCORES}
     columns: dict[str, Any] = {name: _share(values) for name, values in scores.items()}
-    columns |= {name: found[name] for name in AS_IT_IS}
-    columns |= {name: np.log1p(found[name]) / usual - 1.0 for name, usual in LENGTHS.items()}
-    age = np.maximum((time.time() if now is None else now) - found["at"], 0.0) / YEAR
-    columns["recency"] = np.where(found["at"] > 0.0, 1.0 / (1.0 + age), 0.0)
-    tops = {name: _among_best(values) for name, values in scores.items()}
-    for a in TOPS:
-        columns |= {f"{name}_top_{a}": position < a for name, position in tops.items()}
-        columns[f"title_and_body_top_{a}"] = (tops["bm25_title"] < a) & (tops["bm25_body"] < a)
-    base = (np.round(columns[BASE] * STEP) / STEP).tolist()
-    vectors = np.column_stack([np.round(columns[name] * STEP) / STEP for name in MATCH_NAMES]).astype("<f4")
+    columns |= {name: by_name[name] for name in PLAIN_MATCHES}
+    columns |= {name: np.log1p(by_name[name]) / usual - 1.0 for name, usual in USUAL_LOG_LENGTHS.items()}
+    age = np.maximum((time.time() if now is None else now) - by_name["at"], 0.0) / YEAR_SECONDS
+    columns["recency"] = np.where(by_name["at"] > 0.0, 1.0 / (1.0 + age), 0.0)
+    positions = {name: _positions(scores[name]) for name in SCORE_NAMES}
+    for size in TOP_SIZES:
+        columns |= {f"{name}_top_{size}": position < size for name, position in positions.items()}
+        columns[f"title_and_body_top_{size}"] = (positions["bm25_title"] < size) & (positions["bm25_body"] < size)
+    base = (np.round(columns[BASE] * ROUNDING) / ROUNDING).tolist()
+    vectors = np.column_stack([np.round(columns[name] * ROUNDING) / ROUNDING for name in MATCH_NAMES]).astype("<f4")
     rows = {
-        candidate.id: {BASE: score, MATCH: base64.b64encode(vector.tobytes()).decode(), "document": candidate.id}
+        candidate.id: {BASE: score, MATCH_FIELD: base64.b64encode(vector.tobytes()).decode(), "document": candidate.id}
         for candidate, score, vector in zip(candidates, base, vectors)
     }
-    for candidate, own in zip(candidates, fields):
-        rows[candidate.id] |= own
+    for candidate, values in zip(candidates, fields):
+        rows[candidate.id] |= values
     return rows
 
 
 def _share(values: Floats) -> Floats:
-    """Relative to the largest."""
+    """Return values relative to the largest."""
     largest = float(values.max(initial=0.0))
     return values / largest if largest > 0.0 else np.zeros_like(values)
 
 
-def _among_best(values: Floats) -> Any:
-    """How many candidates have more; those that have nothing are among nobody's best."""
+def _positions(values: Floats) -> Any:
+    """Return the number of candidates with a larger value; a candidate without one is among nobody's best."""
     ordered = np.sort(values)[::-1]
     position = np.searchsorted(-ordered, -values, side="left")
-    return np.where(values > 0.0, position, len(values) + max(TOPS))
+    return np.where(values > 0.0, position, len(values) + max(TOP_SIZES))
 
 
 class RankingQuestion(NamedTuple):
@@ -110,30 +135,55 @@ class RankingQuestion(NamedTuple):
     scores: dict[str, float]  # the engine's own
 
 
+class Asker(NamedTuple):
+    """The visitor who searches, as far as the ranker may know."""
+
+    segment: str = ""
+    visitor: str = ""  # empty where visitors are not remembered
+
+
+ANYBODY = Asker()
+
+
 def question_of(
     engine: SearchEngine,
     query: TextQuery,
     n: int,
     fields: Sequence[str] = (),
-    segment: str = "",
+    asker: Asker = ANYBODY,
     now: float | None = None,
 ) -> RankingQuestion:
-    """The n best documents by the engine's own score, with all that the ranker is told of them."""
+    """Return the n best documents by the engine's own score, with all features of the ranker.
+
+    Args:
+      engine: Finds documents.
+      query: What is looked for.
+      n: The number of documents at most.
+      fields: Document columns that the ranker knows.
+      asker: Who searches.
+      now: The time in seconds since 1970.
+    """
     candidates, matches = _matching(engine, query, n)
     ids = [id for id, _ in candidates]
-    known = _fields_of(engine, ids) if fields else []
-    own = [{name: row[name] for name in fields if name in row} for row in known]
-    words = engine.rarest(query, WORDS) if isinstance(engine, LocalEngine) else list(query.words[:WORDS])
+    values = _fields_of(engine, ids) if fields else []
+    values = [{name: row[name] for name in fields if name in row} for row in values]
     name = same_query(query)
-    context: dict[str, Any] = {"query": name, "words": words}
-    if segment and fields:
-        context["segment"] = segment
-    return RankingQuestion(name, rows_of(candidates, matches, own, now), context, dict(candidates))
+    rows = rows_of(candidates, matches, values, now)
+    context: dict[str, Any] = {"query": name, "words": list(query.words[:N_REMEMBERED_WORDS]), "similar": [name]}
+    if isinstance(engine, LocalEngine):
+        context |= {"words": engine.rarest(query, N_REMEMBERED_WORDS), "similar": engine.similar_queries(query)}
+        for id, near in zip(ids, engine.neighbours(query, ids, N_NEIGHBOURS)):
+            rows[id]["near"] = near or [id]
+    if asker.segment and fields:
+        context["segment"] = asker.segment
+    if asker.visitor:
+        context["visitor"] = asker.visitor
+    return RankingQuestion(name, rows, context, dict(candidates))
 
 
 def _matching(engine: SearchEngine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
-    """The candidates and how they match; asked again where one of them is taken out of the engine in between."""
-    for attempt in range(1, ATTEMPTS + 1):
+    """Return the candidates and their features; again where one of them is taken out of the engine in between."""
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         candidates = engine.candidates(query, n)[:n]
         if not candidates:
             return [], np.empty((0, len(MATCHES)))
@@ -141,11 +191,11 @@ def _matching(engine: SearchEngine, query: TextQuery, n: int) -> tuple[list[Cand
             matches = np.asarray(engine.features(query, [id for id, _ in candidates]), dtype=np.float64)
             break
         except InvalidInput:
-            if attempt == ATTEMPTS:
+            if attempt == MAX_ATTEMPTS:
                 raise
     expected = len(candidates), len(MATCHES)
     if matches.shape != expected:
-        raise InvalidInput(f"the engine gave features of shape {matches.shape}, not {expected}: see MATCHES")
+        raise InvalidInput(f"the engine returned features of shape {matches.shape} instead of {expected}: see MATCHES")
     return candidates, matches
 
 

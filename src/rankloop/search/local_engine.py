@@ -1,10 +1,14 @@
-"""An engine over one's own documents: an index of their words and a table of them, in one folder."""
+"""An engine over local documents: an index of their words, a table of them and their vectors, in one folder."""
 
+import json
 import os
+import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,24 +16,57 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.search.engine import NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
-from rankloop.search.indexes.document_table import DocumentTable, joined
+from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
+from rankloop.search.facets import count_facets, document_tokens, filter_tokens, satisfies
+from rankloop.search.indexes.document_table import DocumentRow, DocumentTable, joined
 from rankloop.search.indexes.sqlite_index import SqliteIndex
 from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
-from rankloop.search.indexes.text_index import DamagedIndex, IndexQuery, StemNumbers, TextIndex, WordStems
+from rankloop.search.indexes.text_index import (
+    DamagedIndex,
+    IndexQuery,
+    StemNumbers,
+    TextIndex,
+    WordStems,
+    check_language,
+)
+from rankloop.search.latent_space import Vectors
 from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
+from rankloop.search.meaning import (
+    Embed,
+    MeaningIndex,
+    QueryMeaning,
+    embedding_of,
+    nearest_documents,
+    similarities,
+    with_feedback,
+)
+from rankloop.search.past_queries import PastQueries
+from rankloop.search.query_terms import QueryTerms, TermReader
 from rankloop.search.sources import DocumentSource
-from rankloop.search.texts import runs_of, snippet_of, words_in
+from rankloop.search.texts import MAX_QUERY_CHARACTERS, read_text, runs_of, same_query, snippet_of, words_in
+from rankloop.search.vocabulary import DEFAULT_LANGUAGE, MAX_VOCABULARY, Vocabulary, guess_language
 from rankloop.service.stores.sqlite import acquire_file_lock
 
-FORMAT = "2"  # of the folder and of what readers make of files; an index of another format is made again
-INDEXES: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
-MAX_EXPANSIONS = 50  # words that a beginning may stand for
+FORMAT_VERSION = "3"  # of the folder and of what readers make of files; an index of another format is made again
+INDEX_KINDS: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
+MAX_COMPLETIONS = 50  # words that a beginning may stand for
+MIN_NEIGHBOUR_COSINE = 0.4
+MAX_LANGUAGES = 4  # of a collection, the most frequent ones
+MAX_MEMO_QUERIES = 64  # whose candidates and features are kept until the next refresh
+MAX_COUNTED_DOCUMENTS = 1_000  # of a query, whose fields are counted
+PATH = re.compile(r"[/.]")  # an id that looks like a file name: its words are searched too
+MAX_GUESSED = 1_000  # words of a document by which its language is guessed
+N_SCORED = 100  # documents by words and by meaning that are compared with each other
 WITHOUT_TANTIVY = "tantivy is not installed, so SQLite searches, slower: pip install 'rankloop[search]'"
+# The engine's own score adds these parts, each relative to the largest among the documents that are compared. The
+# weights were chosen on Cranfield and on threads of 20 Newsgroups, with whole queries and with one and two words.
+MEANING_WEIGHT, EMBEDDING_WEIGHT, COVERAGE_WEIGHT, PROXIMITY_WEIGHT = 2.0, 2.0, 1.0, 1.0
+LATENT, FEEDBACK, EMBEDDING = (MATCHES.index(name) for name in ("latent", "feedback", "embedding"))
+COVERAGE, PROXIMITY = MATCHES.index("coverage"), MATCHES.index("proximity")
 
 
 class Refresh(NamedTuple):
-    """What a refresh found."""
+    """Counts of a refresh, and what was skipped with the reasons."""
 
     added: int
     changed: int
@@ -38,21 +75,54 @@ class Refresh(NamedTuple):
     skipped: Mapping[str, str]
 
 
-class LocalEngine:
-    """The three calls of an `Engine`, and `refresh`, which brings the index up to date with a source.
+class MatchedQuery(NamedTuple):
+    """A query with everything that was computed for it.
 
-    `engine` is tantivy or sqlite; tantivy unless given, or SQLite where tantivy is not installed: `note` says so. One
-    process at a time may have a folder open. An index that is damaged, or of another version, engine or language, is
-    made again by the next refresh.
+    Attributes:
+      n: The number of documents that were looked for by words, and by meaning.
+      terms: Its words for the index.
+      meaning: Its vectors; None where meaning is off.
+      candidates: Documents, the best first.
+      features: A row of MATCHES by id.
+      by_meaning: Ids of documents that have none of the words.
+      numbers: The number of each document in the index, by id.
     """
 
-    def __init__(self, folder: Path, engine: str | None = None, language: str = "english") -> None:
-        if engine is not None and engine not in INDEXES:
-            raise InvalidInput(f"engine = {engine!r:.60} must be one of {', '.join(INDEXES)}")
+    n: int
+    terms: QueryTerms
+    meaning: QueryMeaning | None
+    candidates: list[Candidate]
+    features: dict[str, Floats]
+    by_meaning: frozenset[str]
+    numbers: dict[str, int]
+
+
+class LocalEngine:
+    """A `SearchEngine` over an index in a folder; `refresh` brings it up to date with a source.
+
+    One process at a time may have a folder open. An index that is damaged, or of another version, engine or language,
+    is made again by the next refresh.
+
+    Args:
+      folder: The data folder; the index is below it.
+      engine: "tantivy" or "sqlite"; tantivy by default, or SQLite where it is not installed: `note` says so.
+      language: The one whose endings are cut; "auto" guesses it for each document.
+      meaning: "lsa" adds documents that are near in the latent space of the collection, "wordllama" or a function
+        `embed(texts)` those that are near by an embedding as well; "off" searches words only.
+    """
+
+    def __init__(
+        self, folder: Path, engine: str | None = None, language: str = "auto", meaning: str | Embed = "lsa"
+    ) -> None:
+        if engine is not None and engine not in INDEX_KINDS:
+            raise InvalidInput(f"engine = {engine!r:.60} must be one of {', '.join(INDEX_KINDS)}")
+        if language != "auto":
+            check_language(language)
         self.kind = engine or ("tantivy" if is_installed() else "sqlite")
         self.note = WITHOUT_TANTIVY if engine is None and self.kind == "sqlite" else ""
-        self._language = language
-        self._made = f"{FORMAT} {self.kind} {INDEXES[self.kind].version} {language}"
+        self._language, self._uses_meaning = language, meaning != "off"
+        self._embed, self._embedding_name = embedding_of(meaning)
+        self._made = f"{FORMAT_VERSION} {self.kind} {INDEX_KINDS[self.kind].version} {language}"
         self._folder = folder / "index"
         self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
         self._lock = acquire_file_lock(folder / "index", "one at a time may search and refresh it")
@@ -68,10 +138,10 @@ class LocalEngine:
             self._connect()
             self.table.note(made=self._made)
             self.table.commit()
-        self._corpus = self.table.count()
+        self._prepare()
 
     def _is_whole(self) -> bool:
-        """Whether there is an index, of this version, whose two parts fit each other; it is open then."""
+        """Open the index and return True where it is of this version and its two parts fit each other."""
         if not self._folder.exists() or self._committing.exists():
             return False
         try:
@@ -97,9 +167,42 @@ class LocalEngine:
     def _connect(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self.table = DocumentTable(self._folder / "documents.sqlite")
-        self.index: TextIndex = INDEXES[self.kind](self._folder / self.kind, self._language)
-        self._stems_of = WordStems(self.index.stemmed)
+        self.index: TextIndex = INDEX_KINDS[self.kind](self._folder / self.kind)
         self._numbers_of = StemNumbers()
+        self._meaning: MeaningIndex | None = None
+        if self._uses_meaning:
+            self._meaning = MeaningIndex(self._folder, self._embed, self._embedding_name)
+
+    def _prepare(self) -> None:
+        """Make ready to search the state of the index that was committed last."""
+        self._corpus = self.table.count()
+        counts = json.loads(str(self.table.fact("languages", "{}")))
+        ordered = sorted(counts, key=lambda language: -counts[language])
+        self.languages = tuple(ordered[:MAX_LANGUAGES]) or (
+            DEFAULT_LANGUAGE if self._language == "auto" else self._language,
+        )
+        self.field_names = tuple(json.loads(str(self.table.fact("field_names", "[]"))))
+        self._stems_by_language = {
+            language: WordStems(partial(self.index.stemmed, language=language)) for language in self.languages
+        }
+        self._vocabulary: Vocabulary | None = None
+        self._terms = TermReader(
+            self.index,
+            self.languages,
+            self.n_documents,
+            self._read_vocabulary,
+            lambda begun: self.table.stems_from(begun, MAX_COMPLETIONS),
+        )
+        self._memo: dict[TextQuery, MatchedQuery] = {}
+        self.past_queries = PastQueries(self._folder.parent / "queries.txt", self._query_vector)
+
+    def _read_vocabulary(self) -> Vocabulary:
+        if self._vocabulary is None:
+            self._vocabulary = Vocabulary(self.table.words(MAX_VOCABULARY))
+        return self._vocabulary
+
+    def _stems_of(self, words: Sequence[str]) -> list[str]:
+        return self._stems_by_language[self.languages[0]](words)
 
     def close(self) -> None:
         """Leave the folder to others; once is enough."""
@@ -110,19 +213,20 @@ class LocalEngine:
 
     @property
     def n_documents(self) -> int:
+        """Return the number of documents in the index."""
         return self._corpus[0]
 
     def refresh(self, source: DocumentSource) -> Refresh:
-        """Read what is new or has changed, and take out what is gone.
+        """Read documents that are new or have changed, and take out those that are gone.
 
-        Whatever goes wrong, the index stays as it was; so it does where a source has no document at all.
+        If it fails, or the source has no document at all, the index stays as it was.
         """
         if self._lock < 0:
             raise InvalidInput("this index is closed")
         if self._committing.exists():
             self._open()
         try:
-            found = self._read(source)
+            counts = self._read(source)
             self._commit()
         except BaseException:
             with suppress(InvalidInput):
@@ -130,38 +234,38 @@ class LocalEngine:
             with suppress(InvalidInput):
                 self.table.rollback()
             raise
-        self._corpus = self.table.count()
-        return found._replace(documents=self.n_documents)
+        if self._meaning is not None:
+            try:
+                self._meaning.synchronise(self.table)
+            except OSError as error:
+                raise InvalidInput(f"{self._folder}: {error.strerror}; vectors are made by the next refresh") from None
+        self._prepare()
+        return counts._replace(documents=self.n_documents)
 
     def _read(self, source: DocumentSource) -> Refresh:
-        before = self.table.entries()
-        number, there, added, changed = self.table.next_number(), set[str](), 0, 0
-        stems_of = WordStems(self.index.stemmed, self.table.add_words)
-        for id, stamp, document in source.documents({id: entry.stamp for id, entry in before.items()}):
-            if id in there:
+        entries = self.table.entries()
+        number, ids, added, changed = self.table.next_number(), set[str](), 0, 0
+        writer = _DocumentWriter(self.index, self.table, self._language, self._numbers_of)
+        for id, stamp, document in source.documents({id: entry.stamp for id, entry in entries.items()}):
+            if id in ids:
                 source.skipped.add(id, "there is another document of this id; the first one counts")
                 continue
-            there.add(id)
+            ids.add(id)
             if document is None:
                 continue
-            if id in before:
-                self.index.remove(before[id].number)
-            self._add(number, stamp, document, stems_of)
-            number, added, changed = number + 1, added + (id not in before), changed + (id in before)
-        if not there:
-            reasons = "".join(f"; {what}: {reason}" for what, reason in list(source.skipped.items())[:3])
+            if id in entries:
+                self.index.remove(entries[id].number)
+            writer.add(number, stamp, document)
+            number, added, changed = number + 1, added + (id not in entries), changed + (id in entries)
+        if not ids:
+            reasons = "".join(f"; {name}: {reason}" for name, reason in list(source.skipped.items())[:3])
             raise InvalidInput(f"there is no text that can be read in {source.name}{reasons}")
-        gone = before.keys() - there
+        gone = entries.keys() - ids
         for id in gone:
-            self.index.remove(before[id].number)
+            self.index.remove(entries[id].number)
             self.table.remove(id)
-        self.table.note(next_number=number)
+        writer.finish(number)
         return Refresh(added, changed, len(gone), 0, source.skipped)
-
-    def _add(self, number: int, stamp: str, document: TextDocument, stems_of: WordStems) -> None:
-        title, body = stems_of(words_in(document.title)), stems_of(words_in(document.body))
-        self.index.add(number, title, body)
-        self.table.put(number, stamp, document, self._numbers_of(title), self._numbers_of(body))
 
     def _commit(self) -> None:
         try:
@@ -173,71 +277,267 @@ class LocalEngine:
         self._committing.unlink()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        found = self.index.search(self.asked(query), n)
-        ids = self.table.ids_of([number for number, _ in found])
-        return [Candidate(ids[number], score) for number, score in found if number in ids]
+        """Return the n best documents by words and meaning, best first.
 
-    def asked(self, query: TextQuery) -> IndexQuery:
-        """What the index is asked: any word of the query, or what it may become, where all phrases are."""
-        words = [tuple(self._stems_of(run)) for run in runs_of(query.words)]
-        begun = [(stem,) for stem in self._expansions(query)]
+        Args:
+          query: What is looked for.
+          n: The number of documents at most.
+        """
+        return self._match(query, n).candidates[:n] if n > 0 else []
+
+    def index_query(self, query: TextQuery, terms: QueryTerms) -> IndexQuery:
+        """Return the query of the word index: any word or alternative, where all phrases are and no excluded word.
+
+        Args:
+          query: What is looked for.
+          terms: Its words.
+        """
+        runs = [tuple(self._stems_of(run)) for run in runs_of(terms.words)]
+        others = [(stem,) for stems in terms.alternatives.values() for stem in stems]
         phrases = [tuple(self._stems_of(run)) for run in query.phrases]
-        return IndexQuery(tuple(dict.fromkeys([*words, *begun])), tuple(phrases))
+        excluded = [(stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))]
+        return IndexQuery(
+            any_of=tuple(dict.fromkeys([*runs, *others])),
+            all_of=tuple(phrases),
+            none_of=tuple(excluded),
+            facets=tuple(filter_tokens(condition) for condition in query.filters),
+            title_only=terms.only_frequent and not phrases,
+        )
 
-    def _expansions(self, query: TextQuery) -> list[str]:
-        """Stems of the words that the last one may become."""
-        return self.table.stems_from(query.words[-1], MAX_EXPANSIONS) if query.prefix and query.words else []
+    def _match(self, query: TextQuery, n: int = N_SCORED) -> MatchedQuery:
+        matched = self._memo.get(query)
+        if matched is not None and matched.n >= n:
+            return matched
+        memo = self._memo
+        matched = self._matched(query, max(n, N_SCORED))
+        if len(memo) >= MAX_MEMO_QUERIES:
+            memo.clear()
+        memo[query] = matched
+        return matched
+
+    def _matched(self, query: TextQuery, n: int) -> MatchedQuery:
+        terms = self._terms.read(query)
+        hits = dict(self.index.search(self.index_query(query, terms), n))
+        meaning, near = None, list[int]()
+        if self._meaning is not None and query.words:
+            numbers = self._numbers_of(self._stems_of(query.words)).astype(np.int64)
+            corrected = self._numbers_of([terms.alternatives[stem][0] for stem in terms.alternatives])
+            meaning = self._meaning.query_meaning(np.concatenate([numbers, corrected.astype(np.int64)]), query.text)
+            if not query.phrases and not terms.only_frequent:
+                near = [number for number in nearest_documents(meaning, n) if number not in hits]
+        rows = self.table.rows_by_number(list(hits)) + self._allowed(query, self.table.rows_by_number(near))
+        features = self._features(query, terms, rows)
+        scores = np.array([hits.get(row.number, 0.0) for row in rows])
+        if meaning is not None and (len(meaning.latent) or len(meaning.embedding)):
+            numbers = np.array([row.number for row in rows], np.int64)
+            features[:, LATENT : EMBEDDING + 1] = similarities(meaning, numbers)
+            meaning = with_feedback(meaning, numbers[np.lexsort((numbers, -_mixed(scores, features, LATENT)))].tolist())
+            features[:, LATENT : EMBEDDING + 1] = similarities(meaning, numbers)
+            scores = _mixed(scores, features, FEEDBACK)
+        elif not query.words:  # filters alone: the newest first
+            scores = np.array([row.at for row in rows])
+        order = sorted(range(len(rows)), key=lambda i: (-scores[i], rows[i].number))
+        candidates = [Candidate(rows[i].id, float(scores[i])) for i in order]
+        by_id = {row.id: features[i] for i, row in enumerate(rows)}
+        by_meaning = frozenset(row.id for row in rows if row.number not in hits)
+        return MatchedQuery(n, terms, meaning, candidates, by_id, by_meaning, {row.id: row.number for row in rows})
+
+    def _allowed(self, query: TextQuery, rows: list[DocumentRow]) -> list[DocumentRow]:
+        """Return the documents that have no excluded word and satisfy all filters."""
+        if query.excluded:
+            numbers = self._numbers_of(self._stems_of(query.excluded))
+            rows = [row for row in rows if not np.isin(numbers, joined([row.title, row.body]).words).any()]
+        if query.filters:
+            fields = self.table.fields_of([row.number for row in rows])
+            rows = [row for row in rows if satisfies(fields.get(row.number, NO_FIELDS), row.at, query.filters)]
+        return rows
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
-        rows = self.table.rows_of(ids)
-        missing = [id for id in ids if id not in rows]
-        if missing:
-            raise InvalidInput(f"there is no document {missing[0]!r:.80} in the index")
-        known = [rows[id] for id in ids]
-        stems = self.stems(query)
-        n_documents, mean_lengths = self._corpus
-        frequencies = self.index.frequencies(stems)
-        titles, bodies = joined([row.title for row in known]), joined([row.body for row in known])
-        expansions = self._expansions(query)
-        if expansions:  # each of them counts as the word that was begun
-            last = self._numbers_of(stems[-1:])[0]
-            frequencies[-1] = np.maximum(frequencies[-1], self.index.frequencies(expansions).max(axis=0))
-            titles, bodies = (_replaced(texts, self._numbers_of(expansions), last) for texts in (titles, bodies))
-        corpus = CorpusStatistics(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
-        numbers, whole = self._numbers_of(stems), self._numbers_of(self._stems_of(words_in(query.text)))
-        dates = np.array([row.at for row in known], dtype=np.float64)
-        return matches(numbers, whole, corpus, titles, bodies, dates)
+        """Return a row per document with a column for each of MATCHES.
 
-    def stems(self, query: TextQuery) -> list[str]:
-        """The different words of a query as they stand in the index, in order."""
-        return list(dict.fromkeys(self._stems_of(query.words)))
+        Args:
+          query: What is looked for.
+          ids: Of the documents.
+
+        Raises:
+          InvalidInput: If a document is not in the index.
+        """
+        matched = self._match(query)
+        missing = [id for id in ids if id not in matched.features]
+        computed = dict[str, Floats]()
+        if missing:
+            rows = self.table.rows_by_id(missing)
+            gone = [id for id in missing if id not in rows]
+            if gone:
+                raise InvalidInput(f"there is no document {gone[0]!r:.80} in the index")
+            ordered = [rows[id] for id in missing]
+            features = self._features(query, matched.terms, ordered)
+            if matched.meaning is not None:
+                numbers = np.array([row.number for row in ordered], np.int64)
+                features[:, LATENT : EMBEDDING + 1] = similarities(matched.meaning, numbers)
+            computed = dict(zip(missing, features))
+        if not ids:
+            return np.empty((0, len(MATCHES)))
+        return np.array([computed[id] if id in computed else matched.features[id] for id in ids])
+
+    def _features(self, query: TextQuery, terms: QueryTerms, rows: Sequence[DocumentRow]) -> Floats:
+        """Return the features of the words; those of the meaning are 0."""
+        n_documents, mean_lengths = self._corpus
+        frequencies = self.index.frequencies(terms.stems)
+        titles, bodies = joined([row.title for row in rows]), joined([row.body for row in rows])
+        for i, stem in enumerate(terms.stems):
+            others = terms.alternatives.get(stem, ())
+            if others:  # each of them counts as the word itself
+                number = self._numbers_of([stem])[0]
+                frequencies[i] = np.maximum(frequencies[i], self.index.frequencies(others).max(axis=0))
+                titles, bodies = (_replaced(texts, self._numbers_of(others), number) for texts in (titles, bodies))
+        corpus = CorpusStatistics(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
+        title = self._numbers_of(self._stems_of(words_in(query.text)))
+        dates = np.array([row.at for row in rows], dtype=np.float64)
+        return matches(self._numbers_of(terms.stems), title, corpus, titles, bodies, dates)
 
     def rarest(self, query: TextQuery, n: int) -> list[str]:
-        """At most n words of the query that say most: those in the fewest documents, in the order of the query."""
-        stems = self.stems(query)
-        frequency = self.index.frequencies(stems).max(axis=1) if stems else np.empty(0)
-        chosen = sorted(np.argsort(frequency, kind="stable")[:n].tolist())
-        return [stems[i] for i in chosen]
+        """Return at most n words of the query that are in the fewest documents, in the order of the query.
+
+        Args:
+          query: What is looked for.
+          n: The number of words.
+        """
+        return self._match(query).terms.rarest(n)
+
+    def neighbours(self, query: TextQuery, ids: Sequence[str], n: int) -> list[list[str]]:
+        """Return for each candidate at most n other candidates of similar meaning, the nearest first.
+
+        Args:
+          query: What is looked for.
+          ids: The candidates.
+          n: The number of neighbours.
+        """
+        matched = self._match(query)
+        if matched.meaning is None or not len(matched.meaning.latent) or len(ids) < 2:
+            return [[] for _ in ids]
+        numbers = np.array([matched.numbers.get(id, -1) for id in ids], np.int64)
+        vectors = matched.meaning.latent_table.vectors(numbers)
+        cosines = vectors @ vectors.T
+        np.fill_diagonal(cosines, -1.0)
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :n]
+        return [[ids[j] for j in row if cosines[i, j] >= MIN_NEIGHBOUR_COSINE] for i, row in enumerate(nearest)]
+
+    def similar_queries(self, query: TextQuery) -> list[str]:
+        """Return the name of a query and those of past queries with similar meaning."""
+        meaning = self._match(query).meaning
+        name = same_query(query)
+        return [name] if meaning is None else self.past_queries.similar(name, meaning.latent)
+
+    def remember(self, query: TextQuery) -> None:
+        """Note that a query was searched."""
+        meaning = self._match(query).meaning
+        if meaning is not None:
+            self.past_queries.add(same_query(query), meaning.latent)
+
+    def _query_vector(self, name: str) -> Vectors:
+        if self._meaning is None:
+            return np.empty(0, np.float32)
+        words = read_text(name[:MAX_QUERY_CHARACTERS]).words
+        return self._meaning.query_meaning(self._numbers_of(self._stems_of(words)).astype(np.int64), "").latent
+
+    def correction(self, query: TextQuery) -> str:
+        """Return the query with mistyped words corrected; empty where there is nothing to correct."""
+        corrections = self._match(query).terms.corrections
+        if not corrections:
+            return ""
+        pattern = re.compile(rf"\b({'|'.join(map(re.escape, corrections))})\b", re.I)
+        return pattern.sub(lambda match: corrections.get(match[0].lower(), match[0]), query.text)
+
+    def by_meaning(self, query: TextQuery) -> frozenset[str]:
+        """Return the ids of candidates that have none of the query's words."""
+        return self._match(query).by_meaning
+
+    def facets(self, query: TextQuery) -> dict[str, dict[str, int]]:
+        """Return the values of each field with the number of matching documents that have them."""
+        hits = self.index.search(self.index_query(query, self._match(query).terms), MAX_COUNTED_DOCUMENTS)
+        return count_facets(list(self.table.fields_of([number for number, _ in hits]).values()))
 
     def document(self, id: str) -> TextDocument | None:
+        """Return the document of this id, None where there is none."""
         return self.table.documents_of([id]).get(id)
 
     def titles(self, n: int) -> list[str]:
-        """Those of the n documents that were read first."""
-        ids = self.table.ids_of(range(1, n + 1)).values()
-        return [document.title for document in self.table.documents_of(list(ids)).values()]
+        """Return the titles of the n documents that were read first."""
+        return [document.title for document in self.table.documents_of(self.table.first_ids(n)).values()]
 
     def fields(self, ids: Sequence[str]) -> list[Mapping[str, str]]:
-        """Further values of each of these documents; none for one that is not there."""
-        found = self.table.fields_of(ids)
-        return [found.get(id, NO_FIELDS) for id in ids]
+        """Return further values of each of these documents; none for one that is not there."""
+        documents = self.table.documents_of(ids)
+        return [documents[id].fields if id in documents else NO_FIELDS for id in ids]
 
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> list[Snippet]:
-        """For each document the piece of its body that has most of the query's words; else its beginning."""
+        """Return for each document the piece of its body that has most of the query's words; else its beginning.
+
+        Args:
+          query: What is looked for.
+          ids: Of the documents.
+        """
         documents, begun = self.table.documents_of(ids), query.words[-1] if query.prefix and query.words else ""
-        stems = {*self._stems_of(query.words), *(stem for run in query.phrases for stem in self._stems_of(run))}
+        stems = self._match(query).terms.all_stems() | {stem for run in query.phrases for stem in self._stems_of(run)}
         bodies = [documents[id].body if id in documents else "" for id in ids]
-        return [snippet_of(body, stems, begun, self._stems_of) for body in bodies]
+        return [snippet_of(body, stems, begun, self._stems_in(body)) for body in bodies]
+
+    def _stems_in(self, body: str) -> WordStems:
+        """Return the stems of the language of a text."""
+        if len(self.languages) == 1:
+            return self._stems_by_language[self.languages[0]]
+        language = guess_language(words_in(body[:5_000])) or self.languages[0]
+        return self._stems_by_language.get(language, self._stems_by_language[self.languages[0]])
+
+
+class _DocumentWriter:
+    """Adds documents to the index and the table, and notes languages and fields."""
+
+    def __init__(self, index: TextIndex, table: DocumentTable, language: str, numbers_of: StemNumbers) -> None:
+        self._index, self._table, self._language, self._numbers_of = index, table, language, numbers_of
+        self._stems: dict[str, WordStems] = {}
+        self._languages = Counter(json.loads(str(table.fact("languages", "{}"))))
+        self._field_names = dict.fromkeys(json.loads(str(table.fact("field_names", "[]"))))
+
+    def add(self, number: int, stamp: str, document: TextDocument) -> None:
+        """Add a document under a number that is new."""
+        title, body = words_in(document.title), words_in(document.body)
+        stems_of = self._stems_for(self._guess([*title, *body[:MAX_GUESSED]]))
+        path = words_in(document.id) if PATH.search(document.id) else []
+        title_stems, body_stems = stems_of(title), stems_of([*body, *path])
+        self._index.add(number, title_stems, body_stems, document_tokens(document))
+        self._table.put(number, stamp, document, self._numbers_of(title_stems), self._numbers_of(body_stems))
+        self._field_names |= dict.fromkeys(document.fields)
+
+    def _guess(self, words: list[str]) -> str:
+        if self._language != "auto":
+            return self._language
+        usual = max(self._languages, key=lambda language: self._languages[language], default=DEFAULT_LANGUAGE)
+        language = guess_language(words) or usual
+        self._languages[language] += 1
+        return language
+
+    def _stems_for(self, language: str) -> WordStems:
+        if language not in self._stems:
+            self._stems[language] = WordStems(partial(self._index.stemmed, language=language), self._table.add_words)
+        return self._stems[language]
+
+    def finish(self, next_number: int) -> None:
+        """Note what the next refresh and all searches need."""
+        names = json.dumps(list(self._field_names))
+        self._table.note(next_number=next_number, languages=json.dumps(dict(self._languages)), field_names=names)
+
+
+def _mixed(words: Floats, features: Floats, meaning_column: int) -> Floats:
+    """Return the engine's own score: words, meaning and coverage, each relative to the largest."""
+    score = _share(words) + MEANING_WEIGHT * _share(features[:, meaning_column])
+    score += COVERAGE_WEIGHT * features[:, COVERAGE] + PROXIMITY_WEIGHT * features[:, PROXIMITY]
+    return score + EMBEDDING_WEIGHT * _share(features[:, EMBEDDING])
+
+
+def _share(values: Floats) -> Floats:
+    return values / max(float(values.max(initial=0.0)), 1e-9)
 
 
 def _replaced(texts: PackedTexts, numbers: Ints, by: int) -> PackedTexts:

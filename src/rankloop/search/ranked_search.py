@@ -3,19 +3,19 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery
-from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
+from rankloop.search.features import BASE, Asker, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
@@ -25,84 +25,161 @@ from rankloop.service.records import ranker_entity
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
 
 RANKER = "search"
-CANDIDATES = 100
-SHOWN = 50  # results whose clicks count
-DAY = 86_400.0
+MAX_CANDIDATES = 100
+MAX_SHOWN = 50  # results whose clicks count
+DAY_SECONDS = 86_400.0
 MAX_DAYS = 1e6
 LEARNER = {
     "kind": "trusted_memory",
     "inner": {"kind": "click_residuals"},
-    "rate": 0.1,
+    "rate": 0.003,
     "prior": 1.0,
-    "memory_rate": 0.4,
+    "memory_rate": 0.3,
     "memory_prior": 0.3,
     "by_query": True,
+    "sure": 5.0,
+    "trust_prior": 5.0,
+    "by_user": True,
+    "user_prior": 0.1,
+    "user_sure": 0.3,
 }
 BASE_WEIGHT = 5.0
+SORTS = ("relevance", "date")
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A document that was found."""
+    """A document in a list of results.
+
+    Attributes:
+      id: Of the document.
+      title: Its title.
+      snippet: The piece of its text with most words of the query.
+      highlights: Places of those words in the snippet: start, end.
+      score: The engine's own score.
+      at: The date in seconds since 1970; 0: unknown.
+      fields: Further values by name.
+      by_meaning: It has none of the words, but is near in meaning.
+    """
 
     id: str
     title: str
     snippet: str
-    highlights: tuple[tuple[int, int], ...]  # where words of the query stand in the snippet: from, to
-    score: float  # the engine's own
+    highlights: tuple[tuple[int, int], ...]
+    score: float
+    at: float = 0.0
+    fields: Mapping[str, str] = field(default_factory=dict)
+    by_meaning: bool = False
 
 
 @dataclass(frozen=True)
 class SearchResults:
-    """What was found for a query, best first; `impression` is its name in the log, empty where it was not logged."""
+    """The results of a query, best first.
+
+    Attributes:
+      query: As it was typed.
+      results: The documents.
+      impression: The name of this list in the log; empty where it was not logged.
+      state: The number of updates that the order is made of.
+      compared: The list is a mixture with the engine's own order, and nothing is learned from it.
+      did_you_mean: The query with mistyped words corrected; empty where there is nothing to correct.
+      facets: Values of each field with the number of documents, where they were asked for.
+    """
 
     query: str
     results: tuple[SearchResult, ...] = ()
     impression: str = ""
-    state: int = 0  # how many lessons the order is made of
-    compared: bool = False  # whether it is a mixture with the engine's own order, which teaches nobody
+    state: int = 0
+    compared: bool = False
+    did_you_mean: str = ""
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[str]:
+        """Return the ids of the documents, best first."""
         return [result.id for result in self.results]
 
 
+class SearchOptions(NamedTuple):
+    """Options of one search.
+
+    Attributes:
+      n: The number of results, from 1 to 50.
+      visitor: Who searches; empty where that is unknown.
+      segment: The kind of visitor, who may like some values of the documents' fields more than others.
+      sort: "relevance", or "date" for the newest first; a list that is sorted by date is not learned from.
+      facets: Count the values of fields among matching documents.
+      prefix: The last word is only begun.
+    """
+
+    n: int = 10
+    visitor: str = ""
+    segment: str = ""
+    sort: str = "relevance"
+    facets: bool = False
+    prefix: bool = False
+
+
+DEFAULT_OPTIONS = SearchOptions()
+
+
 def search_session(schema: Schema, seed: int) -> Session:
-    """The learner of the box by itself, as the service has it inside."""
+    """Return the learner of the search box by itself, as the service runs it.
+
+    Args:
+      schema: Of the features.
+      seed: Of the exploration.
+    """
     learner: Any = {"kind": "base_score", "feature": schema.slot(BASE), "weight": BASE_WEIGHT, "inner": LEARNER}
-    return Session(build(learner, "learner"), schema.problem(shown=SHOWN), seed)
+    return Session(build(learner, "learner"), schema.problem(shown=MAX_SHOWN), seed)
 
 
 class RankedSearch:
-    """A search engine and the ranker that learns its order. Every call may be made by many at once."""
+    """A search engine and the ranker that learns its order; all calls may run at the same time.
 
-    def __init__(self, node: Node, engine: SearchEngine, seed: int = 0, fields: Sequence[str] = ()) -> None:
+    Args:
+      node: The service that learns.
+      engine: Finds documents.
+      seed: Of the exploration.
+      fields: Document columns that visitors' segments are crossed with.
+      remember_visitors: Learn for each visitor besides what all visitors teach.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        engine: SearchEngine,
+        seed: int = 0,
+        fields: Sequence[str] = (),
+        remember_visitors: bool = False,
+    ) -> None:
         self.node = node
         self.engine = engine
         self.fields = tuple(fields)
+        self.remember_visitors = remember_visitors
         self._seed = seed
 
     async def begin(self) -> None:
-        """Make the ranker, or go on with the one that is there; it gets to know fields that are new."""
+        """Create the ranker, or go on with the existing one, which takes over fields that are new."""
         await asyncio.to_thread(self._compile)
-        schema = search_schema(self.fields).to_plain()
+        schema = search_schema(self.fields, self.remember_visitors).to_plain()
         if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
             await self.node.administration.change_schema(RANKER, SchemaBody(**parts))
             return
-        problem = ProblemBody(schema=schema, shown=SHOWN)
+        problem = ProblemBody(schema=schema, shown=MAX_SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
         await self.node.administration.create(
-            RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY)
+            RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY_SECONDS)
         )
 
     def _compile(self) -> None:
-        """Everything once, on documents that nobody has: so the first visitor does not wait for it."""
+        """Run everything once on made-up documents, so that the first visitor does not wait for compilation."""
         names = ("a", "b")
         rows = rows_of([Candidate(id, 1.0) for id in names], np.ones((2, len(MATCHES))))
-        context = {"query": "a b", "words": ["a", "b"]}
+        context = {"query": "a b", "words": ["a", "b"], "similar": ["a b"]}
         schema = search_schema()
-        query = Query("a b", Encoder(schema).rows(names, list(rows.values()), context), np.empty(0))
+        query = Query("a b", Encoder(schema).rows(names, list(rows.values()), context), np.empty(0), "a")
         session = search_session(schema, 0)
         session.predict(query)
         session.learn(query, session.rank(query), Clicks(np.array([0]), np.ones(1)))
@@ -110,54 +187,108 @@ class RankedSearch:
             self.engine.features(read_text("a b"), [])
 
     async def search(
-        self, text: str, n: int = 10, visitor: str = "", segment: str = "", compared: bool = False
+        self, text: str, options: SearchOptions = DEFAULT_OPTIONS, *, compared: bool = False
     ) -> SearchResults:
-        """The best n for a query, now and then with neighbours swapped, which is logged; clicks on it teach."""
-        query = _checked(text, n)
-        _check_text(visitor, "visitor")
-        body, scores = await asyncio.to_thread(self._request, query, visitor, segment)
-        if not body.items:
-            return SearchResults(query.text)
-        answer = await self.node.ranking.rank(RANKER, body, compared=compared)
-        ids = [str(id) for id in answer.ranking[:n]]
-        found = await asyncio.to_thread(self._results, query, ids, scores)
-        return SearchResults(query.text, found, answer.impression, answer.state, compared)
+        """Return the best documents for a query and log the list; neighbours are swapped now and then to explore.
 
-    async def predict(self, text: str, n: int = 10, segment: str = "", *, prefix: bool = False) -> SearchResults:
-        """The same without exploration and without a trace; `prefix` takes the last word as only begun."""
-        query = _checked(text, n, prefix)
-        body, scores = await asyncio.to_thread(self._request, query, "", segment)
+        Args:
+          text: The query.
+          options: Of this search.
+          compared: Mix the learned order with the engine's own, for a study; nothing is learned from this list.
+        """
+        query = self._checked(text, options)
+        if options.sort == "date":
+            return await self.predict(text, options)
+        body, scores = await asyncio.to_thread(self._request, query, options, True)
         if not body.items:
-            return SearchResults(query.text)
+            return await self._finished(query, options, SearchResults(query.text), [], scores)
+        answer = await self.node.ranking.rank(RANKER, body, compared=compared)
+        ids = [str(id) for id in answer.ranking[: options.n]]
+        results = SearchResults(query.text, (), answer.impression, answer.state, compared)
+        return await self._finished(query, options, results, ids, scores)
+
+    async def predict(self, text: str, options: SearchOptions = DEFAULT_OPTIONS) -> SearchResults:
+        """Return the best documents for a query without exploration and without a trace in the log.
+
+        Args:
+          text: The query.
+          options: Of this search.
+        """
+        query = self._checked(text, options)
+        body, scores = await asyncio.to_thread(self._request, query, options, False)
+        if not body.items:
+            return await self._finished(query, options, SearchResults(query.text), [], scores)
         runtime = self.node.directory.ranker(RANKER)
-        request = query_request(body, runtime.config, CANDIDATES)
-        ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)[:n]]
-        return SearchResults(
-            query.text, await asyncio.to_thread(self._results, query, ids, scores), state=runtime.published.number
-        )
+        request = query_request(body, runtime.config, MAX_CANDIDATES)
+        ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
+        if options.sort == "date":
+            dates = await asyncio.to_thread(self._dates, ids)
+            ids.sort(key=lambda id: -dates[id])
+        results = SearchResults(query.text, state=runtime.published.number)
+        return await self._finished(query, options, results, ids[: options.n], scores)
 
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
-        """What became of the clicks: taken, closed (they are learned from) or repeated (they were there already)."""
-        given: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
-        return (await self.node.feedback.receive(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
+        """Take clicks on a list.
+
+        Args:
+          impression: The name of the list.
+          clicks: Ids, or weights by id.
+          final: Nothing more will come: learn from it now.
+
+        Returns:
+          The verdict: taken, closed (it is learned from) or repeated (the clicks were there already).
+        """
+        values: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
+        body = FeedbackBody(impression, clicks=values, final=final)
+        return (await self.node.feedback.receive(RANKER, body)).verdict
 
     async def learned(self) -> None:
-        """Wait until all that was clicked is served, which takes long only where kernels have to be compiled first."""
+        """Wait until all clicks so far are served."""
         last = await asyncio.to_thread(self.node.store.last)
         await self.node.learning.served(ranker_entity(RANKER), last, MAX_WAIT_SECONDS)
 
-    async def undo(self, impression: str, id: str) -> bool:
-        """Take a click back, learned from or not; whether there was one."""
+    async def undo(self, impression: str, id: str, visitor: str | None = None) -> bool:
+        """Take a click back, learned from or not.
+
+        Args:
+          impression: The list that was clicked.
+          id: The document.
+          visitor: Who asks for it; None for the owner, who may undo any click.
+
+        Returns:
+          True where there was such a click.
+
+        Raises:
+          NotFound: If the list is not one of this visitor's.
+        """
+        if visitor is not None:
+            shown = await self.node.ranking.logged_ranking(ranker_entity(RANKER), impression)
+            if shown is None or not visitor or shown.user != visitor:
+                raise NotFound("no list of this name was shown to you: only your own clicks can be undone")
         return await self.node.administration.retract(RANKER, impression, id)
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
-        """What each value of a document adds to its score now, the largest first."""
-        found = await self.node.administration.explain(RANKER, impression, id)
-        parts = [part | {"name": match_name(part["name"])} for part in found["contributions"]]
-        return found | {"contributions": parts}
+        """Return the contribution of each feature of a document to its score now, the largest first.
+
+        Args:
+          impression: The list that the document was in.
+          id: The document.
+        """
+        explanation = await self.node.administration.explain(RANKER, impression, id)
+        parts = [part | {"name": match_name(part["name"])} for part in explanation["contributions"]]
+        return explanation | {"contributions": parts}
 
     async def forget(self, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
-        """Forget what was asked: a query, a visitor, all that is older than some days; how many impressions it was."""
+        """Forget searches and what was learned from them.
+
+        Args:
+          query: Forget this query.
+          visitor: Forget this visitor.
+          days: Forget what is older.
+
+        Returns:
+          The number of searches that were forgotten.
+        """
         if days is not None and not (isinstance(days, int | float) and 0 <= days < MAX_DAYS):
             raise InvalidInput(f"days = {days!r:.40} must be a number of days from 0")
         if visitor is not None:
@@ -166,38 +297,83 @@ class RankedSearch:
             raise InvalidInput(
                 "visitor is empty: give a visitor id; searches without a visitor are deleted by query or by days"
             )
-        return await self.node.administration.forget(
+        name = None if query is None else same_query(read_text(query))
+        count = await self.node.administration.forget(
             RANKER,
-            query_id=None if query is None else same_query(read_text(query)),
+            query_id=name,
             user=visitor,
-            before=None if days is None else time.time() - days * DAY,
+            before=None if days is None else time.time() - days * DAY_SECONDS,
+        )
+        if isinstance(self.engine, LocalEngine):
+            await asyncio.to_thread(self.engine.past_queries.forget, name)
+        return count
+
+    def _request(self, query: TextQuery, options: SearchOptions, logged: bool) -> tuple[RankBody, dict[str, float]]:
+        asker = Asker(options.segment, options.visitor if self.remember_visitors else "")
+        question = question_of(self.engine, query, MAX_CANDIDATES, self.fields, asker)
+        if logged and question.rows and isinstance(self.engine, LocalEngine):
+            self.engine.remember(query)
+        items = [Item(id, row) for id, row in question.rows.items()]
+        return RankBody(items, question.query_id, question.context, user=options.visitor), question.scores
+
+    def _dates(self, ids: Sequence[str]) -> dict[str, float]:
+        if isinstance(self.engine, LocalEngine):
+            return {id: row.at for id, row in self.engine.table.rows_by_id(ids).items()}
+        documents = {id: self.engine.document(id) for id in ids}
+        return {id: 0.0 if document is None else document.at for id, document in documents.items()}
+
+    async def _finished(
+        self,
+        query: TextQuery,
+        options: SearchOptions,
+        results: SearchResults,
+        ids: Sequence[str],
+        scores: Mapping[str, float],
+    ) -> SearchResults:
+        """Return results with titles, snippets, a correction and facets."""
+        return await asyncio.to_thread(self._with_texts, query, options, results, ids, scores)
+
+    def _with_texts(
+        self,
+        query: TextQuery,
+        options: SearchOptions,
+        results: SearchResults,
+        ids: Sequence[str],
+        scores: Mapping[str, float],
+    ) -> SearchResults:
+        local = self.engine if isinstance(self.engine, LocalEngine) else None
+        by_meaning = local.by_meaning(query) if local else frozenset()
+        snippets = getattr(self.engine, "snippets", None)
+        texts = snippets(query, ids) if snippets else [Snippet("")] * len(ids)
+        rows = []
+        for id, snippet in zip(ids, texts):
+            document = self.engine.document(id)
+            if document is not None:  # It may be gone since the engine found it.
+                highlights, is_near = snippet.highlights, id in by_meaning
+                result = SearchResult(
+                    id, document.title, snippet.text, highlights, scores[id], document.at, document.fields, is_near
+                )
+                rows.append(result)
+        counts = getattr(self.engine, "facets", None)
+        return SearchResults(
+            query=results.query,
+            results=tuple(rows),
+            impression=results.impression,
+            state=results.state,
+            compared=results.compared,
+            did_you_mean=local.correction(query) if local and not options.prefix else "",
+            facets=counts(query) if options.facets and counts else {},
         )
 
-    def _request(self, query: TextQuery, visitor: str, segment: str) -> tuple[RankBody, dict[str, float]]:
-        question = question_of(self.engine, query, CANDIDATES, self.fields, segment)
-        items = [Item(id, row) for id, row in question.rows.items()]
-        return RankBody(items, question.query_id, question.context, user=visitor), question.scores
-
-    def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[SearchResult, ...]:
-        found = []
-        for id, snippet in zip(ids, self._snippets(query, ids)):
-            document = self.engine.document(id)
-            if document is not None:  # else it is gone since the engine found it
-                found.append(SearchResult(id, document.title, snippet.text, snippet.highlights, scores[id]))
-        return tuple(found)
-
-    def _snippets(self, query: TextQuery, ids: Sequence[str]) -> Sequence[Snippet]:
-        if isinstance(self.engine, LocalEngine):
-            return self.engine.snippets(query, ids)
-        return [Snippet("")] * len(ids)
+    def _checked(self, text: str, options: SearchOptions) -> TextQuery:
+        if type(options.n) is not int or not 1 <= options.n <= MAX_SHOWN:
+            raise InvalidInput(f"n = {options.n!r:.40} must be a number of results from 1 to {MAX_SHOWN}")
+        if options.sort not in SORTS:
+            raise InvalidInput(f"sort = {options.sort!r:.40} must be one of {', '.join(SORTS)}")
+        _check_text(options.visitor, "visitor")
+        return read_text(text, prefix=options.prefix, fields=getattr(self.engine, "field_names", ()))
 
 
 def _check_text(value: Any, name: str) -> None:
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} is a text, got {value!r:.60}")
-
-
-def _checked(text: str, n: int, prefix: bool = False) -> TextQuery:
-    if type(n) is not int or not 1 <= n <= SHOWN:
-        raise InvalidInput(f"n = {n!r:.40} must be a number of results from 1 to {SHOWN}")
-    return read_text(text, prefix=prefix)
+        raise InvalidInput(f"{name} must be a text, got {value!r:.60}")

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, Response
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch
+from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
 from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.application.jobs.history import history_of
@@ -30,19 +30,33 @@ from rankloop.service.requests import Strict
 PAGE = Path(__file__).parent / "static"
 COOKIE = "rankloop_visitor"
 VISITOR = re.compile(r"[0-9a-f]{32}")
-YEAR = 365 * 86_400
+YEAR_SECONDS = 365 * 86_400
 EXAMPLES, MAX_TITLES = 3, 200  # words to begin with, and titles that they are taken from
 MAX_SKIPPED = 200  # files that could not be read, as the page names them
 
 
 class SearchRequest(Strict):
-    """A query; `private` leaves no trace, `begun` says that the last word is still being typed, which leaves none."""
+    """A query.
+
+    Attributes:
+      text: What is looked for.
+      n: The number of results.
+      private: Leave no trace and learn nothing.
+      begun: The last word is still being typed; leaves no trace either.
+      segment: The kind of visitor.
+      sort: "relevance" or "date".
+      facets: Count the values of fields.
+      visitor: 32 hexadecimal digits, for pages elsewhere, which have no cookie.
+    """
 
     text: str
     n: int = 10
     private: bool = False
     begun: bool = False
     segment: str = ""
+    sort: str = "relevance"
+    facets: bool = False
+    visitor: str = ""
 
 
 class ClickRequest(Strict):
@@ -54,10 +68,11 @@ class ClickRequest(Strict):
 
 
 class UndoRequest(Strict):
-    """A click that is taken back."""
+    """A click that is taken back; `visitor` as in a search."""
 
     impression: str
     id: str
+    visitor: str = ""
 
 
 class ForgetRequest(Strict):
@@ -106,18 +121,19 @@ class SearchPage:
 
         @of_visitors("POST /search", body=SearchRequest)
         async def find(request: Request) -> Response:
-            """The best results for a query; clicks on them teach, unless it is private or the query only begun."""
+            """Return the best results for a query; clicks on them are learned from, unless it is private or begun."""
             body = await read_body(request, SearchRequest)
+            visitor = _visitor(request, body.visitor)
+            name = visitor or secrets.token_hex(16)
+            options = SearchOptions(
+                body.n, name, segment=body.segment, sort=body.sort, facets=body.facets, prefix=body.begun
+            )
             if body.private or body.begun:
-                found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
-                return JsonResponse(found)
-            known = _visitor(request)
-            visitor = known or secrets.token_hex(16)
-            compared = self.study and is_compared(visitor)
-            found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
-            answer = JsonResponse(found)
-            if known is None:
-                answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
+                return JsonResponse(await self.search.predict(body.text, options))
+            compared = self.study and is_compared(name)
+            answer = JsonResponse(await self.search.search(body.text, options, compared=compared))
+            if visitor is None:
+                answer.set_cookie(COOKIE, name, max_age=YEAR_SECONDS, httponly=True, samesite="strict", path="/search")
             return answer
 
         @of_visitors("POST /search/clicks", body=ClickRequest)
@@ -130,7 +146,9 @@ class SearchPage:
         async def undo(request: Request) -> Response:
             """Take a click back; what was learned since is learned again without it."""
             body = await read_body(request, UndoRequest)
-            return JsonResponse({"undone": await self.search.undo(body.impression, body.id)})
+            return JsonResponse(
+                {"undone": await self.search.undo(body.impression, body.id, _visitor(request, body.visitor) or "")}
+            )
 
         @of_visitors("GET /search/why")
         async def why(impression: str = "", id: str = "") -> Response:
@@ -172,7 +190,7 @@ class SearchPage:
             counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
-            limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
+            limits = {"candidates": MAX_CANDIDATES, "shown": MAX_SHOWN, "examples": self.examples}
             return JsonResponse(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
 
         @of_visitors("GET /search/history")
@@ -225,10 +243,12 @@ def example_words(engine: LocalEngine) -> list[str]:
     return best[:EXAMPLES]
 
 
-def _visitor(request: Request) -> str | None:
-    """Who asks, by a cookie that we have given."""
-    value = request.cookies.get(COOKIE, "")
-    return value if VISITOR.fullmatch(value) else None
+def _visitor(request: Request, name: str = "") -> str | None:
+    """Return the visitor by the cookie of the page, or else by a name that a page elsewhere gives."""
+    for value in (request.cookies.get(COOKIE, ""), name):
+        if VISITOR.fullmatch(value):
+            return value
+    return None
 
 
 def _of_refresh(found: Refresh) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Words of texts and queries as they are indexed and looked for, and the piece of a text that is shown."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -10,16 +11,18 @@ import xxhash
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.words import STOP_WORDS, normal_form, words_of
-from rankloop.search.engine import Snippet, TextQuery
+from rankloop.search.engine import QueryFilter, Snippet, TextQuery
 
-MAX_WORD = 64  # characters; what is longer is several words
+MAX_WORD_CHARACTERS = 64  # characters; what is longer is several words
 SEPARATORS = "\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"  # all of ASCII but letters and digits
 IDEOGRAPHS = "\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"  # Han, Hiragana, Katakana
 EMOJI = "\U0001f000-\U0001faff"
 WITHOUT_SPACES = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 VOICED = "\u3099\u309a"  # marks of kana that may stand apart from them
-PLAIN = re.compile(f"[a-z0-9]{{1,{MAX_WORD}}}")
-PIECE = re.compile(f"[{IDEOGRAPHS}][{VOICED}]|[{IDEOGRAPHS}{EMOJI}]|[^{SEPARATORS}{IDEOGRAPHS}{EMOJI}]{{1,{MAX_WORD}}}")
+PLAIN = re.compile(f"[a-z0-9]{{1,{MAX_WORD_CHARACTERS}}}")
+PIECE = re.compile(
+    f"[{IDEOGRAPHS}][{VOICED}]|[{IDEOGRAPHS}{EMOJI}]|[^{SEPARATORS}{IDEOGRAPHS}{EMOJI}]{{1,{MAX_WORD_CHARACTERS}}}"
+)
 LETTERS = re.compile(f"[{WITHOUT_SPACES}]|[^{WITHOUT_SPACES}]+")
 MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"  # accents, points and vowel signs
 SPACED = f"[^\\W_{WITHOUT_SPACES}]"
@@ -36,38 +39,38 @@ class WordPosition(NamedTuple):
 
 
 def words_in(text: str) -> list[str]:
-    """Letters and digits that stand together, in lower case.
+    """Return the letters and digits that stand together, in lower case.
 
     In scripts that are written without spaces (Chinese, Japanese, Thai, Lao, Burmese, Khmer) every letter is a word,
     and so is every emoji.
     """
     if text.isascii():
         return PLAIN.findall(text.lower())
-    found = list[str]()
+    words = list[str]()
     for piece in PIECE.findall(text):
         if piece.isascii():
-            found.append(piece.lower())
+            words.append(piece.lower())
         else:
-            found += _words(piece)
-    return found
+            words += _words(piece)
+    return words
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether letters are in it of a script in which a word is several of them, with no spaces between."""
+    """Return True where a word has letters of a script that is written without spaces."""
     return UNSPACED.search(word) is not None
 
 
 def runs_of(words: Sequence[str]) -> list[tuple[str, ...]]:
-    """What to look for: each word; in scripts without spaces every two letters that follow each other."""
-    found = list[tuple[str, ...]]()
+    """Return each word by itself; in scripts without spaces every two letters that follow each other."""
+    runs = list[tuple[str, ...]]()
     for is_letter, group in groupby(words, is_unspaced):
         run = tuple(group)
-        found += pairwise(run) if is_letter and len(run) > 1 else ((word,) for word in run)
-    return found
+        runs += pairwise(run) if is_letter and len(run) > 1 else ((word,) for word in run)
+    return runs
 
 
 def pieces_of(text: str) -> Iterator[WordPosition]:
-    """The words of a text with where they stand, in characters."""
+    """Yield the words of a text with their places, in characters."""
     if text.isascii():
         yield from (WordPosition(match.start(), match.end(), match[0]) for match in PLAIN.finditer(text.lower()))
         return
@@ -90,71 +93,139 @@ def _letters(word: str) -> list[str]:
     return LETTERS.findall(word) if is_unspaced(word) else [word]
 
 
-MAX_CHARACTERS = 1_000
-MAX_WORDS = 40
-MAX_NAME = 200  # characters of a query in the log
+MAX_QUERY_CHARACTERS = 20_000
+MAX_QUERY_WORDS = 4_000
+MAX_PHRASE_WORDS = 40
+MAX_OPERATOR_CHARACTERS = 500  # a longer query is prose, in which a dash or a colon is no operator
+MAX_NAME_CHARACTERS, MAX_NAME_WORDS = 200, 40  # of a query in the log
 QUOTED = re.compile('["“„«]([^"“”„«»]*)["”“»]')
+EXCLUDED = re.compile(r'(?<!\S)-(?:"([^"]{1,200})"|(\w[^\s"]{0,100}))')
+FILTER = re.compile(r'(?<!\S)(\w{1,40}):(?:"([^"]{1,200})"|([^\s":][^\s"]{0,199}))')
+DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
 
 
-def read_text(text: str, *, prefix: bool = False) -> TextQuery:
-    """The words of a text, common ones such as "the" left out where others remain.
+def read_text(text: str, *, prefix: bool = False, fields: Iterable[str] = ()) -> TextQuery:
+    """Read a query as a visitor types it.
 
-    What stands in quotes is a phrase. A last word that ends in `*`, or any last word when `prefix` is set (somebody is
-    still typing), is only begun. Everything else that is not a letter or a digit is ignored. Of a long text the first
-    40 words are looked for; one of more than 1,000 characters is refused.
+    Common words such as "the" are left out where others remain. What stands in quotes is a phrase that documents must
+    have, `-word` excludes documents, `field:value` and `after:2024-01`, `before:2025` filter them. A last word that
+    ends in `*` is only begun. Everything else that is not a letter or a digit is ignored.
+
+    Args:
+      text: At most 20,000 characters.
+      prefix: The last word is only begun, because the visitor is still typing.
+      fields: Names of fields that can be filtered.
+
+    Raises:
+      InvalidInput: If it is no text, or too long.
     """
     if not isinstance(text, str):
-        raise InvalidInput(f"a query is a text, got {text!r:.60}")
-    if len(text) > MAX_CHARACTERS:
-        raise InvalidInput(f"a query of {len(text)} characters; at most {MAX_CHARACTERS} are taken")
-    kept = normal_form(text)
-    words = words_in(kept)[:MAX_WORDS]
-    is_begun = bool(words) and (_is_open(kept) if prefix else kept.endswith("*"))
+        raise InvalidInput(f"a query must be a text, got {text!r:.60}")
+    if len(text) > MAX_QUERY_CHARACTERS:
+        raise InvalidInput(f"the query has {len(text):,} characters; shorten it to {MAX_QUERY_CHARACTERS:,}")
+    kept = plain = normal_form(text)
+    filters, excluded = list[QueryFilter](), list[str]()
+    if len(kept) <= MAX_OPERATOR_CHARACTERS:
+        filters, plain = _filters(kept, {name.lower(): name for name in fields})
+        excluded = [word for match in EXCLUDED.finditer(plain) for word in words_in(match[1] or match[2])[:1]]
+        plain = EXCLUDED.sub(" ", plain).strip()
+    words = words_in(plain)[:MAX_QUERY_WORDS]
+    is_begun = bool(words) and (_is_open(plain) if prefix else plain.endswith("*"))
     telling = [word for word in words if word not in STOP_WORDS]
     if is_begun and telling[-1:] != words[-1:]:
         telling.append(words[-1])
-    phrases = [tuple(words_in(found)[:MAX_WORDS]) for found in QUOTED.findall(kept)]
-    return TextQuery(kept, tuple(telling or words), tuple(phrase for phrase in phrases if phrase), is_begun)
+    phrases = [tuple(words_in(quoted)[:MAX_PHRASE_WORDS]) for quoted in QUOTED.findall(plain)]
+    return TextQuery(
+        text=kept,
+        words=tuple(telling or words),
+        phrases=tuple(phrase for phrase in phrases if phrase),
+        prefix=is_begun,
+        excluded=tuple(dict.fromkeys(excluded)),
+        filters=tuple(filters),
+    )
+
+
+def _filters(text: str, fields: Mapping[str, str]) -> tuple[list[QueryFilter], str]:
+    """Return the filters of a query and its text without them; a name that is no field stays a word."""
+    filters, pieces, end = list[QueryFilter](), list[str](), 0
+    for match in FILTER.finditer(text):
+        name, value = match[1].lower(), match[2] or match[3]
+        dates = date_range(value) if name in ("after", "before") else None
+        if dates is not None:
+            start, after = (dates[0], 0.0) if name == "after" else (0.0, dates[0])
+            filters.append(QueryFilter("at", value, start, after))
+        elif name in fields:
+            filters.append(QueryFilter(fields[name], value))
+        else:
+            continue
+        pieces.append(text[end : match.start()])
+        end = match.end()
+    return filters, " ".join([*pieces, text[end:]]).strip() if filters else text
+
+
+def date_range(text: str) -> tuple[float, float] | None:
+    """Return first and last second of 2024, 2024-01 or 2024-01-31; None for a text that is no date."""
+    match = DATE.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
+    try:
+        start = datetime(year, month, day, tzinfo=UTC)
+        if match[3]:
+            end = start + timedelta(days=1)
+        elif match[2]:
+            end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+        else:
+            end = datetime(year + 1, 1, 1, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+    return start.timestamp(), end.timestamp() - 1.0
 
 
 def same_query(query: TextQuery) -> str:
-    """What is the same for queries that differ in capitals, spaces and punctuation only.
+    """Return a name that is equal for queries that differ in capitals, spaces and punctuation only.
 
-    Of a long one it is the beginning, and a number in place of the rest.
+    Of a long query it is the beginning and a hash of the remainder.
     """
-    name = " ".join(words_in(query.text)[:MAX_WORDS])
-    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]} {xxhash.xxh3_64_hexdigest(name.encode())}"
+    words = words_in(query.text)
+    name = " ".join(words[:MAX_NAME_WORDS])
+    if len(words) <= MAX_NAME_WORDS and len(name) <= MAX_NAME_CHARACTERS:
+        return name
+    return f"{name[:MAX_NAME_CHARACTERS]} {xxhash.xxh3_64_hexdigest(' '.join(words).encode())}"
 
 
 def _is_open(text: str) -> bool:
-    """Whether the last word may still go on."""
+    """Return True where the last word may still go on."""
     return text[-1].isalnum() or text.endswith("*")
 
 
-SIZE = 200  # characters
-BEFORE = 60  # of them at most before the first word that is highlighted
-MAX_SEARCHED = 100_000  # characters of a text that are searched for the piece
+SNIPPET_CHARACTERS = 200
+MAX_CHARACTERS_BEFORE = 60  # the first word that is highlighted
+MAX_SEARCHED_CHARACTERS = 100_000  # of a text, for the best piece
 SPACE = str.maketrans("\n\t\r\x0b\x0c\u2028\u2029", "       ")
 
 
 def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[list[str]], list[str]]) -> Snippet:
-    """The stretch with most different words of a query; of those the one with most, of those the first.
+    """Return the piece with most different words of a query; of those the one with most hits, of those the first.
 
-    A word is in the query if its stem is in `stems`, or if it begins with `begun`, where that is not empty. A text
-    without any gives its beginning.
+    Args:
+      text: The body of a document. Without any word of the query its beginning is returned.
+      stems: Of the query's words.
+      begun: The beginning of a word that is still being typed; may be empty.
+      stems_of: Returns the stems of words of the text.
     """
-    text_start = text[:MAX_SEARCHED]
-    pieces, wanted = list(pieces_of(text_start)), set(stems)
-    found = stems_of([piece.word for piece in pieces])
+    text_start = text[:MAX_SEARCHED_CHARACTERS]
+    pieces, query_stems = list(pieces_of(text_start)), set(stems)
+    text_stems = stems_of([piece.word for piece in pieces])
     hits = [
         (piece.start, piece.end, stem)
-        for piece, stem in zip(pieces, found)
-        if stem in wanted or (begun and piece.word.startswith(begun))
+        for piece, stem in zip(pieces, text_stems)
+        if stem in query_stems or (begun and piece.word.startswith(begun))
     ]
     first = _best(hits)
-    start = max(hits[first][0] - BEFORE, 0) if hits else 0
+    start = max(hits[first][0] - MAX_CHARACTERS_BEFORE, 0) if hits else 0
     start = _at_word(text_start, start) if start else 0
-    end = min(start + SIZE, len(text))
+    end = min(start + SNIPPET_CHARACTERS, len(text))
     end = _after_word(text, end)
     marked = [(a, b) for a, b, _ in hits if start <= a and b <= end]
     opening = "… " if start else ""
@@ -164,11 +235,11 @@ def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[
 
 
 def _best(hits: list[tuple[int, int, str]]) -> int:
-    """The hit from which on a stretch has most different stems, then most hits."""
+    """Return the hit from which on a piece has most different stems, then most hits."""
     best, first, end = (0, 0), 0, 0
     counts = dict[str, int]()
     for i, (start, _, stem) in enumerate(hits):
-        while end < len(hits) and hits[end][1] <= start + SIZE - BEFORE:
+        while end < len(hits) and hits[end][1] <= start + SNIPPET_CHARACTERS - MAX_CHARACTERS_BEFORE:
             counts[hits[end][2]] = counts.get(hits[end][2], 0) + 1
             end += 1
         if (len(counts), end - i) > best:
@@ -183,16 +254,16 @@ def _best(hits: list[tuple[int, int, str]]) -> int:
 
 
 def _after_word(text: str, end: int) -> int:
-    """The last end of a word, a few characters before at most."""
-    for at in range(end, max(end - BEFORE // 2, 0), -1):
+    """Return the last end of a word, a few characters earlier at most."""
+    for at in range(end, max(end - MAX_CHARACTERS_BEFORE // 2, 0), -1):
         if at == len(text) or text[at].isspace():
             return at
     return end
 
 
 def _at_word(text: str, start: int) -> int:
-    """The next beginning of a word, a few characters on at most."""
-    for at in range(start, min(start + BEFORE // 2, len(text))):
+    """Return the next beginning of a word, a few characters further at most."""
+    for at in range(start, min(start + MAX_CHARACTERS_BEFORE // 2, len(text))):
         if text[at - 1].isspace():
             return at
     return start

@@ -127,7 +127,6 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["nowhere", "--forget", "boat"], "nowhere"),
         (["empty"], "no text"),
         (["image.png"], "can be searched"),
-        (["notes", "--field", "kind"], "files have no fields"),
         (["notes", "--engine", "none"], "tantivy, sqlite"),
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
         (["notes", "--port", "70000"], "'--port': "),

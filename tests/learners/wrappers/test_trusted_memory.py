@@ -10,8 +10,9 @@ from rankloop import InvalidInput, Problem, Query
 from rankloop.core.registry import build
 from rankloop.core.types import Rows, clicks
 from rankloop.learners.wrappers.hashed_columns import Hashed
-from rankloop.learners.wrappers.trusted_memory import PRIOR_SQUARES, TrustedMemory
+from rankloop.learners.wrappers.trusted_memory import TrustedMemory
 
+PRIOR_SQUARES = 100.0
 N_HASHED = 16  # columns 8 to 15 are memory
 PROBLEM = Problem(N_HASHED, n_hashed=N_HASHED)
 RESIDUALS = build("click_residuals(below=1, rate=0.5)", "learner")
@@ -121,3 +122,42 @@ def test_a_learner_with_evidence_of_its_own_is_refused():
         TrustedMemory(inner=build("diagonal_thompson", "learner"))
     with pytest.raises(InvalidInput, match="sure"):
         TrustedMemory(inner=RESIDUALS, sure=0.0)
+
+
+def test_a_user_who_contradicts_memory_counts_less():
+    """Trust is 1 + Σ a / √(prior + Σ |a|) / sure."""
+    learner = TrustedMemory(inner=RESIDUALS, by_user=True, user_prior=1.0, user_sure=2.0)
+    assert learner.user_trust(5.0, 0.0) == learner.user_trust(0.0, 0.0) == 1.0
+    assert learner.user_trust(0.0, 3.0) == pytest.approx(1.0 - 3.0 / 2.0 / 2.0)
+    assert learner.user_trust(0.0, 50.0) == 0.0
+    problem = Problem(2**12, n_hashed=2**12)
+    query = query_of([2**11 + i for i in range(4)])
+    state = learner.init(problem)
+    for i in range(20):  # many users click the first two items
+        state = learned(learner, state, query._replace(user=f"honest {i}"), [0, 1, 2, 3], [0, 1])
+    before = state.table.at(query.features.columns)[:, 0]
+    for _ in range(30):  # one user clicks the last two, again and again
+        state = learned(learner, state, query._replace(user="spam", id="q"), [0, 1, 2, 3], [2, 3])
+    after = state.table.at(query.features.columns)[:, 0]
+    assert after[:2].min() > after[2:].max()  # still in front
+    plain = TrustedMemory(inner=RESIDUALS)
+    state = plain.init(problem)._replace(
+        table=state.table.patched(query.features.columns, np.column_stack([before, before**2]))
+    )
+    for _ in range(30):
+        state = learned(plain, state, query, [0, 1, 2, 3], [2, 3])
+    spammed = state.table.at(query.features.columns)[:, 0]
+    assert np.abs(after - before).max() < 0.5 * np.abs(spammed - before).max()
+
+
+def test_later_updates_of_a_user_from_one_query_count_less():
+    learner = TrustedMemory(inner=RESIDUALS, by_user=True)
+    problem, query = Problem(2**12, n_hashed=2**12), query_of([2**11, 2**11 + 1])._replace(user="u")
+    state, weights = learner.init(problem), [0.0]
+    for _ in range(8):
+        state = learned(learner, state, query, [0, 1], [0])
+        weights.append(state.table.at(query.features.columns)[0, 1] ** 0.5)
+    squares = np.diff(np.square(weights))  # of the steps
+    assert squares[6] < squares[0] * (3.0 / 7.0) ** 2 * 1.5
+    other = learned(learner, state, query._replace(user="v"), [0, 1], [0])
+    assert other.table.at(query.features.columns)[0, 1] - state.table.at(query.features.columns)[0, 1] > squares[6]

@@ -41,7 +41,7 @@ def test_queries_as_the_box_asks_them(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(one.query.features, Rows)
         assert one.query.features.n_items == len(one.relevance)
         assert one.relevance.sum() + one.missed == len(relevant) == 5
-    assert schema.slot("bm25") == 0
+    assert schema.slot("relevance") == 0
 
 
 def test_what_was_not_found_counts_in_the_ideal() -> None:

@@ -24,12 +24,15 @@ def test_a_document_in_place_of_another(table: DocumentTable) -> None:
     table.commit()
     assert table.entries() == {"a": (2, "s2")}
     assert table.documents_of(["a", "z"]) == {"a": TextDocument("a", "u", "b", 3.0, {"x": "y"})}
-    assert table.ids_of([1, 2]) == {2: "a"}
+    assert [(row.number, row.id) for row in table.rows_by_number([1, 2])] == [(2, "a")]
+    assert (table.numbers().tolist(), table.first_ids(3)) == ([2], ["a"])
+    assert table.packed_texts([2])[2].tolist() == numbers(["u", "b", "b", "b"]).tolist()
+    assert table.plain_texts([2], 3) == ["u\nb"]
     n, means = table.count()
     assert (n, means.tolist()) == (1, [1.0, 3.0])
     table.remove("a")
     table.rollback()
-    assert table.fields_of(["a"]) == {"a": {"x": "y"}}
+    assert table.fields_of([2]) == {2: {"x": "y"}}
     table.close()
 
 
@@ -50,7 +53,7 @@ def test_words_are_packed_and_long_texts_cut(table: DocumentTable) -> None:
     long = np.arange(MAX_WORDS + 5)
     table.put(1, "", TextDocument("a", "", ""), numbers(["one", "two", "one"]), long)
     table.commit()
-    row = table.rows_of(["a"])["a"]
+    row = table.rows_by_id(["a"])["a"]
     texts = joined([row.title, b"", row.body])
     assert texts.starts.tolist() == [0, 3, 3, 3 + MAX_WORDS]
     assert texts.words[:3].tolist() == numbers(["one", "two", "one"]).tolist()

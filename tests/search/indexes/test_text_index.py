@@ -61,7 +61,7 @@ def test_nothing_counts_before_a_commit(index: TextIndex) -> None:
 
 
 def test_stems_of_english(index: TextIndex) -> None:
-    assert index.stemmed(["wings", "buckling", "42", "日", "résumés", "naïve"]) == [
+    assert index.stemmed(["wings", "buckling", "42", "日", "résumés", "naïve"], "english") == [
         "wing",
         "buckl",
         "42",
@@ -69,15 +69,15 @@ def test_stems_of_english(index: TextIndex) -> None:
         "resum",
         "naiv",
     ]
-    assert index.stemmed([]) == []
+    assert index.stemmed([], "english") == []
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_every_language_has_a_stem_for_every_word(tmp_path: Path, language: str) -> None:
     words = ["a", "ing", "книгами", "مرحبا", "의", "é", "\u0301", "ii", "und", "日", "🎉", "x1"]
     for number, kind in enumerate((TantivyIndex, SqliteIndex)):
-        index = kind(tmp_path / str(number), language)
-        stems = index.stemmed(words)
+        index = kind(tmp_path / str(number))
+        stems = index.stemmed(words, language)
         assert len(stems) == len(words)
         assert all(stem and " " not in stem for stem in stems)
         index.close()
@@ -106,12 +106,12 @@ def test_each_word_is_stemmed_once_and_told_once() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_index, "MAX_KNOWN", 10)
+    monkeypatch.setattr(text_index, "MAX_CACHED_WORDS", 10)
     stems, numbers = WordStems(list), StemNumbers()
     for i in range(100):
         assert stems([str(i), "x"]) == [str(i), "x"]
         assert len(numbers([str(i), "x"])) == 2
-    assert len(stems._known) <= 13
+    assert len(stems._stems) <= 13
     assert len(numbers) <= 13
 
 

@@ -37,7 +37,10 @@ def search(
         list[str] | None, option("--field", "COLUMN", "A column to cross with the visitor's segment. Repeatable.")
     ] = None,
     engine: Annotated[str | None, option("--engine", "NAME", "The index: tantivy or sqlite.")] = None,
-    language: Annotated[str, option("--language", "NAME", "Language of the stemmer.")] = "english",
+    language: Annotated[
+        str, option("--language", "NAME", "Language of the stemmer; auto guesses it for each document.")
+    ] = "auto",
+    meaning: Annotated[str, option("--meaning", "NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
     study: Annotated[
         bool, flag("--study", "Learn from half of the visitors, compare rankings on the other half.")
     ] = False,
@@ -64,16 +67,18 @@ def search(
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
     folder = data or data_beside(source)
-    parts: Any = columns_of(columns or ())
+    parts = columns_of(columns or ())
     names = tuple(fields or ())
     if forget is not None:
-        with SearchBox(source, folder, fields=names, engine=engine, language=language, seed=seed, **parts) as box:
+        with SearchBox(
+            source, folder, fields=names, engine=engine, language=language, seed=seed, columns=parts, meaning="off"
+        ) as box:
             count = box.forget(**forget_options(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
     documents = source_of(source, folder, parts, names)
-    page = SearchPage(LocalEngine(folder, engine, language), documents, study=study, seed=seed, fields=names)
+    page = SearchPage(LocalEngine(folder, engine, language, meaning), documents, study=study, seed=seed, fields=names)
     _show_refresh(page.found, as_json)
 
     def announce(address: str) -> None:

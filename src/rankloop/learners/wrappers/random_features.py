@@ -95,4 +95,4 @@ class RandomFeatures(FeatureMap):
 
     def mapped(self, state: State, query: Query) -> Query:
         """Return the query with the cosine features."""
-        return Query(query.id, cosines(query.features, state.directions, state.phases), query.context)
+        return query._replace(features=cosines(query.features, state.directions, state.phases))

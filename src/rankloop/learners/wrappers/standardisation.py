@@ -108,4 +108,4 @@ class Standardised(FeatureMap):
     def mapped(self, state: State, query: Query) -> Query:
         """Return the query with the scaled features."""
         features = scale_rows(state.n_rows, state.mean, state.squares, query.features)
-        return Query(query.id, features, query.context)
+        return query._replace(features=features)

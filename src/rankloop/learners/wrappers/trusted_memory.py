@@ -6,15 +6,17 @@ import numpy as np
 
 from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.learner import finite, layers_of, require_finite
+from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.learner import clicks_by_item, finite, layers_of, require_finite
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 from rankloop.core.weight_table import WeightTable
-from rankloop.learners.wrappers.hashed_columns import Hashed
+from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
+from rankloop.learners.wrappers.hashed_columns import NO_COLUMNS, Hashed
 
-PRIOR_SQUARES = 100.0  # Σ z² that the first trust counts for
+USER_FIELD = NAME_SEPARATOR + "users"  # no field has this name
+FULL_UPDATES = 3.0  # of a user from one query that count in full
 
 
 class State(NamedTuple):
@@ -51,6 +53,30 @@ def _agreement(columns: Ints, entries: Floats, steps: Floats, memory_from: int, 
     return total
 
 
+@kernel
+def _user_agreement(scores: Floats, clicked: Floats, ranking: Ints) -> float:
+    """Return the correlation of clicks and scores over the items down to the last click and one more."""
+    end = 1
+    for position in range(len(ranking)):
+        if clicked[ranking[position]] > 0.0:
+            end = position + 2
+    read = ranking[:end]
+    x, y = scores[read], clicked[read]
+    x, y = x - x.mean(), y - y.mean()
+    norm = np.sqrt((x * x).sum() * (y * y).sum())
+    return float((x * y).sum() / norm) if norm > 1e-12 else 0.0
+
+
+@kernel
+def _memory_alone(columns: Ints, entries: Floats, memory_from: int, n_hashed: int) -> Floats:
+    """Return the weights of memory, zeros in place of the others."""
+    weights = np.zeros(len(columns))
+    for i in range(len(columns)):
+        if memory_from <= columns[i] < n_hashed:
+            weights[i] = entries[i, 0]
+    return weights
+
+
 def memory_trust(learner: AnyLearner, state: Any) -> float:
     """Return the factor of memory's score, for any learner; 1 without a `TrustedMemory`.
 
@@ -71,11 +97,19 @@ class TrustedMemory(Hashed):
     of the query, is above 0 when memory had ranked as the clicks do now. If clicks are random, z is as often below 0 as
     above. So
 
-      T = (`sure` · √100 + Σ z) / √(100 + Σ z²),  trust = clip(T / `sure`, 0, 1),
+      T = (`sure` · √`trust_prior` + Σ z) / √(`trust_prior` + Σ z²),  trust = clip(T / `sure`, 0, 1),
 
     is a t-statistic. Trust begins at 1, stays there while memory is confirmed, and falls when users click at random;
     then the order is that of the other weights. The memory weights are kept, and count again when they predict again.
     An `inner` that keeps evidence per column is refused.
+
+    With `by_user` an update counts by the user who clicked. From the fourth on, the n-th update of a user from one
+    query counts 3 / n, so that nobody decides an order alone. And a user whose clicks contradict memory counts less:
+
+      trust in a user = clip(1 + Σ a / √(`user_prior` + Σ |a|) / `user_sure`, 0, 1),
+
+    with a the correlation of clicks and scores of memory among the items that were read. The sums are kept in columns
+    of memory.
 
     Args:
       inner: A linear learner that accepts sparse rows.
@@ -87,6 +121,10 @@ class TrustedMemory(Hashed):
       start: The first weights of the dense block; zeros if empty.
       sure: The t-statistic of full trust.
       span: The number of updates that the sums reach back.
+      trust_prior: The first value of Σ z².
+      by_user: Weigh updates by user, where queries name one.
+      user_prior: The first value of Σ |a|.
+      user_sure: The statistic of contradiction at which a user counts nothing.
 
     Examples:
       >>> from rankloop import build, play
@@ -98,16 +136,22 @@ class TrustedMemory(Hashed):
 
     sure: float = 4.0
     span: int = 2000
+    trust_prior: float = 100.0
+    by_user: bool = False
+    user_prior: float = 0.3
+    user_sure: float = 2.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "click_residuals"},
-        {"inner": "fair_pairs", "sure": 2.0, "span": 10, "by_query": True},
+        {"inner": "fair_pairs", "sure": 2.0, "span": 10, "by_query": True, "by_user": True},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("sure", self.sure)
         check_at_least(0, span=self.span)
+        check_positive("trust_prior", self.trust_prior)
+        check_positive("user_prior", self.user_prior)
         if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
             raise InvalidInput(f"{kind} has step sizes of its own, which trust would distort: use hashed")
@@ -119,7 +163,9 @@ class TrustedMemory(Hashed):
 
     def trust(self, state: State) -> float:
         """Return the factor of memory's score."""
-        statistic = (self.sure * np.sqrt(PRIOR_SQUARES) + state.agreement) / np.sqrt(PRIOR_SQUARES + state.squares)
+        statistic = (self.sure * np.sqrt(self.trust_prior) + state.agreement) / np.sqrt(
+            self.trust_prior + state.squares
+        )
         return float(min(1.0, max(0.0, statistic / self.sure)))
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
@@ -128,14 +174,42 @@ class TrustedMemory(Hashed):
         after = self._inner.learn(small, query, decision, feedback)
         half, n_hashed, kept = state.n_hashed // 2, state.n_hashed, 1.0 - 1.0 / self.span
         steps = getattr(after, "newest", after.weights) - small.weights
+        users, sums = self._user_sums(state, query)
+        if len(users):
+            memory = scores_of(query.features, _memory_alone(columns, entries, half, n_hashed))
+            opinion = _user_agreement(memory, clicks_by_item(feedback, query.n_items), decision.ranking)
+            steps = steps * self.user_trust(sums[0], sums[1]) * min(1.0, FULL_UPDATES / (1.0 + sums[2]))
+            sums = sums + np.array([max(opinion, 0.0), max(-opinion, 0.0), 1.0])
         agreement_now = _agreement(columns, entries, steps, half, n_hashed)
         agreement, squares = (
             finite(kept * state.agreement + agreement_now),
             finite(kept * state.squares + agreement_now**2),
         )
         changed, values = self._written(state, query, columns, entries, entries[:, 0] + steps)
+        if len(users) and not np.isin(users, changed).any():
+            rows = np.column_stack([np.zeros(len(users)), sums])  # without a weight, so that a collision does no harm
+            changed, values = np.concatenate([changed, users]), np.concatenate([values, rows])
         empty_inner = self._inner.with_table_entries(after, np.empty((0, 2)))
         return State(state.table.patched(changed, require_finite(values)), empty_inner, n_hashed, agreement, squares)
+
+    def user_trust(self, agreeing: float, contradicting: float) -> float:
+        """Return the factor of a user's updates.
+
+        Args:
+          agreeing: Sum of the correlations above 0.
+          contradicting: Sum of those below 0, without their sign.
+        """
+        statistic = (agreeing - contradicting) / np.sqrt(self.user_prior + agreeing + contradicting)
+        return float(np.clip(1.0 + statistic / self.user_sure, 0.0, 1.0))
+
+    def _user_sums(self, state: Any, query: Query) -> tuple[Ints, Floats]:
+        """Return the columns in which a user's sums are kept, and the sums; none where users are not weighed."""
+        half = state.n_hashed // 2
+        if not self.by_user or not query.user or not half:
+            return NO_COLUMNS, np.empty(0)
+        names = ("agreeing", query.user), ("contradicting", query.user), (query.id, query.user)
+        columns = np.array([half + hash_of(USER_FIELD, NAME_SEPARATOR.join(name)) % half for name in names])
+        return columns, state.table.at(columns)[:, 1]
 
     def _in_sight(self, state: Any, query: Query) -> tuple[Any, Ints, Floats]:
         """Return the inner state with memory scaled by its trust, the columns, and their unscaled table entries."""

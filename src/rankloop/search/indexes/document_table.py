@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS documents (
 CREATE TABLE IF NOT EXISTS texts (
     number INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL, fields TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, stem TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS words (word TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (word, stem)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 """
 BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -40,8 +40,10 @@ class DocumentStamp(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """What is known of a document without opening its text; words are packed numbers."""
+    """A document without its text; words are packed numbers."""
 
+    number: int
+    id: str
     at: float
     title: bytes
     body: bytes
@@ -115,13 +117,43 @@ class DocumentTable:
         ((n, *means),) = self._read(f"SELECT {lengths} FROM documents")
         return int(n), np.array(means) / NUMBER.itemsize
 
-    def ids_of(self, numbers: Sequence[int]) -> dict[int, str]:
-        """The ids of these numbers; those that are gone are left out."""
-        return dict(self._read(f"SELECT number, id FROM documents WHERE number IN ({_marks(numbers)})", numbers))
+    def numbers(self) -> Ints:
+        """Return the numbers of all documents, ascending."""
+        rows = self._read("SELECT number FROM documents ORDER BY number")
+        return np.array([number for (number,) in rows], np.int64)
 
-    def rows_of(self, ids: Sequence[str]) -> dict[str, DocumentRow]:
-        found = self._read(f"SELECT id, at, title, body FROM documents WHERE id IN ({_marks(ids)})", ids)
-        return {id: DocumentRow(at, title, body) for id, at, title, body in found}
+    def words(self, n: int) -> list[str]:
+        """Return at most n different words as they are written."""
+        return [word for (word,) in self._read("SELECT DISTINCT word FROM words LIMIT ?", (n,))]
+
+    def first_ids(self, n: int) -> list[str]:
+        """Return the ids of the n documents that were read first."""
+        return [id for (id,) in self._read("SELECT id FROM documents ORDER BY number LIMIT ?", (n,))]
+
+    def rows_by_number(self, numbers: Sequence[int]) -> list[DocumentRow]:
+        """Return the documents of these numbers; those that are gone are left out."""
+        query = f"SELECT number, id, at, title, body FROM documents WHERE number IN ({_marks(numbers)})"
+        return [DocumentRow._make(row) for row in self._read(query, numbers)]
+
+    def rows_by_id(self, ids: Sequence[str]) -> dict[str, DocumentRow]:
+        """Return the documents of these ids; those that are gone are left out."""
+        query = f"SELECT number, id, at, title, body FROM documents WHERE id IN ({_marks(ids)})"
+        return {row[1]: DocumentRow._make(row) for row in self._read(query, ids)}
+
+    def packed_texts(self, numbers: Sequence[int]) -> dict[int, Ints]:
+        """Return the stem numbers of the title and body of these documents."""
+        return {row.number: np.frombuffer(row.title + row.body, NUMBER) for row in self.rows_by_number(numbers)}
+
+    def plain_texts(self, numbers: Sequence[int], max_characters: int) -> list[str]:
+        """Return title and beginning of the body of each document, in order of their numbers.
+
+        Args:
+          numbers: Of the documents, ascending.
+          max_characters: The length of each text at most.
+        """
+        query = f"SELECT title, SUBSTR(body, 1, ?) FROM texts WHERE number IN ({_marks(numbers)}) ORDER BY number"
+        rows = self._read(query, (max_characters, *numbers))
+        return [f"{title}\n{body}"[:max_characters] for title, body in rows]
 
     def documents_of(self, ids: Sequence[str]) -> dict[str, TextDocument]:
         wanted = f"""
@@ -131,9 +163,10 @@ class DocumentTable:
         found = self._read(wanted, ids)
         return {id: TextDocument(id, title, body, at, json.loads(fields)) for id, title, body, at, fields in found}
 
-    def fields_of(self, ids: Sequence[str]) -> dict[str, dict[str, str]]:
-        wanted = f"SELECT id, fields FROM documents JOIN texts USING (number) WHERE id IN ({_marks(ids)})"
-        return {id: json.loads(fields) for id, fields in self._read(wanted, ids)}
+    def fields_of(self, numbers: Sequence[int]) -> dict[int, dict[str, str]]:
+        """Return the further values of these documents, by number."""
+        query = f"SELECT number, fields FROM texts WHERE number IN ({_marks(numbers)})"
+        return {number: json.loads(fields) for number, fields in self._read(query, numbers)}
 
     def _read(self, wanted: str, values: Sequence[int | str] = ()) -> list[tuple[Any, ...]]:
         with readable(self._path):

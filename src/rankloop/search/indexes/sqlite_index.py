@@ -13,12 +13,12 @@ from rankloop.core.types import Floats
 from rankloop.search.indexes.document_table import finish, opened, readable
 from rankloop.search.indexes.text_index import IndexQuery, check_language
 
-MAX_KNOWN = 10_000  # words whose frequencies are kept until the next commit
+MAX_CACHED_FREQUENCIES = 10_000  # until the next commit
 PLAIN = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"})
 ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 # Words are stems already: `ascii` only splits them at spaces.
 TABLES = """
-CREATE VIRTUAL TABLE IF NOT EXISTS stems USING fts5(title, body, tokenize = 'ascii');
+CREATE VIRTUAL TABLE IF NOT EXISTS stems USING fts5(title, body, facets, tokenize = 'ascii');
 CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(stems, 'col');
 """
 STEMMER = """
@@ -28,20 +28,18 @@ CREATE VIRTUAL TABLE stems USING fts5vocab(words, 'instance');
 
 
 class SqliteIndex:
-    """English words are stemmed by Porter's rules, those of other languages stay as they are; both lose accents."""
+    """An index by FTS5. English words are stemmed by Porter's rules, others stay as they are; both lose accents."""
 
-    version = "2"
+    version = "3"
 
-    def __init__(self, folder: Path, language: str = "english") -> None:
-        check_language(language)
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "stems.sqlite"
-        self._is_english = language == "english"
         self._writer, self._reader = opened(self._path, TABLES)
         self._stemmer = sqlite3.connect(":memory:", check_same_thread=False)
         self._stemmer.executescript(STEMMER)
         self._stemming = threading.Lock()
-        self._known: dict[str, tuple[float, float]] = {}
+        self._frequencies: dict[str, tuple[float, float]] = {}
 
     def close(self) -> None:
         for connection in (self._writer, self._reader, self._stemmer):
@@ -52,20 +50,21 @@ class SqliteIndex:
         with readable(self._path):
             return int(self._reader.execute("SELECT COUNT(*) FROM stems_docsize").fetchone()[0])
 
-    def stemmed(self, words: list[str]) -> list[str]:
+    def stemmed(self, words: list[str], language: str) -> list[str]:
+        check_language(language)
         plain = [word if word.isascii() else without_accents(word) for word in words]
-        if not self._is_english:
+        if language != "english":
             return plain
         with self._stemming:
             self._stemmer.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(plain))
-            found = dict(self._stemmer.execute("SELECT doc, term FROM stems").fetchall())
+            stems = dict(self._stemmer.execute("SELECT doc, term FROM stems").fetchall())
             self._stemmer.execute("DELETE FROM words")
-        return [found.get(i, word) for i, word in enumerate(plain)]
+        return [stems.get(i, word) for i, word in enumerate(plain)]
 
-    def add(self, number: int, title: list[str], body: list[str]) -> None:
+    def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
         with readable(self._path):
-            row = number, " ".join(title), " ".join(body)
-            self._writer.execute("INSERT INTO stems (rowid, title, body) VALUES (?, ?, ?)", row)
+            row = number, " ".join(title), " ".join(body), " ".join(facets)
+            self._writer.execute("INSERT INTO stems (rowid, title, body, facets) VALUES (?, ?, ?, ?)", row)
 
     def remove(self, number: int) -> None:
         with readable(self._path):
@@ -73,41 +72,49 @@ class SqliteIndex:
 
     def commit(self) -> None:
         finish(self._writer.commit, self._writer, self._path)
-        self._known.clear()
+        self._frequencies.clear()
 
     def rollback(self) -> None:
         finish(self._writer.rollback, self._writer, self._path)
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
-        """By FTS5's own BM25."""
-        if not query.any_of or n < 1:
+        """Return the best by FTS5's own BM25."""
+        if query.is_empty or n < 1:
             return []
-        parts = [f"({' OR '.join(map(_quoted, query.any_of))})", *map(_quoted, query.all_of)]
-        wanted = "SELECT rowid, -rank FROM stems WHERE stems MATCH ? ORDER BY rank LIMIT ?"
+        column = "title" if query.title_only else "{title body}"
+        parts = [f"{column} : ({' OR '.join(map(_quoted, query.any_of))})"] if query.any_of else []
+        parts += [f"{{title body}} : {_quoted(run)}" for run in query.all_of]
+        parts += [f"facets : ({' OR '.join(tokens)})" for tokens in query.facets]
+        wanted_rows = " AND ".join(f"({part})" for part in parts)
+        if query.none_of:
+            unwanted = " OR ".join(f"{{title body}} : {_quoted(run)}" for run in query.none_of)
+            wanted_rows = f"({wanted_rows}) NOT ({unwanted})"
+        statement = "SELECT rowid, -rank FROM stems WHERE stems MATCH ? AND rank MATCH 'bm25(1.0, 1.0, 0.0)'"
         with readable(self._path):
-            hits = self._reader.execute(wanted, (" AND ".join(parts), n)).fetchall()
+            hits = self._reader.execute(f"{statement} ORDER BY rank LIMIT ?", (wanted_rows, n)).fetchall()
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
-        if len(self._known) > MAX_KNOWN:
-            self._known.clear()
+        if len(self._frequencies) > MAX_CACHED_FREQUENCIES:
+            self._frequencies.clear()
         return np.array([self._frequency(stem) for stem in stems], dtype=np.float64).reshape(len(stems), 2)
 
     def _frequency(self, stem: str) -> tuple[float, float]:
-        known = self._known.get(stem)
-        if known is None:
+        counts = self._frequencies.get(stem)
+        if counts is None:
+            statement = "SELECT col, doc FROM vocabulary WHERE term = ?"
             with readable(self._path):
-                found = dict(self._reader.execute("SELECT col, doc FROM vocabulary WHERE term = ?", (stem,)).fetchall())
-            known = self._known[stem] = found.get("title", 0.0), found.get("body", 0.0)
-        return known
+                by_field = dict(self._reader.execute(statement, (stem,)).fetchall())
+            counts = self._frequencies[stem] = by_field.get("title", 0.0), by_field.get("body", 0.0)
+        return counts
 
 
 def without_accents(word: str) -> str:
-    """Latin letters as the plain ones; marks of other scripts stay."""
+    """Return a word with Latin letters as plain ones; marks of other scripts stay."""
     apart = unicodedata.normalize("NFD", word.translate(PLAIN))
     return unicodedata.normalize("NFC", ACCENTED.sub(r"\1", apart))
 
 
 def _quoted(run: tuple[str, ...]) -> str:
-    """Words that touch, none of which is an operator."""
+    """Return words that touch as FTS5 quotes them, so that none is an operator."""
     return f'"{" ".join(run)}"'

@@ -12,28 +12,28 @@ from rankloop.core.types import Floats
 from rankloop.search.indexes.text_index import UNWRITTEN, DamagedIndex, IndexQuery, check_language
 
 FIELDS = ("title", "body")
-HEAP = 64_000_000  # bytes that the writer fills before it writes a segment
+WRITER_BYTES = 64_000_000  # that are filled before a segment is written
 
 
 class TantivyIndex:
-    """Words are stemmed by the rules of a `language` and lose their accents."""
+    """An index whose words are stemmed by the rules of their language and lose their accents."""
 
-    version = "2"
+    version = "3"
 
-    def __init__(self, folder: Path, language: str = "english") -> None:
+    def __init__(self, folder: Path) -> None:
         if not is_installed():
             raise NotFound("this engine needs tantivy: pip install 'rankloop[search]', or engine=\"sqlite\"")
         import tantivy
 
-        check_language(language)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._tantivy = folder, tantivy
         self._writer: Any = None
-        self._analyzer = _analyzer(tantivy, language)
+        self._analyzers: dict[str, Any] = {}
         builder = tantivy.SchemaBuilder()
         builder.add_integer_field("number", indexed=True, fast=True)
         for field in FIELDS:
             builder.add_text_field(field, tokenizer_name="words")
+        builder.add_text_field("facets", tokenizer_name="words", index_option="basic")
         self._schema = builder.build()
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
@@ -49,14 +49,19 @@ class TantivyIndex:
     def n_documents(self) -> int:
         return int(self._searcher.num_docs)
 
-    def stemmed(self, words: list[str]) -> list[str]:
-        found: list[str] = self._analyzer.analyze(" ".join(words))
-        if len(found) != len(words):  # a word of which no letter is left stays as it is
-            return [" ".join(self._analyzer.analyze(word)) or word for word in words]
-        return found
+    def stemmed(self, words: list[str], language: str) -> list[str]:
+        analyzer = self._analyzers.get(language)
+        if analyzer is None:
+            check_language(language)
+            analyzer = self._analyzers[language] = _analyzer(self._tantivy, language)
+        stems: list[str] = analyzer.analyze(" ".join(words))
+        if len(stems) != len(words):  # a word of which no letter is left stays as it is
+            return [" ".join(analyzer.analyze(word)) or word for word in words]
+        return stems
 
-    def add(self, number: int, title: list[str], body: list[str]) -> None:
-        document = self._tantivy.Document(number=number, title=" ".join(title), body=" ".join(body))
+    def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
+        texts = {"title": " ".join(title), "body": " ".join(body), "facets": " ".join(facets)}
+        document = self._tantivy.Document(number=number, **texts)
         self._write(lambda writer: writer.add_document(document))
 
     def remove(self, number: int) -> None:
@@ -81,45 +86,49 @@ class TantivyIndex:
     def _write(self, call: Callable[[Any], Any]) -> None:
         try:
             if self._writer is None:
-                self._writer = self._index.writer(HEAP, 1)
+                self._writer = self._index.writer(WRITER_BYTES, 1)
             call(self._writer)
         except (ValueError, OSError) as error:
             raise InvalidInput(f"{self._folder}: {error} ({UNWRITTEN})") from None
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
-        """By the sum of tantivy's BM25 over both fields."""
-        if not query.any_of or n < 1:
+        """Return the best by the sum of tantivy's BM25 over both fields."""
+        if query.is_empty or n < 1:
             return []
-        occur = self._tantivy.Occur
-        asked = self._either(query.any_of)
-        if query.all_of:
-            parts = [asked, *(self._either([run]) for run in query.all_of)]
-            asked = self._tantivy.Query.boolean_query([(occur.Must, part) for part in parts])
-        searcher = self._searcher  # one and the same, though a refresh may bring the next one meanwhile
-        hits = searcher.search(asked, n, count=False).hits
+        fields = FIELDS[:1] if query.title_only else FIELDS
+        occur, make = self._tantivy.Occur, self._tantivy.Query
+        parts = [(occur.Must, self._either(query.any_of, fields))] if query.any_of else []
+        parts += [(occur.Must, self._either([run], FIELDS)) for run in query.all_of]
+        for tokens in query.facets:
+            matching = self._either([(token,) for token in tokens], ("facets",))
+            parts.append((occur.Must, make.const_score_query(matching, 0.0)))
+        parts += [(occur.MustNot, self._either([run], FIELDS)) for run in query.none_of]
+        searcher = self._searcher  # A refresh may bring the next one meanwhile.
+        hits = searcher.search(make.boolean_query(parts), n, count=False).hits
         numbers: Any = searcher.fast_field_values("number", [address for _, address in hits])
-        found = [(int(number), float(score)) for number, (score, _) in zip(numbers, hits)]
-        return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+        scored = [(int(number), float(score)) for number, (score, _) in zip(numbers, hits)]
+        return sorted(scored, key=lambda hit: (-hit[1], hit[0]))
 
-    def _either(self, runs: Sequence[tuple[str, ...]]) -> Any:
-        """Any of these runs of words, in any field."""
+    def _either(self, runs: Sequence[tuple[str, ...]], fields: Sequence[str]) -> Any:
+        """Return a query for any of these runs of words in any of these fields."""
         make, should = self._tantivy.Query, self._tantivy.Occur.Should
         parts = [
             make.term_query(self._schema, field, run[0])
             if len(run) == 1
             else make.phrase_query(self._schema, field, list(run))
             for run in runs
-            for field in FIELDS
+            for field in fields
         ]
         return make.boolean_query([(should, part) for part in parts])
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
         searcher = self._searcher
-        found = [[searcher.doc_freq(field, stem) for field in FIELDS] for stem in stems]
-        return np.array(found, dtype=np.float64).reshape(len(stems), len(FIELDS))
+        counts = [[searcher.doc_freq(field, stem) for field in FIELDS] for stem in stems]
+        return np.array(counts, dtype=np.float64).reshape(len(stems), len(FIELDS))
 
 
 def is_installed() -> bool:
+    """Return True where the package tantivy can be imported."""
     return find_spec("tantivy") is not None
 
 

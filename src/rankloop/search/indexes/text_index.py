@@ -1,4 +1,4 @@
-"""What an index of words has to do, and stems of words, as texts and as numbers, each computed once."""
+"""The protocol of an index of words, and stems of words, as texts and as numbers, each computed once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -23,10 +23,26 @@ class DamagedIndex(InvalidInput):
 
 
 class IndexQuery(NamedTuple):
-    """What to look for, as stems: any of some runs of touching words, in documents that have all of the others."""
+    """A query as stems. A run is a tuple of words that touch each other.
+
+    Attributes:
+      any_of: Runs of which a document needs one; where there are none, facets alone decide.
+      all_of: Runs that a document must have.
+      none_of: Runs that it must not have.
+      facets: Groups of facet tokens; a document needs one token of each group.
+      title_only: Look into titles only.
+    """
 
     any_of: tuple[tuple[str, ...], ...]
     all_of: tuple[tuple[str, ...], ...] = ()
+    none_of: tuple[tuple[str, ...], ...] = ()
+    facets: tuple[tuple[str, ...], ...] = ()
+    title_only: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True where there is nothing to look for."""
+        return not self.any_of and not self.facets
 
 
 class TextIndex(Protocol):
@@ -37,11 +53,11 @@ class TextIndex(Protocol):
     @property
     def n_documents(self) -> int: ...
 
-    def stemmed(self, words: list[str]) -> list[str]:
-        """The stem of each word, as a document is found by it."""
+    def stemmed(self, words: list[str], language: str) -> list[str]:
+        """Return the stem of each word by the rules of a language, as a document is found by it."""
 
-    def add(self, number: int, title: list[str], body: list[str]) -> None:
-        """Stems of a title and a body."""
+    def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
+        """Add the stems of a title and a body, and tokens by which a document can be filtered."""
 
     def remove(self, number: int) -> None: ...
     def commit(self) -> None: ...
@@ -49,25 +65,28 @@ class TextIndex(Protocol):
     def close(self) -> None: ...
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
-        """Numbers and scores of the best n, ties by number."""
+        """Return numbers and scores of the best n, ties by number."""
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
-        """In how many documents each of these stems is, by field; removed documents may still count."""
+        """Return the number of documents of each stem, by field; removed documents may still count."""
 
 
 def check_language(language: str) -> None:
+    """Raise `InvalidInput` unless words of a language can be stemmed."""
     if language not in LANGUAGES:
         raise InvalidInput(f"there is no stemming for {language!r:.60}; there is for {', '.join(sorted(LANGUAGES))}")
 
 
-MAX_KNOWN = 300_000  # words that are kept
+MAX_CACHED_WORDS = 300_000
 NUMBER = np.dtype("<u4")
 
 
 class WordStems:
-    """What an index stems, with a memory: most words of a text were in another one before.
+    """Stems of words, each computed once.
 
-    `on_new` is told of words that were not, with their stems.
+    Args:
+      stemmed: Returns the stems of some words.
+      on_new: Called with words that were stemmed for the first time, and their stems.
     """
 
     def __init__(
@@ -76,27 +95,27 @@ class WordStems:
         on_new: Callable[[Iterable[tuple[str, str]]], None] = lambda stems: None,
     ) -> None:
         self._stemmed, self._on_new = stemmed, on_new
-        self._known: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
 
     def __call__(self, words: Sequence[str]) -> list[str]:
-        known = self._known
+        stems = self._stems
         try:
-            return list(map(known.__getitem__, words))
+            return list(map(stems.__getitem__, words))
         except KeyError:
-            if len(known) > MAX_KNOWN:  # other threads go on with the old ones
-                known = self._known = {}
-        missing = [word for word in dict.fromkeys(words) if word not in known]
+            if len(stems) > MAX_CACHED_WORDS:  # other threads go on with the old ones
+                stems = self._stems = {}
+        missing = [word for word in dict.fromkeys(words) if word not in stems]
         new = dict(zip(missing, self._stemmed(missing)))
         self._on_new(new.items())
-        known.update(new)
-        return list(map(known.__getitem__, words))
+        stems.update(new)
+        return list(map(stems.__getitem__, words))
 
 
 class StemNumbers(dict[str, int]):
-    """Stems as numbers of 32 bits, the same everywhere."""
+    """Stems as numbers of 32 bits, equal on every machine."""
 
     def __call__(self, stems: Sequence[str]) -> Ints:
-        if len(self) > MAX_KNOWN:
+        if len(self) > MAX_CACHED_WORDS:
             self.clear()
         return np.fromiter(map(self.__getitem__, stems), NUMBER, len(stems))
 

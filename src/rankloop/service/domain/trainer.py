@@ -167,7 +167,8 @@ def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalog
         features = np.ascontiguousarray(features[ranked.candidates])
     if config.base_weights is not None:
         features = config.with_base_score(features)
-    return LoggedDecision(Query(ranked.query_id, features, np.array(ranked.context, dtype=np.float64)), decision)
+    context = np.array(ranked.context, dtype=np.float64)
+    return LoggedDecision(Query(ranked.query_id, features, context, ranked.user), decision)
 
 
 def _encoded_query(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> Query:
@@ -176,7 +177,7 @@ def _encoded_query(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogu
     if chosen is not None:
         ids, rows = [ids[i] for i in chosen], [rows[i] for i in chosen]
     features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
-    return Query(ranked.query_id, features, NO_CONTEXT)
+    return Query(ranked.query_id, features, NO_CONTEXT, ranked.user)
 
 
 def digest(state: Any) -> str:

@@ -1,0 +1,209 @@
+"""Latent semantic analysis: documents and queries as short vectors whose cosine compares meaning instead of words."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.kernels import reassociated
+from rankloop.core.types import Ints
+
+Vectors = Any  # an array of 32-bit numbers: one vector, or one in each row
+K1, B = 1.2, 0.75  # of BM25
+MAX_DIMENSIONS = 192
+MIN_DOCUMENTS = 12  # below it, words that stand together say nothing yet
+DOCUMENTS_PER_DIMENSION = 6
+MAX_WORDS_OF_DOCUMENT = 2_000
+MAX_TERMS = 60_000
+MAX_TERM_SHARE = 0.5  # of the documents; a more frequent term says nothing
+MAX_REFIT_SHARE = 0.1  # of the vocabulary that may be new before the space is fitted again
+N_POWER_STEPS, N_EXTRA_DIMENSIONS = 2, 10
+
+
+class LatentSpace(NamedTuple):
+    """Axes of a truncated singular value decomposition, by stem number.
+
+    Attributes:
+      terms: Stem numbers of the vocabulary, ascending.
+      weights: Inverse document frequency of each term.
+      axes: The row of each term, (n_terms, n_dimensions).
+      mean_length: Mean number of words of the documents that the space was fitted on.
+      unknown_terms: Terms that were folded in since and are in no document of the fit, ascending.
+    """
+
+    terms: Ints
+    weights: Vectors
+    axes: Vectors
+    mean_length: float
+    unknown_terms: Ints
+
+    @property
+    def n_dimensions(self) -> int:
+        """Return the length of a vector."""
+        return int(self.axes.shape[1])
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return True once a tenth of the vocabulary is new."""
+        return len(self.unknown_terms) > MAX_REFIT_SHARE * len(self.terms)
+
+    def query_vector(self, words: Ints) -> Vectors:
+        """Return the unit vector of a query, zeros where none of its words is in the vocabulary.
+
+        Args:
+          words: Stem numbers; a word that is repeated counts more, as in a document.
+        """
+        counts = _weighted_counts([np.asarray(words, dtype=np.int64)], self.terms, self.weights, mean_length=0.0)
+        return unit_rows(sparse_product(counts, self.axes))[0]
+
+    def document_vectors(self, texts: Sequence[Ints]) -> Vectors:
+        """Return a unit vector for each text, given as stem numbers; zeros for a text without words of the space."""
+        counts = _weighted_counts(texts, self.terms, self.weights, self.mean_length)
+        return unit_rows(sparse_product(counts, self.axes))
+
+    def with_unknown(self, texts: Iterable[Ints]) -> "LatentSpace":
+        """Return the space with the terms noted that these new texts have and the vocabulary has not."""
+        words = np.unique(np.concatenate([self.unknown_terms, *texts]).astype(np.int64))
+        return self._replace(unknown_terms=words[~np.isin(words, self.terms)])
+
+    def save(self, path: Path) -> None:
+        """Write the space to a file."""
+        with path.open("wb") as file:
+            np.savez(file, **self._asdict())
+
+    @classmethod
+    def load(cls, path: Path) -> "LatentSpace":
+        """Read what `save` wrote."""
+        with np.load(path) as arrays:
+            parts = {name: arrays[name] for name in cls._fields}
+        return cls(**parts | {"mean_length": float(parts["mean_length"])})
+
+
+class SparseRows(NamedTuple):
+    """A sparse matrix: row i owns the entries from starts[i] to starts[i + 1]."""
+
+    starts: Ints
+    columns: Any  # int32
+    values: Any  # float32
+    n_columns: int
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return len(self.starts) - 1
+
+
+@reassociated
+def sparse_product(matrix: SparseRows, dense: Any) -> Any:
+    """Return a sparse matrix times a dense one.
+
+    Args:
+      matrix: (n, m).
+      dense: float32, (m, k).
+    """
+    product = np.zeros((len(matrix.starts) - 1, dense.shape[1]), np.float32)
+    for i in range(len(product)):
+        for entry in range(matrix.starts[i], matrix.starts[i + 1]):
+            column, value = matrix.columns[entry], matrix.values[entry]
+            for j in range(dense.shape[1]):
+                product[i, j] += value * dense[column, j]
+    return product
+
+
+@reassociated
+def transposed_product(matrix: SparseRows, dense: Any) -> Any:
+    """Return a sparse matrix, transposed, times a dense one.
+
+    Args:
+      matrix: (n, m).
+      dense: float32, (n, k).
+    """
+    product = np.zeros((matrix.n_columns, dense.shape[1]), np.float32)
+    for i in range(len(dense)):
+        for entry in range(matrix.starts[i], matrix.starts[i + 1]):
+            column, value = matrix.columns[entry], matrix.values[entry]
+            for j in range(dense.shape[1]):
+                product[column, j] += value * dense[i, j]
+    return product
+
+
+def fit_latent_space(texts: Sequence[Ints], n_dimensions: int | None = None, seed: int = 0) -> LatentSpace | None:
+    """Fit a space by a randomised singular value decomposition of BM25-weighted, normalised documents.
+
+    Args:
+      texts: Stem numbers of each document.
+      n_dimensions: One for every six documents, at most 192, unless given.
+      seed: Of the random projection.
+
+    Returns:
+      The space; None where the documents are too few.
+
+    References:
+      Halko, Martinsson and Tropp (2011), Finding Structure with Randomness; Deerwester et al. (1990), Indexing by
+      Latent Semantic Analysis.
+    """
+    if len(texts) < MIN_DOCUMENTS:
+        return None
+    terms, frequencies = _vocabulary(texts)
+    if not len(terms):
+        return None
+    weights = np.log(1.0 + (len(texts) - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
+    mean_length = float(np.mean([len(text) for text in texts]))
+    matrix = _weighted_counts(texts, terms, weights, mean_length, normalised=True)
+    size = n_dimensions or min(MAX_DIMENSIONS, max(2, len(texts) // DOCUMENTS_PER_DIMENSION))
+    axes = _right_singular_vectors(matrix, min(size, len(texts), len(terms)), seed)
+    return LatentSpace(terms, weights, axes, mean_length, np.empty(0, np.int64))
+
+
+def _right_singular_vectors(matrix: SparseRows, n: int, seed: int) -> Vectors:
+    rng = np.random.default_rng(seed)
+    width = min(n + N_EXTRA_DIMENSIONS, matrix.n_rows, matrix.n_columns)
+    basis = sparse_product(matrix, rng.standard_normal((matrix.n_columns, width)).astype(np.float32))
+    for _ in range(N_POWER_STEPS):
+        across = np.linalg.qr(transposed_product(matrix, np.linalg.qr(basis)[0]))[0]
+        basis = sparse_product(matrix, across)
+    projected = transposed_product(matrix, np.linalg.qr(basis)[0])
+    values, vectors = np.linalg.eigh(projected.T @ projected)
+    order = np.argsort(-values)[:n]
+    order = order[values[order] > 1e-6 * max(float(values.max()), 1e-30)]
+    axes = projected @ (vectors[:, order] / np.sqrt(values[order]))
+    return np.ascontiguousarray(axes, dtype=np.float32)
+
+
+def _vocabulary(texts: Sequence[Ints]) -> tuple[Ints, Vectors]:
+    """Return the terms that stand in two documents or more, but not in most of them, and in how many."""
+    all_terms = np.concatenate([np.unique(text[:MAX_WORDS_OF_DOCUMENT]) for text in texts])
+    terms, counts = np.unique(all_terms, return_counts=True)
+    kept = (counts >= 2) & (counts <= max(MAX_TERM_SHARE * len(texts), 2))
+    terms, counts = terms[kept], counts[kept]
+    if len(terms) > MAX_TERMS:
+        most_frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_TERMS])
+        terms, counts = terms[most_frequent], counts[most_frequent]
+    return terms.astype(np.int64), counts.astype(np.float32)
+
+
+def _weighted_counts(
+    texts: Sequence[Ints], terms: Ints, weights: Vectors, mean_length: float, normalised: bool = False
+) -> SparseRows:
+    """Return BM25's weight of each term in each text; without a mean length all count as of mean length."""
+    columns, values, starts = list[Any](), list[Any](), np.zeros(len(texts) + 1, np.int64)
+    for i, text in enumerate(texts):
+        words, counts = np.unique(text[:MAX_WORDS_OF_DOCUMENT], return_counts=True)
+        at = np.searchsorted(terms, words)
+        is_term = terms[np.minimum(at, len(terms) - 1)] == words
+        at, counts = at[is_term], counts[is_term]
+        spread = K1 * (1.0 - B + B * len(text) / mean_length) if mean_length else K1
+        row = weights[at] * counts * (K1 + 1.0) / (counts + spread)
+        if normalised:
+            row /= max(float(np.linalg.norm(row)), 1e-9)
+        columns.append(at.astype(np.int32))
+        values.append(row.astype(np.float32))
+        starts[i + 1] = starts[i] + len(at)
+    return SparseRows(starts, np.concatenate(columns), np.concatenate(values), len(terms))
+
+
+def unit_rows(rows: Vectors) -> Vectors:
+    """Return the rows divided by their lengths; zeros stay zeros."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 1e-6)

@@ -1,0 +1,138 @@
+"""Words of a query as the index has them: stems, what else they may stand for, and corrections of mistyped words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.search.engine import TextQuery
+from rankloop.search.indexes.sqlite_index import without_accents
+from rankloop.search.indexes.text_index import TextIndex
+from rankloop.search.texts import is_unspaced
+from rankloop.search.vocabulary import COMPOUNDING_LANGUAGES, Vocabulary
+
+MAX_SEARCHED_WORDS = 40  # the rarest of a long query
+RARE_SHARE = 1.0 / 2_000  # of the documents: a word in fewer may be mistyped
+MIN_CORRECTION_RATIO = 10.0  # a correction of a word that exists stands in so many times its documents
+FREQUENT_SHARE, MIN_DOCUMENTS_OF_FREQUENT = 0.2, 5_000  # words of so many documents are not looked for in bodies
+
+
+class QueryTerms(NamedTuple):
+    """The words of a query for the index.
+
+    Attributes:
+      words: Those that are looked for, as typed, each once.
+      stems: One for each word.
+      alternatives: Further stems that count as a stem: other languages, endings, corrections, compounds.
+      frequencies: The number of documents of each stem, the larger one of title and body.
+      corrections: For each mistyped word the one that is likely meant.
+      only_frequent: Every word is in very many documents.
+    """
+
+    words: tuple[str, ...]
+    stems: tuple[str, ...]
+    alternatives: Mapping[str, tuple[str, ...]]
+    frequencies: tuple[float, ...]
+    corrections: Mapping[str, str]
+    only_frequent: bool
+
+    def all_stems(self) -> set[str]:
+        """Return the stems with all their alternatives."""
+        return {*self.stems, *(stem for others in self.alternatives.values() for stem in others)}
+
+    def rarest(self, n: int) -> list[str]:
+        """Return the n stems that are in the fewest documents, in the order of the query."""
+        chosen = sorted(np.argsort(self.frequencies, kind="stable")[:n].tolist())
+        return [self.stems[i] for i in chosen]
+
+
+class TermReader:
+    """Turns queries into terms of one state of an index.
+
+    Args:
+      index: Gives stems and frequencies.
+      languages: Of the documents, the most frequent first.
+      n_documents: In the index.
+      vocabulary: Returns the words of the collection; called only for words that are rare.
+      completions: Returns stems of words that begin with a text.
+    """
+
+    def __init__(
+        self,
+        index: TextIndex,
+        languages: Sequence[str],
+        n_documents: int,
+        vocabulary: Callable[[], Vocabulary],
+        completions: Callable[[str], list[str]],
+    ) -> None:
+        self._index, self._languages, self._n_documents = index, tuple(languages), n_documents
+        self._vocabulary, self._completions = vocabulary, completions
+
+    def read(self, query: TextQuery) -> QueryTerms:
+        """Return the terms of a query; of a long one those of its rarest words."""
+        by_stem = dict[str, str]()
+        for word, stem in zip(query.words, self._stems(query.words, self._languages[0])):
+            by_stem.setdefault(stem, word)
+        frequencies = dict(zip(by_stem, self._frequencies(list(by_stem))))
+        kept = sorted(by_stem, key=lambda stem: frequencies[stem] or np.inf)[:MAX_SEARCHED_WORDS]
+        stems = [stem for stem in by_stem if stem in set(kept)]
+        last = self._stems(query.words[-1:], self._languages[0])[-1] if query.prefix and query.words else ""
+        alternatives, corrections = dict[str, tuple[str, ...]](), dict[str, str]()
+        for stem in stems:
+            word = by_stem[stem]
+            others = dict.fromkeys(self._completions(word) if stem == last else ())
+            others |= dict.fromkeys(self._other_stems(word))
+            others.pop(stem, None)
+            reached = max([frequencies[stem], *self._frequencies(list(others))])
+            if len(query.words) <= MAX_SEARCHED_WORDS and reached <= max(1.0, RARE_SHARE * self._n_documents):
+                for near in self._near_words(word, reached):
+                    corrections.setdefault(word, near)
+                    others |= dict.fromkeys(self._all_stems(near))
+            others.pop(stem, None)
+            if others:
+                alternatives[stem] = tuple(others)
+        counts = [max([frequencies[stem], *self._frequencies(list(alternatives.get(stem, ())))]) for stem in stems]
+        is_large = self._n_documents >= MIN_DOCUMENTS_OF_FREQUENT
+        only_frequent = is_large and bool(stems) and min(counts) > FREQUENT_SHARE * self._n_documents
+        words = tuple(by_stem[stem] for stem in stems)
+        return QueryTerms(words, tuple(stems), alternatives, tuple(counts), corrections, only_frequent)
+
+    def _other_stems(self, word: str) -> list[str]:
+        """Return stems in other languages, of spellings with umlauts, and of compounds whose head the word is."""
+        stems = [stem for language in self._languages[1:] for stem in self._stems([word], language)]
+        plain = word if word.isascii() else without_accents(word)
+        variants = list[str]()
+        if any(pair in plain for pair in ("ae", "oe", "ue")):
+            variants += self._vocabulary().without_umlauts(plain)
+        if COMPOUNDING_LANGUAGES.intersection(self._languages):
+            for head in [plain, *variants]:
+                variants += self._vocabulary().compounds_of(head)
+        return stems + [stem for variant in dict.fromkeys(variants) for stem in self._all_stems(variant)]
+
+    def _near_words(self, word: str, frequency: float) -> list[str]:
+        """Return likely corrections of a rare word, or the parts of a compound that the collection does not have."""
+        if is_unspaced(word):
+            return []
+        plain = word if word.isascii() else without_accents(word)
+        vocabulary = self._vocabulary()
+        if not frequency and plain not in vocabulary and COMPOUNDING_LANGUAGES.intersection(self._languages):
+            parts = vocabulary.parts_of(plain)
+            if parts:
+                return parts[::-1]
+        near = vocabulary.near_words(plain, self._word_frequencies)
+        if frequency and near:
+            counts = dict(zip(near, self._word_frequencies(near)))
+            near = [other for other in near if counts[other] >= MIN_CORRECTION_RATIO * frequency]
+        return near
+
+    def _all_stems(self, word: str) -> list[str]:
+        return [stem for language in self._languages for stem in self._stems([word], language)]
+
+    def _stems(self, words: Sequence[str], language: str) -> list[str]:
+        return self._index.stemmed(list(words), language) if words else []
+
+    def _frequencies(self, stems: Sequence[str]) -> list[float]:
+        return [float(count) for count in self._index.frequencies(stems).max(axis=1)] if stems else []
+
+    def _word_frequencies(self, words: Sequence[str]) -> list[float]:
+        return [max(self._frequencies(self._all_stems(word)), default=0.0) for word in words]

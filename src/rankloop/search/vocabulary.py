@@ -1,0 +1,190 @@
+"""The words of a collection: near ones for mistyped words, parts of compounds, and the language of a text."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from rankloop.core.types import Ints
+from rankloop.search.indexes.sqlite_index import without_accents
+
+MAX_VOCABULARY = 300_000  # words that are kept in memory
+MIN_FUZZY_LENGTH, MIN_LENGTH_OF_TWO_EDITS = 4, 8
+MAX_NEAR_WORDS = 3
+MIN_PART_LENGTH, MIN_HEAD_LENGTH = 3, 4  # of a compound; its head is its last part
+MAX_COMPOUNDS = 20
+LINKING_LETTERS = ("", "s", "es", "n", "en", "er", "e")  # between the parts of a compound
+COMPOUNDING_LANGUAGES = frozenset({"german", "dutch", "danish", "swedish", "norwegian", "finnish"})
+DEFAULT_LANGUAGE = "english"
+MAX_GUESSED_WORDS = 1_000  # of a text, by which its language is guessed
+MIN_COMMON_SHARE = 0.06  # of words that are common words of the language
+UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
+COMMON_WORDS = {
+    "danish": "og i at det er en til af den for på med de som han et har ikke var jeg",
+    "dutch": "de het een en van ik te dat die in is niet op met voor zijn aan er maar om",
+    "english": "the of and to in is that it was for on are as with his they be at this from have or by not but",
+    "finnish": "ja on ei se että hän oli mutta niin kun myös ovat tai joka olla minä kuin sen",
+    "french": "le la les de des et est un une du que qui dans pour pas sur plus avec ce au il ne se",
+    "german": "der die und das ist nicht ein eine zu den von mit dem sich auf für es im auch wie als wird sind bei",
+    "hungarian": "a az és hogy nem is egy van ez de meg csak azt ha már volt el lesz mint",
+    "italian": "il la che di e è un una per non in con sono del le si da ma come più gli della al",
+    "norwegian": "og i det er på en som til at av for med ikke har jeg de den var han et",
+    "portuguese": "o a de que e do da em um para com não uma os no se na por mais as dos é ao",
+    "romanian": "și de la în a nu este cu pe un o să că din care mai fi au sunt pentru",
+    "russian": "и в не на что он с как это по но они к у из за от так его для",
+    "spanish": "el la de que y en un los del se las por con una no su para es al lo como más",
+    "swedish": "och i att det som en på är av för med den till inte har de om ett han var",
+    "turkish": "ve bir bu da de için ile ne çok gibi o en daha ama var mi değil olan kadar",
+}
+LANGUAGE_OF_COMMON_WORD: dict[str, list[str]] = {}
+for _language, _words in COMMON_WORDS.items():
+    for _word in _words.split():
+        LANGUAGE_OF_COMMON_WORD.setdefault(_word, []).append(_language)
+
+
+def guess_language(words: Sequence[str]) -> str | None:
+    """Return the language whose common words a text has most of; None where it has too few of any.
+
+    Args:
+      words: Of the text, in lower case.
+    """
+    sample, counts = words[:MAX_GUESSED_WORDS], dict.fromkeys(COMMON_WORDS, 0)
+    for word in sample:
+        for language in LANGUAGE_OF_COMMON_WORD.get(word, ()):
+            counts[language] += 1
+    best = max(counts, key=lambda language: counts[language])
+    return best if counts[best] >= max(2, MIN_COMMON_SHARE * len(sample)) else None
+
+
+class Vocabulary:
+    """Different words of a collection, without accents.
+
+    Args:
+      words: As they are written, in lower case.
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        plain = {word if word.isascii() else without_accents(word) for word in words}
+        self.words = sorted(word for word in plain if 1 < len(word) <= 40)[:MAX_VOCABULARY]
+        self._known = frozenset(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._known
+
+    @cached_property
+    def _lengths(self) -> Ints:
+        return np.array([len(word) for word in self.words], np.int64)
+
+    @cached_property
+    def _letters(self) -> Ints:
+        return np.array([letter_set(word) for word in self.words], np.int64)
+
+    @cached_property
+    def _reversed(self) -> list[str]:
+        return sorted(word[::-1] for word in self.words)
+
+    def near_words(self, word: str, frequency: Callable[[Sequence[str]], Sequence[float]]) -> list[str]:
+        """Return words that differ by one letter, or two where the word is long, the likeliest first.
+
+        A letter may be missing, added, wrong, or swapped with its neighbour.
+
+        Args:
+          word: Without accents.
+          frequency: Returns the number of documents of each of some words; words of none are left out.
+        """
+        limit = max_edits(word)
+        if not limit or not self.words or any(letter.isdigit() for letter in word):
+            return []
+        differing = np.bitwise_count(self._letters ^ letter_set(word))
+        at = np.flatnonzero((np.abs(self._lengths - len(word)) <= limit) & (differing <= 2 * limit))
+        distances = {self.words[i]: edit_distance(word, self.words[i], limit) for i in at.tolist()}
+        best = min(distances.values(), default=limit + 1)
+        if best > limit or best == 0:
+            return []
+        nearest = [other for other, distance in distances.items() if distance == best]
+        counts = dict(zip(nearest, frequency(nearest)))
+        ranked = sorted(
+            (other for other in nearest if counts[other] > 0),
+            key=lambda other: (other[0] != word[0], -counts[other], other),
+        )
+        return ranked[:MAX_NEAR_WORDS]
+
+    def compounds_of(self, word: str) -> list[str]:
+        """Return compounds whose head is this word, such as kasekuchen for kuchen."""
+        if len(word) < MIN_HEAD_LENGTH:
+            return []
+        ending, heads = word[::-1], list[str]()
+        start = int(np.searchsorted(self._reversed_array, ending))
+        for other in self._reversed[start : start + 10 * MAX_COMPOUNDS]:
+            if not other.startswith(ending):
+                break
+            first = other[len(ending) :][::-1]
+            is_part = len(first) >= MIN_PART_LENGTH and (len(word) > MIN_HEAD_LENGTH or self._is_part(first))
+            if is_part:
+                heads.append(other[::-1])
+        return heads[:MAX_COMPOUNDS]
+
+    @cached_property
+    def _reversed_array(self) -> np.ndarray:
+        return np.array(self._reversed, dtype=np.str_)
+
+    def parts_of(self, word: str) -> list[str]:
+        """Return the two words of the collection that an unfamiliar compound is made of; none where it is not one."""
+        for cut in range(len(word) - MIN_HEAD_LENGTH, MIN_PART_LENGTH - 1, -1):
+            first, head = word[:cut], word[cut:]
+            if head in self._known and self._is_part(first):
+                stem = next(
+                    first.removesuffix(link) for link in LINKING_LETTERS if first.removesuffix(link) in self._known
+                )
+                return [stem, head]
+        return []
+
+    def _is_part(self, first: str) -> bool:
+        return any(
+            first.endswith(link) and first.removesuffix(link) in self._known and len(first) - len(link) >= 3
+            for link in LINKING_LETTERS
+        )
+
+    def without_umlauts(self, word: str) -> list[str]:
+        """Return words of the collection that `groesse` may stand for: grosse, as größe is kept without accents."""
+        variants = {word}
+        for written, plain in UMLAUTS:
+            variants |= {variant.replace(written, plain) for variant in variants}
+        return sorted(variant for variant in variants if variant != word and variant in self._known)
+
+
+def letter_set(word: str) -> int:
+    """Return the letters of a word as bits, other characters sharing some of them."""
+    bits = 0
+    for letter in word:
+        bits |= 1 << (ord(letter) % 48)
+    return bits
+
+
+def max_edits(word: str) -> int:
+    """Return the number of wrong letters that are forgiven in a word."""
+    return 0 if len(word) < MIN_FUZZY_LENGTH else 1 if len(word) < MIN_LENGTH_OF_TWO_EDITS else 2
+
+
+def edit_distance(first: str, second: str, limit: int) -> int:
+    """Return the number of edits between two words, or `limit` + 1 where there are more.
+
+    Args:
+      first: A word.
+      second: Another one.
+      limit: Larger distances are not told apart.
+    """
+    if abs(len(first) - len(second)) > limit:
+        return limit + 1
+    two_back, row = list[int](), list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        next_row = [i]
+        for j, other in enumerate(second, 1):
+            cost = min(row[j] + 1, next_row[j - 1] + 1, row[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                cost = min(cost, two_back[j - 2] + 1)
+            next_row.append(cost)
+        if min(next_row) > limit:
+            return limit + 1
+        two_back, row = row, next_row
+    return min(row[-1], limit + 1)
