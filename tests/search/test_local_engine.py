@@ -16,8 +16,8 @@ import pytest
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import local_engine
 from rankloop.search.engine import MATCHES, TextDocument
+from rankloop.search.indexes.match_kernel import matches
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.match_kernel import matches
 from rankloop.search.sources import FolderSource, SourceDocument
 from rankloop.search.texts import read_text
 from tests.search.sources import Listed
@@ -376,7 +376,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import TextDocument
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
-from rankloop.search.match_kernel import matches
+from rankloop.search.indexes.match_kernel import matches
 
 engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

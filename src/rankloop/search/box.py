@@ -9,8 +9,8 @@ from typing import Any
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.explanation import Contribution, Explanation
 from rankloop.search.engine import SearchEngine, TextDocument
+from rankloop.search.indexes.meaning_index import Embed
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.meaning import Embed
 from rankloop.search.ranked_search import RankedSearch, SearchOptions, SearchResults
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
 from rankloop.service.application.node import LocalService

@@ -17,8 +17,21 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
-from rankloop.search.facets import count_facets, document_tokens, filter_tokens, satisfies
 from rankloop.search.indexes.document_table import DocumentRow, DocumentTable, joined
+from rankloop.search.indexes.facets import count_facets, document_tokens, filter_tokens, satisfies
+from rankloop.search.indexes.latent_space import Vectors
+from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, matches
+from rankloop.search.indexes.meaning_index import (
+    Embed,
+    MeaningIndex,
+    QueryMeaning,
+    embedding_of,
+    nearest_documents,
+    similarities,
+    with_feedback,
+)
+from rankloop.search.indexes.past_queries import PastQueries
+from rankloop.search.indexes.query_terms import QueryTerms, TermReader
 from rankloop.search.indexes.sqlite_index import SqliteIndex
 from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
 from rankloop.search.indexes.text_index import (
@@ -29,22 +42,9 @@ from rankloop.search.indexes.text_index import (
     WordStems,
     check_language,
 )
-from rankloop.search.latent_space import Vectors
-from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
-from rankloop.search.meaning import (
-    Embed,
-    MeaningIndex,
-    QueryMeaning,
-    embedding_of,
-    nearest_documents,
-    similarities,
-    with_feedback,
-)
-from rankloop.search.past_queries import PastQueries
-from rankloop.search.query_terms import QueryTerms, TermReader
+from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, MAX_VOCABULARY, Vocabulary, guess_language
 from rankloop.search.sources import DocumentSource
 from rankloop.search.texts import MAX_QUERY_CHARACTERS, read_text, runs_of, same_query, snippet_of, words_in
-from rankloop.search.vocabulary import DEFAULT_LANGUAGE, MAX_VOCABULARY, Vocabulary, guess_language
 from rankloop.service.stores.sqlite import acquire_file_lock
 
 FORMAT_VERSION = "3"  # of the folder and of what readers make of files; an index of another format is made again

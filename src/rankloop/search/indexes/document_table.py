@@ -12,8 +12,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import TextDocument
+from rankloop.search.indexes.match_kernel import PackedTexts
 from rankloop.search.indexes.text_index import NUMBER, UNWRITTEN, DamagedIndex
-from rankloop.search.match_kernel import PackedTexts
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
 MAX_BEGINNINGS = 2_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.search.latent_space import (
+from rankloop.search.indexes.latent_space import (
     MIN_DOCUMENTS,
     LatentSpace,
     SparseRows,

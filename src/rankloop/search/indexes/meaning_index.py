@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Ints
 from rankloop.search.indexes.document_table import DocumentTable
-from rankloop.search.latent_space import LatentSpace, Vectors, fit_latent_space, unit_rows
+from rankloop.search.indexes.latent_space import LatentSpace, Vectors, fit_latent_space, unit_rows
 
 MIN_COSINE = 0.15  # of a document that is found by meaning alone
 N_FEEDBACK_DOCUMENTS, FEEDBACK_WEIGHT = 3, 2.0

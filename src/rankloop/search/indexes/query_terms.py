@@ -8,8 +8,8 @@ import numpy as np
 from rankloop.search.engine import TextQuery
 from rankloop.search.indexes.sqlite_index import without_accents
 from rankloop.search.indexes.text_index import TextIndex
+from rankloop.search.indexes.vocabulary import COMPOUNDING_LANGUAGES, Vocabulary
 from rankloop.search.texts import is_unspaced
-from rankloop.search.vocabulary import COMPOUNDING_LANGUAGES, Vocabulary
 
 MAX_SEARCHED_WORDS = 40  # the rarest of a long query
 RARE_SHARE = 1.0 / 2_000  # of the documents: a word in fewer may be mistyped

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.search.engine import MATCHES
-from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
+from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, matches
 
 Text = list[int]
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.search.engine import QueryFilter, TextDocument
-from rankloop.search.facets import document_tokens, filter_tokens, satisfies
+from rankloop.search.indexes.facets import document_tokens, filter_tokens, satisfies
+from rankloop.search.indexes.vocabulary import Vocabulary, edit_distance, guess_language
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
-from rankloop.search.vocabulary import Vocabulary, edit_distance, guess_language
 from tests.search.sources import Listed
 
 JANUARY = datetime(2024, 1, 15, tzinfo=UTC).timestamp()

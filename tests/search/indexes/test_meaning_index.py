@@ -7,8 +7,8 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import MATCHES, TextDocument
+from rankloop.search.indexes.meaning_index import as_bytes, byte_products, empty_table
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.meaning import as_bytes, byte_products, empty_table
 from rankloop.search.texts import read_text
 from tests.search.sources import Listed
 
