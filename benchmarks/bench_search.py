@@ -11,7 +11,7 @@ from time import perf_counter, process_time
 import numpy as np
 from numpy.random import default_rng
 
-from benchmarks.measurement import DocumentRow, alone, row, timed
+from benchmarks.measurement import Row, alone, row, timed
 from rankloop.search.engine import TextDocument, TextQuery
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.sources import Skipped, SourceDocument
@@ -23,12 +23,12 @@ N_REPEATS = 5
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 
-def run() -> list[DocumentRow]:
+def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         return [found for kind in ("tantivy", "sqlite") for found in _kind(Path(folder), kind)]
 
 
-def _kind(folder: Path, kind: str) -> list[DocumentRow]:
+def _kind(folder: Path, kind: str) -> list[Row]:
     engine, source = LocalEngine(folder / kind, kind), Synthetic()
     made, made_cpu = _wall_and_cpu(lambda: sum(1 for _ in source.documents({})))
     before = _peak()
@@ -42,7 +42,7 @@ def _kind(folder: Path, kind: str) -> list[DocumentRow]:
     return rows
 
 
-def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> DocumentRow:
+def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
     """Both for every query in turn, so that a busy machine hits both."""
 
     def ours(query: TextQuery) -> None:
@@ -68,7 +68,7 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Docum
     return row(name, timed(medians.tolist()), target="0.2×", note=note)
 
 
-def _snippets(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> DocumentRow:
+def _snippets(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
     times = []
     for query in queries:
         ids = [one.id for one in engine.candidates(query, N_RESULTS)]

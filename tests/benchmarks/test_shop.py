@@ -14,13 +14,13 @@ from research.shop import players
 from research.shop.columns import FIELD_LETTERS, Kept, as_text, columns, tents
 from research.shop.world import (
     BASE,
-    CHEAP,
+    CHEAP_DISLIKE,
     CHURN_VISITS,
     CONTEXT,
     CROSSES,
-    DEAR,
     DEVICES,
-    EXAMINATION,
+    EXAMINATION_BY_POSITION,
+    EXPENSIVE_DISLIKE,
     FEATURES,
     IN_SECTION,
     N_CANDIDATES,
@@ -63,7 +63,9 @@ def by_hand(shop, row, context):
     value += OF_DISCOUNT[segment] * row["discount"] + NEW * exp(-row["age_days"] / 14)
     value += 0.0 if row["in_stock"] else OUT_OF_STOCK
     value += -0.2 if row["rating"] is None else 0.5 * (row["rating"] - 3.9)
-    value -= DEAR[segment] * max(price - TOO_DEAR[segment], 0) + CHEAP[segment] * max(TOO_CHEAP[segment] - price, 0)
+    value -= EXPENSIVE_DISLIKE[segment] * max(price - TOO_DEAR[segment], 0) + CHEAP_DISLIKE[segment] * max(
+        TOO_CHEAP[segment] - price, 0
+    )
     asked = (context["query"] or "").split()
     for word in asked:
         value += sum(tastes.words[WORDS.index(word), WORDS.index(other)] for other in row["title"].split())
@@ -115,7 +117,7 @@ def test_attraction_is_what_the_fields_say_by_hand():
 
 def test_a_click_needs_examination_and_attraction():
     visit = a_visit([0.5, 0.5, 0.5], draws=[0.4, 0.6, 0.4], position_draws=[0.9, 0.0, 0.7] + [0.0] * 7)
-    assert EXAMINATION[:3] == pytest.approx([1.0, 2**-0.7, 3**-0.7])
+    assert EXAMINATION_BY_POSITION[:3] == pytest.approx([1.0, 2**-0.7, 3**-0.7])
     assert visit.clicks([0, 1, 2]) == [0]  # 1 is not liked, the third position is not examined (0.7 > 0.463)
     assert visit.clicks([0, 2, 1]) == [0, 1]
     assert visit.clicks([1, 2, 0]) == [1]
@@ -147,7 +149,9 @@ def test_no_order_beats_the_best():
 
 def test_a_random_page_and_the_best_one_get_as_many_clicks_as_announced():
     visits = [visit for seed in range(100, 106) for visit in Shop(seed).visits(400)]
-    assert np.mean([visit.attraction.mean() * EXAMINATION.sum() for visit in visits]) == pytest.approx(0.57, abs=0.05)
+    assert np.mean([visit.attraction.mean() * EXAMINATION_BY_POSITION.sum() for visit in visits]) == pytest.approx(
+        0.57, abs=0.05
+    )
     assert np.mean([visit.expected(visit.best()) for visit in visits]) == pytest.approx(1.86, abs=0.1)
 
 
