@@ -72,7 +72,7 @@ reproduce: setup
 
 docs: $(READY)
 	@$(call install,-e '.[docs]')
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo 'the site is in site/index.html'
 
 wheel: $(READY)

@@ -18,7 +18,9 @@ HERE = Path(__file__).parent
 PAGES = (
     HERE.parent / "learners" / "clicks.md",
     HERE.parent / "guides" / "search-your-documents.md",
-    HERE.parent / "service.md",
+    HERE / "online-rankers.md",
+    HERE / "coactive.md",
+    HERE / "service-load.md",
 )
 RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
@@ -80,7 +82,7 @@ def comparisons() -> str:
             cells.setdefault((world, people), {})[claim["text"]] = f"{claim['word']}, {numbers(claim)}"
     texts = list(next(iter(cells.values())))
     rows = ([*cell, *(row[text] for text in texts)] for cell, row in cells.items())
-    return table(["data set", "people", *(text.removeprefix(f"{OURS} is ") for text in texts)], rows)
+    return table(["data set", "users", *(text.removeprefix(f"{OURS} is ") for text in texts)], rows)
 
 
 def qualities(quantity: str) -> str:
@@ -96,7 +98,7 @@ def qualities(quantity: str) -> str:
             cells = [short(row[position]) for row in found["rows"]]
             best = max(cell for cell in cells if cell != "–")
             rows.append([world, people, *(f"**{cell}**" if cell == best else cell for cell in cells)])
-    return table(["data set", "people", *header], rows)
+    return table(["data set", "users", *header], rows)
 
 
 def claims() -> str:

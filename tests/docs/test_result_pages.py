@@ -92,7 +92,7 @@ def test_findings_are_kept_by_their_id(here):
 
 def test_comparisons_say_the_difference_and_its_interval(here):
     assert update.comparisons().splitlines() == [
-        "| data set | people | above PDGD |",
+        "| data set | users | above PDGD |",
         "| --- | --- | --- |",
         "| web search, simulated | perfect | holds, +0.008 (0.000 to 0.010) |",
     ]
