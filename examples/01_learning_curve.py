@@ -1,4 +1,7 @@
-"""The whole loop in twenty lines: a stream of queries, people who grade the top five, a learner that improves."""
+"""The loop in twenty lines: a stream of queries, simulated users who grade the first five results, and a learner.
+
+python examples/01_learning_curve.py
+"""
 
 from rankloop import build, parse_measure, play
 

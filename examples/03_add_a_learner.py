@@ -1,4 +1,7 @@
-"""A learner of your own in one file: it keeps the contract, so the loop, the runner and saving work with it."""
+"""A learner in one file. It passes the contract tests, so simulation, experiments and saving work with it.
+
+python examples/03_add_a_learner.py
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -14,7 +17,7 @@ from rankloop.core.types import Feedback, Floats, Ints
 
 
 class State(NamedTuple):
-    """How often each item was graded, the sum of its grades, and how many positions people see."""
+    """The number and the sum of grades per item, and the number of positions that users see."""
 
     counts: Floats
     sums: Floats
@@ -24,7 +27,7 @@ class State(NamedTuple):
 @register("mean_grade")
 @dataclass(frozen=True, kw_only=True)
 class MeanGrade:
-    """Sorts a fixed set by (sum of grades + `bonus`) / (times graded + 1): a bonus for the rarely graded."""
+    """Rank a fixed set by (sum of grades + `bonus`) / (number of grades + 1)."""
 
     accepts: ClassVar = (Relevances,)
     reports: ClassVar = ()
@@ -39,13 +42,13 @@ class MeanGrade:
         return State(np.zeros(problem.n_items), np.zeros(problem.n_items), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self.predict(state, query), 0.0, ())  # it draws nothing, so its ranking has probability 1
+        return Decision(self.predict(state, query), 0.0, ())  # no randomness: probability 1
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
-        counts, sums = state.counts.copy(), state.sums.copy()  # states are values: never changed in place
+        counts, sums = state.counts.copy(), state.sums.copy()  # a state is never changed in place
         counts[items] += 1.0
-        with np.errstate(over="ignore"):  # require_finite refuses what is not finite
+        with np.errstate(over="ignore"):  # require_finite raises UnstableUpdate
             sums[items] += grades
         return State(counts, require_finite(sums), state.shown)
 

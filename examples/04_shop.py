@@ -1,4 +1,4 @@
-"""A shop that learns: products and visitors as they are, clicks that come back, and why an item stands where it does.
+"""A shop that learns from clicks: fields of products and users, and an explanation of one position.
 
 python examples/04_shop.py
 """
@@ -19,15 +19,15 @@ products = {
     for number in range(400)
 }
 taste = {(segment, brand): rng.gauss(0, 1) for segment in SEGMENTS for brand in BRANDS}
-quality = {product: rng.gauss(0, 0.7) for product in products}  # what no field tells
+quality = {product: rng.gauss(0, 0.7) for product in products}  # not visible in the fields
 
 
-def wanted(visitor: dict[str, str], product: str) -> bool:
-    """Whether this visitor clicks on the product once it is seen."""
+def is_clicked(user: dict[str, str], product: str) -> bool:
+    """Simulate whether a user clicks a product that they see."""
     row = products[product]
-    like = taste[visitor["segment"], row["brand"]] + quality[product] - (row["price"] > 5000)
-    like += 1.5 * (visitor["query"] in row["title"])
-    return rng.random() < 1 / (1 + 2.71828 ** (2 - like))
+    utility = taste[user["segment"], row["brand"]] + quality[product] - (row["price"] > 5000)
+    utility += 1.5 * (user["query"] in row["title"])
+    return rng.random() < 1 / (1 + 2.71828 ** (2 - utility))
 
 
 def main() -> None:
@@ -38,19 +38,19 @@ def main() -> None:
         crosses=["segment*brand", "segment*price", "query*title"],
         shown=5,
     )
-    learned, by_chance = [], []
+    learned, unordered = [], []
     for _ in range(4000):
-        visitor = {"segment": rng.choice(SEGMENTS), "query": rng.choice(["shoes", "jacket", "socks"])}
+        user = {"segment": rng.choice(SEGMENTS), "query": rng.choice(["shoes", "jacket", "socks"])}
         candidates = rng.sample(sorted(products), 20)
-        shown = ranker.rank({product: products[product] for product in candidates}, context=visitor)
-        clicks = [product for product in shown.ids[:5] if wanted(visitor, product)]
+        shown = ranker.rank({product: products[product] for product in candidates}, context=user)
+        clicks = [product for product in shown.ids[:5] if is_clicked(user, product)]
         ranker.learn(shown, clicks=clicks)
         learned.append(len(clicks))
-        by_chance.append(sum(wanted(visitor, product) for product in candidates[:5]))
-    print(f"clicks per page, any order:      {sum(by_chance) / 4000:.2f}")
+        unordered.append(sum(is_clicked(user, product) for product in candidates[:5]))
+    print(f"clicks per page, random order:   {sum(unordered) / 4000:.2f}")
     print(f"clicks per page, first 500:      {sum(learned[:500]) / 500:.2f}")
     print(f"clicks per page, last 500:       {sum(learned[-500:]) / 500:.2f}")
-    print(f"\nWhy {shown.ids[0]} was first for a {visitor['segment']} who looks for {visitor['query']}:")
+    print(f"\nWhy {shown.ids[0]} was first for a {user['segment']} who searches for {user['query']}:")
     for part in ranker.explain(shown, shown.ids[0]).contributions[:6]:
         print(f"  {part.contribution:+.2f}  {part.name}")
 
