@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import logging
 import socket
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import httpx
 import pyarrow.parquet as pq
@@ -149,3 +152,15 @@ def test_an_experiment_with_the_name_of_a_ranker_has_a_log_too(client: httpx.Cli
     client.put("/experiments/only", json=SIDES).raise_for_status()
     assert client.get("/log/only.jsonl").status_code == 200
     assert client.get("/log/only.jsonl?of=ranker").status_code == 404
+
+
+def test_a_log_that_another_program_holds_is_not_ready(tmp_path: Path) -> None:
+    """While a foreign lock keeps SQLite from writing, /readyz answers 503, and 200 afterwards."""
+    with running(Location(tmp_path)) as client:
+        assert client.get("/readyz").status_code == 200
+        with closing(sqlite3.connect(next(tmp_path.rglob("*.db")), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert client.get("/readyz", timeout=10).status_code == 503
+            assert client.get("/healthz", timeout=2).status_code == 200
+            other.execute("ROLLBACK")
+        until(lambda: client.get("/readyz", timeout=10).status_code == 200)

@@ -135,6 +135,25 @@ def test_a_header_without_an_end_is_refused(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
 
 
+def test_a_long_header_in_one_piece_is_refused(tmp_path: Path) -> None:
+    """The limit holds however the bytes arrive: a complete header of 70,000 bytes is refused, too."""
+    begun = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Padding: " + b"x" * 70_000 + b"\r\n\r\n"
+    with running(Location(tmp_path)) as client, sending(client, begun) as (caller,):
+        assert caller.recv(65536).startswith(b"HTTP/1.1 400")
+        assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("trailer", [b"Host: evil.example", b"Origin: http://evil.example"])
+def test_trailers_do_not_count_as_headers(tmp_path: Path, trailer: bytes) -> None:
+    """A field after the body must not replace one before it."""
+    begun = b"POST /rankers/none/feedback HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"2\r\n{}\r\n0\r\n" + trailer + b"\r\n\r\n"
+    with running(Location(tmp_path)) as client, sending(client, begun + chunks) as (caller,):
+        answer = caller.recv(65536)
+    assert not answer.startswith(b"HTTP/1.1 403")
+    assert answer.startswith(b"HTTP/1.1 4")
+
+
 def test_the_rest_of_a_body_that_was_refused_is_no_header(tmp_path: Path) -> None:
     begun = b"POST /rankers/a/rank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2500000\r\n\r\n"
     with running(Location(tmp_path)) as client, sending(client, begun + bytes(2_200_000)) as (caller,):

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
 from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.service.errors import TooMany
 from rankloop.service.http import middleware as gate
 from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.http.metrics import Metrics
@@ -187,6 +188,33 @@ def test_made_up_paths_are_not_kept(tmp_path: Path) -> None:
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 300_000  # of 9 MB of paths
+
+
+def test_many_addresses_do_not_reset_the_rate_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the client that has been silent longest is forgotten when too many are known."""
+    monkeypatch.setattr(gate, "MAX_CLIENTS", 50)
+    monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+    middleware = AccessMiddleware(FastAPI(), Endpoints(FastAPI(), Settings(data=tmp_path)), Metrics())
+    refused = 0
+    for number in range(200):
+        for client in (f"10.0.0.{number}", "10.9.9.9"):
+            try:
+                middleware._check_rate({}, client, 20.0)
+            except TooMany:
+                refused += client == "10.9.9.9"
+    assert refused == 180
+    assert len(middleware._tokens) <= 50
+
+
+def test_the_log_of_calls_names_no_user_and_has_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rankloop.service")
+    with running(Location(tmp_path)) as client:
+        for number in range(100):
+            client.get(f"/secret-{number}-" + "x" * 500)
+        client.delete("/users/ann@example.org")
+    lines = [record for record in caplog.records if record.name == "rankloop.service" and record.message == "call"]
+    assert 0 < len(lines) < 100
+    assert not any("secret" in str(vars(line)) or "ann@example" in str(vars(line)) for line in lines)
 
 
 def _scope(path: str) -> Scope:

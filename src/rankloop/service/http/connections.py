@@ -35,6 +35,8 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self.active_at = self.waiting_since  # when the client connected, or its last response was complete
         self._awaited: tuple[Any, ...] | None = None  # identifies the part that is waited for
         self._header_bytes = 0  # of an incomplete header
+        self._parsed_bytes = 0  # of the target and the fields of the header that is being parsed
+        self._header_is_complete = False
         self._unread: tuple[float, int] | None = None  # since when a response is not read, and its bytes
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -50,6 +52,32 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._header_bytes = self._header_bytes + len(data) if self.awaits_header and not is_body else 0
         if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
             self.send_400_response(f"The header has more than {MAX_HEADER_BYTES} bytes.")
+
+    def on_message_begin(self) -> None:
+        """Start to count the bytes of a new header; httptools calls this and the next three."""
+        self._parsed_bytes, self._header_is_complete = 0, False
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Count the target of a request, then take it."""
+        self._count_header_bytes(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header field; fields after the body (trailers) are dropped, since they would replace others."""
+        if not self._header_is_complete:
+            self._count_header_bytes(len(name) + len(value))
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Note that what follows is no header any more."""
+        super().on_headers_complete()
+        self._header_is_complete = True
+
+    def _count_header_bytes(self, n_bytes: int) -> None:
+        self._parsed_bytes += n_bytes
+        if self._parsed_bytes > MAX_HEADER_BYTES:
+            raise ValueError(f"the header has more than {MAX_HEADER_BYTES} bytes")  # uvicorn answers 400 and closes
 
     def on_response_complete(self) -> None:
         """Note the time of the last response."""

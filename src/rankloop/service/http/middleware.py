@@ -38,6 +38,7 @@ CLOSE_HEADER = (b"connection", b"close")
 RUNNING_STATE = SimpleNamespace(stopping=False)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
 MAX_CLIENTS = 10_000  # whose rates are kept in memory
+MAX_LOGGED_CALLS_PER_SECOND = 20  # refused or slow ones
 DISCONNECTED_STATUS = 499  # in logs and metrics, of a call whose client left before its body was complete
 _encode = msgspec.json.Encoder().encode
 logger = logging.getLogger("rankloop.service")
@@ -91,6 +92,7 @@ class AccessMiddleware:
         self._needs_key = self.settings.keyring.is_needed
         self._tokens: dict[str, tuple[float, float]] = {}
         self._series: dict[tuple[str, int], tuple[Any, Any]] = {}
+        self._log_second, self._n_logged, self._n_not_logged = 0, 0, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -153,8 +155,21 @@ class AccessMiddleware:
         if status >= 400 or seconds > 1.0:
             grant = scope.get("grant")
             caller = {"request": scope["request_id"]} | ({"key": grant.id} if grant else {})
-            call = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": seconds}
-            logger.info("call", extra=call | caller)
+            # The declared path, since the path of a call may hold the id of a user, or anything at all.
+            call = {"call": endpoint.name, "ranker": scope["ranker"] or "", "status": status, "seconds": seconds}
+            if self._may_log():
+                logger.info("call", extra=call | caller)
+
+    def _may_log(self) -> bool:
+        """Return True for at most `MAX_LOGGED_CALLS_PER_SECOND`; the number of calls left out is logged later."""
+        second = int(time.monotonic())
+        if second != self._log_second:
+            if self._n_not_logged:
+                logger.info("calls that were not logged", extra={"calls": self._n_not_logged})
+            self._log_second, self._n_logged, self._n_not_logged = second, 0, 0
+        self._n_logged += 1
+        self._n_not_logged += self._n_logged > MAX_LOGGED_CALLS_PER_SECOND
+        return self._n_logged <= MAX_LOGGED_CALLS_PER_SECOND
 
     def _new_series(self, name: str, status: int) -> tuple[Any, Any]:
         metrics = self.metrics
@@ -209,12 +224,13 @@ class AccessMiddleware:
 
     def _check_rate(self, scope: Scope, client: str, rate: float) -> None:
         now = time.monotonic()
-        if len(self._tokens) > MAX_CLIENTS:
-            self._tokens.clear()
         capacity = max(rate, 1.0)  # of a token bucket
-        tokens, filled_at = self._tokens.get(client, (capacity, now))
+        tokens, filled_at = self._tokens.pop(client, (capacity, now))
+        if len(self._tokens) >= MAX_CLIENTS:  # forget the client that has been silent longest: it stands first
+            del self._tokens[next(iter(self._tokens))]
         tokens = min(capacity, tokens + (now - filled_at) * rate)
         if tokens < 1:
+            self._tokens[client] = (tokens, now)
             scope["refusal"] = "key-rate" if client.startswith("key ") else "rate"
             raise TooMany(f"the limit is {rate:g} requests per second: send them more slowly")
         self._tokens[client] = (tokens - 1, now)

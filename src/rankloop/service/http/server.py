@@ -80,7 +80,7 @@ CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH_INTERVAL_SECONDS = 0.0005  # so that the thread that waited for the disk runs soon
 MALLOC_MMAP_THRESHOLD, MALLOC_ARENA_MAX = -3, -8  # the numbers of these settings in malloc.h
 MMAP_THRESHOLD_BYTES, N_ARENAS = 1_000_000, 2
-LOG_FIELDS = ("method", "path", "status", "seconds", "request", "key")
+LOG_FIELDS = ("call", "ranker", "status", "seconds", "request", "key", "calls")
 
 
 class JsonLines(logging.Formatter):

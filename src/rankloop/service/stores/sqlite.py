@@ -29,7 +29,7 @@ from rankloop.service.stores.base import (
 from rankloop.service.stores.tables import LOG_MIGRATIONS, SAVE_SNAPSHOT, check_version
 
 FILE_NAME = "rankloop.db"
-LOCK_WAIT_SECONDS = 10  # for another connection that holds a lock of the file
+LOCK_WAIT_SECONDS = 5  # for another connection that holds a lock of the file
 CONNECTION_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
 COLUMN_TYPES = {"integer": "INTEGER", "real": "REAL", "binary": "BLOB", "partition": ""}
 CHECKPOINT_SECONDS = 0.5  # between two checkpoints
@@ -131,6 +131,9 @@ class SqliteStore(Store):
             now = time.time()
             if rows:
                 self._insert(rows, now)
+            else:  # the call asks whether the file can be written
+                self._writer.execute("BEGIN IMMEDIATE")
+                self._writer.execute("ROLLBACK")
         except sqlite3.Error as error:
             self._last_is_certain = False
             self._clear_recent()

@@ -29,6 +29,7 @@ EVENT_SECONDS = 1.0  # between two events
 MAX_BLOCK_SECONDS = 0.002  # in which reports are made without a pause for other calls
 Report = Callable[[Node, str], dict[str, Any]]
 ENTITY_KINDS = ("ranker", "experiment")
+MAX_READY_SECONDS = 2.0  # for the log to take a write, before the service is called not ready
 FAILING_REASON = "the log cannot be written now"
 STOPPING_REASON = "this process is stopping"
 
@@ -78,10 +79,11 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
     @endpoints.add("GET /readyz", tag="health", role="anyone")
     async def ready() -> Response:
         """Return ready if the service has started and the log can be written; 503 otherwise."""
-        if endpoints.node.store.shared:
-            with suppress(Unavailable):
-                await endpoints.node.log.append(None)  # tests the database
-        ready = endpoints.node.ready and not endpoints.node.log.is_failing and not state.stopping
+        can_write = False
+        with suppress(Unavailable, TimeoutError):  # writes nothing, but as a transaction of its own
+            await asyncio.wait_for(asyncio.ensure_future(endpoints.node.log.append(None)), MAX_READY_SECONDS)
+            can_write = True
+        ready = can_write and endpoints.node.ready and not endpoints.node.log.is_failing and not state.stopping
         report = {"ready": ready, "leads": endpoints.node.learning.is_leader}
         reason = STOPPING_REASON if state.stopping else FAILING_REASON
         return JsonResponse(report) if ready else response_of(problem(503, "unavailable", reason) | report)
