@@ -34,12 +34,10 @@ def run() -> list[Row]:
 
 def _row(name: str, path: Path, target: str, note: str) -> Row:
     """Both return what they read with its query ids; scikit-learn a sparse matrix, we a dense one."""
-    ours, (theirs, grades, _) = read_letor(path, cache=False), load_svmlight_file(str(path), query_id=True)
+    ours, (theirs, grades, _) = read_letor(path), load_svmlight_file(str(path), query_id=True)
     if not np.array_equal(ours.features, theirs.toarray()) or not np.array_equal(ours.relevance, grades):
         raise AssertionError(f"{name}: the two sides do not read the same numbers")
-    found = in_turn(
-        lambda: read_letor(path, cache=False), lambda: load_svmlight_file(str(path), query_id=True), REPEATS
-    )
+    found = in_turn(lambda: read_letor(path), lambda: load_svmlight_file(str(path), query_id=True), REPEATS)
     rate = f"{path.stat().st_size / found.ours / 1e6:.0f} MB/s; {note}"
     return row(name, found, peer="scikit-learn", target=target, judged="the same numbers", note=rate)
 

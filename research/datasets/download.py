@@ -1,5 +1,6 @@
 """Public data sets from the network, each checked against the checksum of what was meant."""
 
+import hashlib
 import importlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,10 +8,15 @@ from typing import Any, NamedTuple
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import cache_folder
 from rankloop.core.registry.specs import nearest
-from rankloop.data.cache import checksum
 
 TIMEOUT_SECONDS = 30
 ONEDRIVE = "https://api.onedrive.com/v1.0/shares/{}/root/content"
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class FetchFailed(RankloopError, OSError):

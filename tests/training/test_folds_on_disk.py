@@ -131,7 +131,7 @@ def test_measures_of_skipped_queries_are_left_out(tmp_path: Path) -> None:
     sources = listing_of(str(tmp_path)).sources
     stored = catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, HASH_END)])
     asked = [(np.array([1.0]), "AP"), (np.array([-1.0]), "AP")]
-    memory = mean_measures(asked, read_letor(tmp_path / "a.txt", cache=False), Here())
+    memory = mean_measures(asked, read_letor(tmp_path / "a.txt"), Here())
     assert mean_measures(asked, stored, Here()) == pytest.approx(memory, abs=1e-15)
 
 

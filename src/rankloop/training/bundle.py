@@ -12,7 +12,6 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.extras import import_extra
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints, whole_number
 
@@ -138,14 +137,13 @@ class RidgeModel:
             self._merge()
         self._append(slope, value - float(slope @ at), self.slopes @ slope, float(slope @ slope))
 
-    def lowest(self, tolerance: float) -> tuple[Floats, float]:
-        """Return the weights at which the model is least, and its value there: a lower bound of the objective."""
+    def lowest(self, tolerance: float) -> float:
+        """Return the least value of the model: a lower bound of the objective."""
         gram = self.gram / self.regularisation
         self.alpha = minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_SIMPLEX_STEPS)
         self._drop_idle()
         steepness = self.alpha @ self.slopes
-        bound = self.offsets @ self.alpha - 0.5 * steepness @ steepness / self.regularisation
-        return -steepness / self.regularisation, float(bound)
+        return float(self.offsets @ self.alpha - 0.5 * steepness @ steepness / self.regularisation)
 
     def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
         """Return the minimiser of model + proximity/2 ‖w − centre‖², with the proximity at which it meets the level."""
@@ -216,36 +214,6 @@ class RidgeModel:
         self.alpha, self.near_alpha = self.alpha[cuts], self.near_alpha[cuts]
 
 
-class BallModel:
-    """The cuts over ‖w‖₁ ≤ radius: a linear program in w⁺, w⁻ ≥ 0 and the height of the cuts."""
-
-    def __init__(self, n_features: int, radius: float) -> None:
-        self.radius = radius
-        self.slopes = np.empty((0, n_features))
-        self.offsets = np.empty(0)
-
-    def add(self, value: float, slope: Floats, at: Floats) -> None:
-        """Add the cut risk(w) ≥ value + slope · (w − at)."""
-        self.slopes = np.vstack([self.slopes, slope])
-        self.offsets = np.append(self.offsets, value - slope @ at)
-
-    def lowest(self, tolerance: float) -> tuple[Floats, float]:
-        """Return the weights at which the model is least, and its value there."""
-        linprog = import_extra("scipy.optimize").linprog
-
-        n_cuts, n_features = self.slopes.shape
-        ball = np.append(np.ones(2 * n_features), 0.0)
-        rows = np.vstack([np.hstack([self.slopes, -self.slopes, -np.ones((n_cuts, 1))]), ball])
-        cost = np.append(np.zeros(2 * n_features), 1.0)
-        solution = linprog(cost, A_ub=rows, b_ub=np.append(-self.offsets, self.radius), method="highs")
-        weights: Floats = solution.x[:n_features] - solution.x[n_features:-1]
-        return weights, float(solution.fun)
-
-    def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
-        """Return the middle between centre and minimum: inside the ball, and by convexity no higher than the level."""
-        return 0.5 * (centre + self.lowest(tolerance)[0])
-
-
 class Step(NamedTuple):
     """The progress of the method after one iteration."""
 
@@ -280,8 +248,6 @@ def minimise(
     regularisation: float,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
-    line_search: bool = True,
-    l1_radius: float | None = None,
     callback: Callable[[Step], None] | None = None,
 ) -> Solution:
     """Minimise J(w) = regularisation/2 · ‖w‖² + risk(w).
@@ -293,12 +259,9 @@ def minimise(
     Args:
       risk: Returns the value and a sub-gradient at some weights; convex, never negative.
       start: The first weights.
-      regularisation: λ; 0 with `l1_radius`.
+      regularisation: λ, above 0.
       tolerance: The relative tolerance, above 0.
       max_iterations: Stop after this many minimisations of the cuts.
-      line_search: Keep the next point near the best weights (a level in the middle of the gap) and evaluate the risk at
-        its minimum on the line between the two: five to eight times fewer iterations where λ is small.
-      l1_radius: Keep the weights in ‖w‖₁ ≤ l1_radius instead of regularising.
       callback: Called after every iteration.
 
     Returns:
@@ -314,34 +277,16 @@ def minimise(
     """
     whole_number(max_iterations, "max_iterations", 1)
     first = np.array(start, dtype=np.float64)
-    model = _new_model(first, regularisation, tolerance, l1_radius)
-    search = _Search(risk, model, float(regularisation), tolerance, callback)
+    check_positive("tolerance", tolerance)
+    check_positive("regularisation", regularisation)
+    search = _Search(risk, RidgeModel(len(first), float(regularisation)), tolerance, callback)
     search.begin(first)
     with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError, _NotFinite):
         while not search.has_converged and search.iterations < max_iterations:
-            candidate = search.raise_bound()
-            if search.has_converged:
-                break
-            if line_search:
+            search.raise_bound()
+            if not search.has_converged:
                 search.search_line(search.next_point())
-            else:
-                search.evaluate(candidate)
     return search.solution()
-
-
-def _new_model(
-    start: Floats, regularisation: float, tolerance: float, l1_radius: float | None
-) -> RidgeModel | BallModel:
-    check_positive("tolerance", tolerance)
-    if l1_radius is None:
-        check_positive("regularisation", regularisation)
-        return RidgeModel(len(start), float(regularisation))
-    check_positive("l1_radius", l1_radius)
-    if regularisation != 0.0:
-        raise InvalidInput(f"with l1_radius the regularisation is 0, got {regularisation!r:.60}")
-    if np.abs(start).sum() > l1_radius:
-        raise InvalidInput(f"the start is outside the ball: ‖start‖₁ = {np.abs(start).sum()}, l1_radius = {l1_radius}")
-    return BallModel(len(start), l1_radius)
 
 
 class _NotFinite(ArithmeticError):
@@ -352,15 +297,10 @@ class _Search:
     """The best weights so far, the cuts, the bound and the history."""
 
     def __init__(
-        self,
-        risk: RiskFunction,
-        model: RidgeModel | BallModel,
-        regularisation: float,
-        tolerance: float,
-        callback: Callable[[Step], None] | None,
+        self, risk: RiskFunction, model: RidgeModel, tolerance: float, callback: Callable[[Step], None] | None
     ) -> None:
         self.risk, self.model, self.callback = risk, model, callback
-        self.regularisation, self.tolerance = regularisation, tolerance
+        self.regularisation, self.tolerance = model.regularisation, tolerance
         self.objective, self.bound, self.at_zero = np.inf, 0.0, np.inf
         self.iterations, self.evaluations = 0, 0
         self.history: list[Step] = []
@@ -400,9 +340,9 @@ class _Search:
             self.objective, self.weights, self.gradient = objective, weights, gradient
         return objective, gradient
 
-    def raise_bound(self) -> Floats:
-        """Raise the bound by the minimum of the cuts, and return where that is."""
-        candidate, bound = self.model.lowest(self.max_gap / 10)
+    def raise_bound(self) -> None:
+        """Raise the bound by the minimum of the cuts."""
+        bound = self.model.lowest(self.max_gap / 10)
         if not bound <= self.objective + self.tolerance * self.at_zero:
             raise _NotFinite(f"a bound of {bound} on an objective of {self.objective}")
         self.bound = max(self.bound, bound)
@@ -410,7 +350,6 @@ class _Search:
         self.history.append(Step(self.iterations, self.evaluations, self.objective, self.bound))
         if self.callback:
             self.callback(self.history[-1])
-        return candidate
 
     def next_point(self) -> Floats:
         """Return weights near the best ones at which the cuts come down to the level."""

@@ -30,7 +30,7 @@ def written(tmp_path: Path, content: bytes, name: str = "some.txt") -> Path:
 
 
 def read(tmp_path: Path, content: bytes, **options):
-    return read_letor(written(tmp_path, content), cache=False, **options)
+    return read_letor(written(tmp_path, content), **options)
 
 
 def check_plain(data) -> None:
@@ -269,7 +269,7 @@ def test_streaming_gives_the_same_queries(tmp_path, block_bytes):
             pairs = " ".join(f"{j}:{rng.random():.3f}" for j in range(1, 8) if rng.random() < 0.5)
             lines.append(f"{rng.integers(5)} qid:{query} {pairs}")
     path = written(tmp_path, "\n".join(lines).encode())
-    whole = read_letor(path, cache=False)
+    whole = read_letor(path)
     parts = list(stream_letor(path, block_bytes=block_bytes))
     assert tuple(name for part in parts for name in part.query_ids) == whole.query_ids
     assert all(part.features.shape[1] == whole.n_features for part in parts)
@@ -326,7 +326,7 @@ REAL = {
 @pytest.mark.parametrize("name", REAL)
 def test_real_files_as_scikit_learn_reads_them(name):
     path = data_folder() / name
-    data = read_letor(path, cache=False)
+    data = read_letor(path)
     assert (*data.features.shape, data.n_queries) == REAL[name]
     peer = load_svmlight_file(str(path), query_id=True)
     np.testing.assert_array_equal(data.features, peer[0].toarray())

@@ -96,7 +96,7 @@ def test_any_bytes(tmp_path_factory, content, block_bytes):
     path.write_bytes(content)
     rows = plain_reader(content)
     try:
-        data = read_letor(path, cache=False, max_features=LIMIT)
+        data = read_letor(path, max_features=LIMIT)
     except InvalidInput:
         assert rows is None
     else:
@@ -118,7 +118,7 @@ def test_bytes_that_claim_to_be_compressed(tmp_path_factory, magic, rest):
     path = tmp_path_factory.getbasetemp() / "packed.txt"
     path.write_bytes(magic + rest)
     with contextlib.suppress(InvalidInput):
-        read_letor(path, cache=False)
+        read_letor(path)
 
 
 digits = st.text("0123456789", max_size=25)
@@ -182,7 +182,7 @@ def test_no_byte_behind_the_end_is_read():
 def test_written_and_read_back_bit_for_bit(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("numbers") / "file.txt"
     path.write_text("\n".join(f"{value!r} qid:1 1:{value!r}" for value in values))
-    data = read_letor(path, cache=False)
+    data = read_letor(path)
     np.testing.assert_array_equal(data.relevance.view(np.uint64), np.array(values).view(np.uint64))
     np.testing.assert_array_equal(data.features[:, 0].view(np.uint64), np.array(values).view(np.uint64))
 
@@ -193,4 +193,4 @@ def test_more_hard_numbers_than_there_is_room_for(tmp_path):
         f"1 qid:{i} " + " ".join(f"{j + 1}:{x!r}" for j, x in enumerate(row)) for i, row in enumerate(values.tolist())
     ]
     (tmp_path / "file.txt").write_text("\n".join(lines))
-    np.testing.assert_array_equal(read_letor(tmp_path / "file.txt", cache=False).features, values)
+    np.testing.assert_array_equal(read_letor(tmp_path / "file.txt").features, values)

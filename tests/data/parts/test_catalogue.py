@@ -25,7 +25,7 @@ def sorted_in_memory(folder: Path, *ranges: tuple[int, int]) -> Dataset:
     """Of each part the queries with hashes in each range, by hash: read in the plain way."""
     parts = []
     for source in sources_in(str(folder)):
-        whole = read_letor(source.address, cache=False)
+        whole = read_letor(source.address)
         hashes = [hash_of(name) for name in whole.query_ids]
         order = sorted(range(whole.n_queries), key=hashes.__getitem__)
         chosen = [query for low, high in ranges for query in order if low <= hashes[query] < high]

@@ -36,12 +36,12 @@ def _same(copy: ColumnCopy, expected: Dataset) -> None:
 @pytest.mark.parametrize("name", ["part-0.txt", "part-3.txt.gz"])
 def test_a_copy_has_the_rows_of_the_part_in_its_order(tmp_path: Path, name: str) -> None:
     part = write_parts(tmp_path) / name
-    _same(_copy(part), read_letor(part, cache=False))
+    _same(_copy(part), read_letor(part))
 
 
 def test_by_hash_a_range_of_hashes_is_one_stretch(tmp_path: Path) -> None:
     part = write_parts(tmp_path) / "part-1.txt"
-    whole = read_letor(part, cache=False)
+    whole = read_letor(part)
     order = np.argsort(np.array([hash_of(name) for name in whole.query_ids], np.uint64))
     copy = _copy(part, PartOptions(letor_rows))
     _same(copy, whole.subset(order))
@@ -56,7 +56,7 @@ def test_a_hash_is_the_same_everywhere() -> None:
 def test_rows_of_a_query_that_are_apart_are_brought_together(tmp_path: Path) -> None:
     part = tmp_path / "part.txt"
     part.write_text("\n".join([*lines_of(0)[::2], *lines_of(0)[1::2]]))
-    _same(_copy(part), read_letor(part, cache=False))
+    _same(_copy(part), read_letor(part))
     assert _copy(part).summary().sizes.tolist() == [10] * 12
 
 
@@ -64,14 +64,14 @@ def test_indices_from_zero_and_rows_of_different_width(tmp_path: Path) -> None:
     part = tmp_path / "part.txt"
     part.write_text("1 qid:a 1:3 2:4\n0 qid:a 2:5\n2 qid:b 1:6 9:0\n")
     copy = _copy(part)
-    _same(copy, read_letor(part, cache=False))
+    _same(copy, read_letor(part))
     assert copy.n_features == 9
     shifted = _copy(part, UNSORTED._replace(zero_based=True))
     assert _rows(shifted)[0][0].tolist() == [0, 3, 4, *[0] * 7]
     wide = _rows(copy, 1, 3, width=11)[0]
     assert wide.tolist() == [[0, 5, *[0] * 9], [6, *[0] * 10]]
     part.write_text("1 qid:a 0:3 2:4\n0 qid:a 1:5\n")
-    _same(_copy(part), read_letor(part, cache=False))
+    _same(_copy(part), read_letor(part))
 
 
 def test_queries_without_names_are_those_of_their_part(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_queries_without_names_are_those_of_their_part(tmp_path: Path) -> None:
 
 def test_normalised_as_in_memory(tmp_path: Path) -> None:
     part = write_parts(tmp_path) / "part-2.txt"
-    _same(_copy(part, UNSORTED._replace(normalise=True)), normalise_queries(read_letor(part, cache=False)))
+    _same(_copy(part, UNSORTED._replace(normalise=True)), normalise_queries(read_letor(part)))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -92,7 +92,7 @@ def test_a_table_of_grades_is_a_part_too(tmp_path: Path, kind: str) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    whole = read_letor(write_parts(tmp_path / "text") / "part-0.txt", cache=False)
+    whole = read_letor(write_parts(tmp_path / "text") / "part-0.txt")
     columns = {f"f{number}": whole.features[:, number] for number in range(whole.n_features)}
     names = np.repeat(whole.query_ids, whole.sizes)
     table = pa.table({"qid": names, **columns, "relevance": whole.relevance})
@@ -132,7 +132,7 @@ def test_a_truncated_part_is_named_and_leaves_no_copy(tmp_path: Path, name: str)
 
 def test_a_copy_is_used_again_and_made_anew_when_it_is_damaged(tmp_path: Path) -> None:
     part = write_parts(tmp_path) / "part-0.txt"
-    whole, copy = read_letor(part, cache=False), _copy(part)
+    whole, copy = read_letor(part), _copy(part)
     written = (copy.folder / "features.npy").stat().st_mtime_ns
     assert (_copy(part).folder / "features.npy").stat().st_mtime_ns == written
     with (copy.folder / "features.npy").open("r+b") as file:

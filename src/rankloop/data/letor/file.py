@@ -10,7 +10,6 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats, Ints, item_indices, whole_number
-from rankloop.data.cache import cached
 from rankloop.data.compression import BLOCK_BYTES, Block, line_blocks
 from rankloop.data.dataset import Dataset, offsets_of
 from rankloop.data.letor import lines as parser
@@ -355,7 +354,6 @@ def read_letor(
     n_features: int | None = None,
     zero_based: bool | None = None,
     max_features: int = 10_000,
-    cache: bool = True,
 ) -> Dataset:
     """Read a file with `grade qid:name index:value … # comment` per item.
 
@@ -370,7 +368,6 @@ def read_letor(
       n_features: The number of features; the largest index unless given.
       zero_based: True if indices count from 0; unless given, true if an index 0 occurs.
       max_features: A larger index is an error.
-      cache: Keep a parsed copy in the cache folder, under the checksum of the file.
 
     Returns:
       The data set.
@@ -380,12 +377,11 @@ def read_letor(
       NotFound: If there is no such file.
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
-    counts = None if sizes is None else sizes_of(sizes)
-    if not cache:
-        return _read(file, layout, counts)
-    beside = side_file(file)
-    options = (tuple(layout), None if counts is None else counts.tolist())
-    return cached([file] if beside is None else [file, beside], options, lambda: _read(file, layout, counts))
+    table, namer = LetorTable(file, layout), Namer(file, None if sizes is None else sizes_of(sizes))
+    for rows in pieces(file, layout):
+        table.append(rows, namer.number(rows))
+    namer.finish()
+    return table.dataset(namer.names())
 
 
 def stream_letor(
@@ -436,14 +432,6 @@ def _layout(n_features: int | None, zero_based: bool | None, max_features: int) 
     if n_features is not None:
         whole_number(n_features, "n_features", 1)
     return Layout(n_features, zero_based, max(max_features, n_features or 0))
-
-
-def _read(path: Path, layout: Layout, counts: Ints | None) -> Dataset:
-    table, namer = LetorTable(path, layout), Namer(path, counts)
-    for rows in pieces(path, layout):
-        table.append(rows, namer.number(rows))
-    namer.finish()
-    return table.dataset(namer.names())
 
 
 def _measured(path: Path, layout: Layout, block_bytes: int) -> Layout:

@@ -1,8 +1,10 @@
-"""Checks of an experiment beyond its types, before anything runs."""
+"""Checks of an experiment before anything runs: first the types of its table, then everything else."""
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
 
 import rankloop  # noqa: F401  (names the packages in which kinds are registered)
 from rankloop.core.errors import InvalidInput
@@ -10,13 +12,67 @@ from rankloop.core.registry import UnknownKind, build
 from rankloop.core.registry.specs import nearest
 from rankloop.experiments.run.regret import BRUTE_FORCE_UP_TO
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, seeds_of, with_horizon, without_regret
-from rankloop.experiments.spec.model import CEILING, FLOOR, Claim, Experiment, Exponent
-from rankloop.experiments.spec.types import FieldError
+from rankloop.experiments.spec.model import CEILING, FLOOR, Arm, Claim, Experiment, Exponent, Figures, Quick
 
 MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
 REGRET_REQUIREMENT = (
     f"regret needs a fixed set of items, and a measure that is a sum over items or at most {BRUTE_FORCE_UP_TO} items"
 )
+NESTED_TABLES: dict[str, tuple[Any, ...]] = {
+    "arms": (Arm,),
+    "claims": get_args(Claim),
+    "figures": (Figures,),
+    "quick": (Quick,),
+}
+
+
+class FieldError(InvalidInput):
+    """Error in a field of an experiment.
+
+    Attributes:
+      position: The path of the field, such as `arms[1].learner`; "" for the table itself.
+    """
+
+    def __init__(self, position: str, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def check_types(table: dict[str, Any], kinds: tuple[Any, ...] = (Experiment,), position: str = "") -> None:
+    """Raise `FieldError` for the first field of a table that is unknown, missing or not of its type.
+
+    Args:
+      table: The table.
+      kinds: The struct that it becomes; of several, the tag in the table names one.
+      position: The path of the table.
+    """
+    start, inside = (f"{position}.", f" in {position}") if position else ("", "")
+    tag_field = kinds[0].__struct_config__.tag_field
+    tagged = {str(kind.__struct_config__.tag): kind for kind in kinds}
+    if tag_field in table:
+        _check_one_of(str(table[tag_field]), tagged, f"{start}{tag_field}")
+    fields = {field.name: field for field in msgspec.structs.fields(tagged.get(str(table.get(tag_field)), kinds[0]))}
+    names = [*filter(None, [tag_field]), *fields]
+    for name in table:
+        if name not in names:
+            raise FieldError(f"{start}{name}", f"no field {name!r}{inside}{nearest(name, names)}")
+    for name in names:
+        if name in table and name in fields:
+            _check_field(table[name], fields[name], f"{start}{name}")
+        elif name not in table and (name == tag_field or fields[name].required):
+            raise FieldError(position, f"the field {name!r} is missing{inside}")
+
+
+def _check_field(value: Any, field: msgspec.structs.FieldInfo, position: str) -> None:
+    for index, part in enumerate(value if isinstance(value, list | tuple) else [value]):
+        if field.name in NESTED_TABLES and isinstance(part, dict):
+            inner = f"{position}[{index}]" if isinstance(value, list | tuple) else position
+            check_types(part, NESTED_TABLES[field.name], inner)
+    try:
+        msgspec.convert(value, field.type)
+    except msgspec.ValidationError as error:
+        choices = nearest(str(value), get_args(field.type)) if get_origin(field.type) is Literal else ""
+        raise FieldError(position, f"{position} = {value!r:.40}: {error}{choices}") from None
 
 
 def check(experiment: Experiment) -> None:

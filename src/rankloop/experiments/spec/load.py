@@ -1,5 +1,6 @@
 """Read experiments from TOML, with one-line errors that name the wrong field."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +10,11 @@ from typing import Any
 import msgspec
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.experiments.spec.checks import check
+from rankloop.experiments.spec.checks import FieldError, check, check_types
 from rankloop.experiments.spec.model import Experiment
 from rankloop.experiments.spec.plugins import import_modules
-from rankloop.experiments.spec.types import FieldError, check_types, with_line
+
+MAX_SEARCHED_LINES = 2000  # longer files are not searched, because every beginning of the file is parsed
 
 
 def read_spec(path: Path) -> Experiment:
@@ -90,8 +92,33 @@ def _located(source: str, text: str, position: str = "") -> Iterator[None]:
     try:
         yield
     except FieldError as error:
-        raise InvalidInput(f"{with_line(source, text, error.position)}: {error}") from None
+        raise InvalidInput(f"{_with_line(source, text, error.position)}: {error}") from None
     except (InvalidInput, NotFound, msgspec.ValidationError) as error:
         kind = NotFound if isinstance(error, NotFound) and not isinstance(error, InvalidInput) else InvalidInput
         field = f"{position}: " if position else ""
-        raise kind(f"{with_line(source, text, position)}: {field}{error}") from None
+        raise kind(f"{_with_line(source, text, position)}: {field}{error}") from None
+
+
+def _with_line(source: str, text: str, position: str) -> str:
+    """Return the name of a file and the line where a field, or else the nearest thing around it, begins."""
+    path, lines = re.findall(r"[^.\[\]]+", position), text.splitlines()
+    deepest, line, begin = 0, None, 1
+    for end in range(1, len(lines) + 1 if len(lines) <= MAX_SEARCHED_LINES else 1):
+        try:
+            depth = _depth(tomllib.loads("\n".join(lines[:end])), path)
+        except tomllib.TOMLDecodeError:
+            continue  # the line ends inside a list or a text
+        if depth > deepest:
+            deepest, line = depth, begin
+        begin = end + 1
+    return source if line is None else f"{source}, line {line}"
+
+
+def _depth(table: Any, path: list[str]) -> int:
+    """Return the number of path parts that exist in the table."""
+    for depth, part in enumerate(path):
+        try:
+            table = table[int(part)] if isinstance(table, list) else table[part]
+        except (LookupError, TypeError, ValueError):
+            return depth
+    return len(path)
