@@ -125,20 +125,10 @@ class StepSize(NamedTuple):
 
 
 @reassociated
-def descend(
+def _descend(
     clicked: Floats, unclicked: Floats, draws: Floats, weights: Floats, total: Floats, start: int, size: StepSize
 ) -> None:
-    """Take one step per row of draws; the penalty acts by its proximal map, so that no rate is too large.
-
-    Args:
-      clicked: The features of clicked examples.
-      unclicked: The features of the others.
-      draws: Two uniform numbers per step, which choose the pair.
-      weights: The weights; changed in place.
-      total: Receives the sum of the weights after each step, unless it is empty.
-      start: The number of earlier steps.
-      size: The step size and the loss.
-    """
+    """Take one step per row of draws; the penalty acts by its proximal map, so that no rate is too large."""
     n_features, rate, ridge = len(weights), size.rate, size.ridge
     for row in range(len(draws)):
         hit = clicked[int(draws[row, 0] * len(clicked))]
@@ -179,6 +169,6 @@ def sampled_weights(
     for start in range(0, n_pairs, MAX_DRAWS_IN_MEMORY):
         draws = rng.random((min(MAX_DRAWS_IN_MEMORY, n_pairs - start), 2))
         late = start + len(draws) > n_pairs // 2
-        descend(clicked, unclicked, draws, weights, total if late else total[:0], start, size)
+        _descend(clicked, unclicked, draws, weights, total if late else total[:0], start, size)
         averaged += late * len(draws)
     return total / averaged

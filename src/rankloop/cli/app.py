@@ -58,14 +58,14 @@ def version(
     if not (verbose or as_json):
         print_version()
         return
-    facts = version_facts()
+    facts = _version_facts()
     if as_json:
         print_json(facts)
     else:
         typer.echo("\n".join(f"{name:10} {value}" for name, value in facts.items()))
 
 
-def version_facts() -> dict[str, str]:
+def _version_facts() -> dict[str, str]:
     """Return the versions of everything that numbers depend on, and the origin of compiled kernels."""
     import numpy as np
 

@@ -50,7 +50,7 @@ def import_commands() -> None:
 
 
 def _report(error: Exception) -> int:
-    line = one_line(error)
+    line = _one_line(error)
     if os.environ.get("RANKLOOP_TRACEBACK"):
         traceback.print_exception(error)
     if line is None:
@@ -68,7 +68,7 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def one_line(error: BaseException) -> str | None:
+def _one_line(error: BaseException) -> str | None:
     """Return the message for a wrong input; None for an error that is not the fault of the input."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
@@ -80,10 +80,10 @@ def one_line(error: BaseException) -> str | None:
         return missing_extra_message(package)
     if isinstance(error, MemoryError):
         return f"not enough memory for this command {error}".strip()
-    return usage_message(error) if hasattr(error, "format_message") else None
+    return _usage_message(error) if hasattr(error, "format_message") else None
 
 
-def usage_message(error: Any) -> str:
+def _usage_message(error: Any) -> str:
     """Return one line for an error of typer, by its attributes, since its classes are private."""
     if close := getattr(error, "possibilities", None):
         return f"{error.message}; did you mean {' or '.join(close)}?"

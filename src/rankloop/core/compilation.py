@@ -36,7 +36,7 @@ PACKAGED_KERNELS = PACKAGE_FOLDER / "compiled"
 SILENT_SECONDS = 1.0  # of compiling, before a terminal shows that it goes on
 
 
-def choose_processor() -> None:
+def _choose_processor() -> None:
     """Compile for the x86-64-v3 level where the processor has it, unless `NUMBA_CPU_NAME` names another target."""
     settings: Any = numba.config
     if settings.CPU_NAME is None and platform.machine().lower() in ("x86_64", "amd64"):
@@ -222,4 +222,4 @@ def _warn_of_unwritable_folder() -> None:
     )
 
 
-choose_processor()
+_choose_processor()

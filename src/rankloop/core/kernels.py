@@ -19,14 +19,8 @@ MIN_UNIFORM = 2.0**-54  # half of the smallest positive double that rng.random r
 MAX_COUNTED_ITEMS = 400  # up to this many items, counting the items above each one is faster than sorting
 
 
-def by_form(features: Any, dense: Any, sparse: Any) -> Any:
-    """Return the implementation for `Rows` or for an array, in compiled and in plain Python.
-
-    Args:
-      features: The features, or their numba type.
-      dense: The implementation for arrays.
-      sparse: The implementation for `Rows`.
-    """
+def _by_form(features: Any, dense: Any, sparse: Any) -> Any:
+    """Return the implementation for `Rows` or for an array, in compiled and in plain Python."""
     return sparse if isinstance(features, types.BaseNamedTuple | Rows) else dense
 
 
@@ -57,14 +51,14 @@ def _sparse_scores(features: Rows, weights: Floats) -> Floats:
 
 
 def _scores(features: Any, weights: Floats) -> Floats:
-    scores: Any = by_form(features, _dense_scores, _sparse_scores)
+    scores: Any = _by_form(features, _dense_scores, _sparse_scores)
     result: Floats = scores(features, weights)
     return result
 
 
 @overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED_SUMS, "nogil": True})
 def _compiled_scores(features: Any, weights: Any) -> Any:
-    return by_form(features, _dense_scores, _sparse_scores)
+    return _by_form(features, _dense_scores, _sparse_scores)
 
 
 @reassociated
@@ -100,13 +94,13 @@ def add_row(total: Floats, features: Any, row: int, factor: float) -> None:
       row: The number of the row.
       factor: Its factor.
     """
-    add: Any = by_form(features, _add_dense_row, _add_sparse_row)
+    add: Any = _by_form(features, _add_dense_row, _add_sparse_row)
     add(total, features, row, factor)
 
 
 @overload(add_row, strict=False, jit_options={"nogil": True})
 def _compiled_add_row(total: Any, features: Any, row: Any, factor: Any) -> Any:
-    return by_form(features, _add_dense_row, _add_sparse_row)
+    return _by_form(features, _add_dense_row, _add_sparse_row)
 
 
 def _dense_width(features: Floats) -> Any:
@@ -117,15 +111,15 @@ def _sparse_width(features: Rows) -> Any:
     return len(features.columns) + features.dense.shape[1]
 
 
-def width_of(features: Any) -> int:
+def _width_of(features: Any) -> int:
     """Return the number of weights that features need; for use in kernels."""
-    width: Any = by_form(features, _dense_width, _sparse_width)
+    width: Any = _by_form(features, _dense_width, _sparse_width)
     return int(width(features))
 
 
-@overload(width_of, strict=False, jit_options={"nogil": True})
+@overload(_width_of, strict=False, jit_options={"nogil": True})
 def _compiled_width(features: Any) -> Any:
-    return by_form(features, _dense_width, _sparse_width)
+    return _by_form(features, _dense_width, _sparse_width)
 
 
 @kernel
@@ -136,7 +130,7 @@ def weighted_rows(features: Features, row_weights: Floats) -> Floats:
       features: One row per item.
       row_weights: One number per item.
     """
-    total = np.zeros(width_of(features))
+    total = np.zeros(_width_of(features))
     for i in range(len(row_weights)):
         if row_weights[i] != 0.0:
             add_row(total, features, i, row_weights[i])
@@ -152,7 +146,7 @@ def row_difference(features: Features, row: int, other: int) -> Floats:
       row: The number of a row.
       other: The number of another row.
     """
-    difference = np.zeros(width_of(features))
+    difference = np.zeros(_width_of(features))
     add_row(difference, features, row, 1.0)
     add_row(difference, features, other, -1.0)
     return difference

@@ -78,7 +78,7 @@ class Session:
     def __init__(self, learner: AnyLearner, problem: Problem, seed: int = 0) -> None:
         if not isinstance(seed, int | np.integer) or seed < 0:
             raise InvalidInput(f"a seed is a whole number from 0, got {seed!r}")
-        check_problem(problem)
+        _check_problem(problem)
         self.learner = learner
         self.problem = problem
         self.seed = int(seed)
@@ -106,7 +106,7 @@ class Session:
         Raises:
           InvalidInput: If the query does not fit the problem.
         """
-        check_query(query, self.problem)
+        _check_query(query, self.problem)
         if generator is not None:
             return self.learner.rank(self._state, query, generator)
         with self._drawing:
@@ -114,7 +114,7 @@ class Session:
 
     def predict(self, query: Query) -> Ints:
         """Return the best ranking without exploration; raise `InvalidInput` if the query does not fit the problem."""
-        check_query(query, self.problem)
+        _check_query(query, self.problem)
         return self.learner.predict(self._state, query)
 
     def log_prob(self, query: Query, ranking: Ints) -> float:
@@ -130,7 +130,7 @@ class Session:
         Raises:
           InvalidInput: If the query does not fit the problem, or the ranking is not a permutation of its items.
         """
-        check_query(query, self.problem)
+        _check_query(query, self.problem)
         ranking = np.asarray(ranking, dtype=np.int64)
         if not is_permutation(ranking, n_items_of(query.features)):
             raise InvalidInput("the ranking is not a permutation of the query's items")
@@ -151,7 +151,7 @@ class Session:
           IncompatibleFeedback: If the learner does not accept it, or it does not fit the decision.
           UnstableUpdate: If the new state would not be finite. This is counted in `refused`; the state is unchanged.
         """
-        check_query(query, self.problem)
+        _check_query(query, self.problem)
         decision, feedback = self._checked(n_items_of(query.features), decision, feedback)
         with self._writing:
             try:
@@ -168,7 +168,7 @@ class Session:
             accepted = " or ".join(sorted(kind.__name__ for kind in self._accepts)) or "nothing"
             raise IncompatibleFeedback(f"this learner learns from {accepted}, not from {type(feedback).__name__}")
         self._check_receipt(decision.receipt)
-        ranking = whole_numbers(decision.ranking)
+        ranking = _whole_numbers(decision.ranking)
         if ranking is not decision.ranking:
             decision = decision._replace(ranking=ranking)
         limit = self.problem.depth if type(feedback) is Relevances else self.problem.shown
@@ -242,7 +242,7 @@ def _numbers_in(value: Any) -> Iterator[Any]:
         yield value
 
 
-def check_problem(problem: Problem) -> None:
+def _check_problem(problem: Problem) -> None:
     """Raise `InvalidInput` if a number of a problem is out of range."""
     smallest = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0, "n_hashed": 0}
     for name, least in smallest.items():
@@ -259,16 +259,8 @@ def check_problem(problem: Problem) -> None:
         raise InvalidInput(f"{len(problem.feature_names)} feature names for {problem.n_features} features")
 
 
-def check_query(query: Query, problem: Problem) -> None:
-    """Raise if a query does not have the shape of the problem.
-
-    Args:
-      query: The query.
-      problem: The sizes of the problem.
-
-    Raises:
-      InvalidInput: If features, items or context are other than the problem says.
-    """
+def _check_query(query: Query, problem: Problem) -> None:
+    """Raise if a query does not have the shape of the problem."""
     n_items = n_items_of(query.features)
     if type(query.features) is Rows:
         _check_rows(query.features, problem)
@@ -293,18 +285,13 @@ def _check_rows(rows: Rows, problem: Problem) -> None:
     if n_dense > problem.n_dense:
         raise InvalidInput(f"the query has {n_dense} numbers per item, the problem {problem.n_dense}")
     fits = len(rows.starts) == n_items + 1 and len(rows.values) == len(rows.positions)
-    if not fits or not rows_fit(rows, problem.n_hashed):
+    if not fits or not _rows_fit(rows, problem.n_hashed):
         raise InvalidInput("the query's rows do not fit together: an entry or a column is out of range, or not finite")
 
 
 @kernel
-def rows_fit(rows: Rows, n_hashed: int) -> bool:
-    """Return true if all indices of rows are in range and all values finite.
-
-    Args:
-      rows: The rows.
-      n_hashed: The number of hashed columns of the problem.
-    """
+def _rows_fit(rows: Rows, n_hashed: int) -> bool:
+    """Return true if all indices of rows are in range and all values finite."""
     if rows.starts[0] != 0 or rows.starts[-1] != len(rows.positions):
         return False
     for i in range(len(rows.starts) - 1):
@@ -324,17 +311,8 @@ def rows_fit(rows: Rows, n_hashed: int) -> bool:
 
 
 @kernel
-def fault_in(ranking: Ints, n_items: int, n_visible: int, items: Ints, values: Floats, exact: bool) -> int:
-    """Return the number of the fault in `FEEDBACK_FAULTS` that feedback has; 0: none.
-
-    Args:
-      ranking: The shown ranking.
-      n_items: The number of items.
-      n_visible: The number of visible positions.
-      items: The items that the feedback names.
-      values: Their values.
-      exact: Every visible item must be named, and values may be negative.
-    """
+def _fault_in(ranking: Ints, n_items: int, n_visible: int, items: Ints, values: Floats, exact: bool) -> int:
+    """Return the number of the fault in `FEEDBACK_FAULTS` that feedback has; 0: none."""
     if not is_permutation(ranking, n_items):
         return 1
     if len(items) != len(values):
@@ -370,24 +348,24 @@ def checked_feedback(feedback: Feedback, ranking: Ints, n_items: int, limit: int
     n_visible = n_items if limit is None or limit > n_items else limit
     kind = type(feedback)
     if isinstance(feedback, Clicks | Relevances):
-        items, values = whole_numbers(feedback[0]), flat_numbers(feedback[1])
-        fault = fault_in(ranking, n_items, n_visible, items, values, kind is Relevances)
+        items, values = _whole_numbers(feedback[0]), _flat_numbers(feedback[1])
+        fault = _fault_in(ranking, n_items, n_visible, items, values, kind is Relevances)
         if items is not feedback[0] or values is not feedback[1]:
             feedback = Relevances(items, values) if kind is Relevances else Clicks(items, values)
     elif isinstance(feedback, Preferred):
-        better = whole_numbers(feedback.ranking)
-        fault = fault_in(ranking, n_items, n_items, better, np.zeros(len(better)), True)
+        better = _whole_numbers(feedback.ranking)
+        fault = _fault_in(ranking, n_items, n_items, better, np.zeros(len(better)), True)
         feedback = Preferred(better)
     else:
-        value = flat_numbers([feedback.value])
-        fault = fault_in(ranking, n_items, 1, ranking[:1], value, True)
+        value = _flat_numbers([feedback.value])
+        fault = _fault_in(ranking, n_items, 1, ranking[:1], value, True)
         feedback = Reward(float(value[0]))
     if fault:
         raise IncompatibleFeedback(f"{kind.__name__}: {FEEDBACK_FAULTS[fault]}")
     return feedback
 
 
-def whole_numbers(values: Any) -> Ints:
+def _whole_numbers(values: Any) -> Ints:
     """Return a flat int64 array, without a copy where possible; raise `IncompatibleFeedback` for anything else."""
     if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
         return values
@@ -397,7 +375,7 @@ def whole_numbers(values: Any) -> Ints:
         raise IncompatibleFeedback(str(error)) from None
 
 
-def flat_numbers(values: Any) -> Floats:
+def _flat_numbers(values: Any) -> Floats:
     """Return a flat float64 array, without a copy where possible; raise `IncompatibleFeedback` for anything else."""
     if type(values) is np.ndarray and values.dtype == np.float64 and values.ndim == 1:
         return values

@@ -107,7 +107,7 @@ class RankBundle(Estimator):
         """
         if self.loss != "preferences":
             raise InvalidInput(f'fit_pairs needs loss="preferences", this ranker has {self.loss!r}')
-        features = matrix_of(X)
+        features = _matrix_of(X)
         rows, prices = _checked_pairs(pairs, costs, len(features))
 
         def risk(weights: Floats) -> tuple[float, Floats]:
@@ -164,7 +164,7 @@ class RankBundle(Estimator):
 
     def _checked(self, X: ArrayLike) -> Floats:
         self._require_fit()
-        features = matrix_of(X)
+        features = _matrix_of(X)
         if features.shape[1] != self.n_features_in_:
             raise InvalidInput(
                 f"X has {features.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
@@ -266,7 +266,7 @@ def session_of(weights: Floats, max_grade: int = 1, feature_names: Sequence[str]
     return Session(FixedWeights(weights=tuple(weights.tolist())), problem)
 
 
-def matrix_of(X: ArrayLike) -> Floats:
+def _matrix_of(X: ArrayLike) -> Floats:
     """Return rows of features; errors have the words that scikit-learn's tools look for."""
     if hasattr(X, "toarray"):
         raise InvalidInput("sparse input is not supported; pass X.toarray()")
@@ -297,7 +297,7 @@ def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:
     """
     if y is None:
         raise InvalidInput("a ranker requires y to be passed, but the target y is None: give a grade for each row")
-    features, grades = matrix_of(X), finite_floats(y, 1, "y")
+    features, grades = _matrix_of(X), finite_floats(y, 1, "y")
     for count, unit in zip(features.shape, ("sample(s)", "feature(s)")):
         if count == 0:
             raise InvalidInput(f"X has 0 {unit} (shape={features.shape}) while a minimum of 1 is required.")

@@ -164,21 +164,13 @@ def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: 
     """
     if isinstance(dataset, Dataset):
         return [mean_of(_values(weights, dataset, measure)) for weights, measure in pairs]
-    with engine.sum_over(parts_of(dataset, Ordinal()), measure_part) as total:
+    with engine.sum_over(parts_of(dataset, Ordinal()), _measure_part) as total:
         sums, counts = total(list(pairs))
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
 
 
-def measure_part(part: Part, pairs: Sequence[WeightsAndMeasure]) -> Floats:
-    """Return the sum of each measure over the queries of a part, and their number; queries with NaN are left out.
-
-    Args:
-      part: The queries.
-      pairs: Weights and the measure of their ranking.
-
-    Returns:
-      (2, n_pairs).
-    """
+def _measure_part(part: Part, pairs: Sequence[WeightsAndMeasure]) -> Floats:
+    """Return the sum of each measure over the queries of a part, and their number; queries with NaN are left out."""
     values = [_values(weights, part.dataset, measure) for weights, measure in pairs]
     return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
 

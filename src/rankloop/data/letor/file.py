@@ -18,7 +18,6 @@ FIRST_WIDTH = 64
 SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
 MAX_HARD_NUMBERS = 1 << 12  # numbers of a piece that float() has to read
 MAX_QUOTE_LENGTH = 40
-TABLE_GROWTH = 1.25
 MISSING_VALUE = re.compile(
     rb"1\.79769313486232e\+?308|1\.7976931348623157E308"
 )  # the largest double, as Istella writes it
@@ -53,6 +52,9 @@ class LetorRows(NamedTuple):
     run_names: list[str]
     lowest: int
     highest: int
+
+
+RowBlock = tuple[Floats, Floats, Ints]  # features, grades and the number of the query of each row
 
 
 def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterator[LetorRows]:
@@ -152,81 +154,12 @@ def _complaint(block: Block, parsed: parser.ParsedLines, layout: Layout, positio
     return f"{position}: {reasons[parsed.problem]}"
 
 
-class LetorTable:
-    """A table that grows in place, so that a large file is in memory once."""
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        self._path, self._layout = path, layout
-        self._zero_based = bool(layout.zero_based)
-        self._features, self._grades = np.zeros((0, layout.n_features or 0)), np.empty(0)
-        self._owners: list[Ints] = []
-        self._n_rows, self._highest = 0, -1
-
-    def append(self, rows: LetorRows, owner: Ints) -> None:
-        """Copy a piece, whose memory is reused."""
-        self._fit_columns(rows)
-        first, self._n_rows = self._n_rows, self._n_rows + len(rows.grades)
-        if self._n_rows > len(self._grades):
-            self._resize(int(TABLE_GROWTH * self._n_rows))
-        self._grades[first : self._n_rows] = rows.grades
-        used = columns_of(rows, self._zero_based, self._features.shape[1])
-        self._features[first : self._n_rows, : used.shape[1]] = used
-        self._features[first : self._n_rows, used.shape[1] :] = 0.0
-        self._owners.append(owner)
-
-    def dataset(self, names: tuple[str, ...]) -> Dataset:
-        """Return all rows, those of one query together, queries by number."""
-        self._resize(self._n_rows)
-        owner = np.concatenate(self._owners) if self._owners else np.empty(0, np.int64)
-        offsets = offsets_of(np.bincount(owner, minlength=len(names)))
-        if bool((np.diff(owner) >= 0).all()):
-            return Dataset(self._features, self._grades, offsets, names)
-        order = np.argsort(owner, kind="stable")
-        return Dataset(self._features[order], self._grades[order], offsets, names)
-
-    def _resize(self, n_rows: int) -> None:
-        try:
-            self._features.resize((n_rows, self._features.shape[1]), refcheck=False)
-        except MemoryError:
-            raise InvalidInput(f"{self._path.name} does not fit into memory: read it with stream_letor") from None
-        self._grades.resize(n_rows, refcheck=False)
-
-    def _fit_columns(self, rows: LetorRows) -> None:
-        """Shift the columns if an index 0 occurs, and widen the table for a larger index than so far."""
-        shift = 1 if rows.lowest == 0 and not self._zero_based else 0
-        self._zero_based = self._zero_based or shift == 1
-        self._highest = max(self._highest, rows.highest)  # of all pieces: a shift moves the columns of earlier ones too
-        n_features, needed = self._layout.n_features, self._highest + (1 if self._zero_based else 0)
-        if n_features is not None and needed > n_features:
-            raise InvalidInput(f"{self._path.name} has {needed} features, counted from 0; n_features says {n_features}")
-        width = n_features or max(needed, self._features.shape[1] + shift)
-        if shift or width > self._features.shape[1]:
-            wider = np.zeros((len(self._features), width))
-            used = self._features[: self._n_rows, : width - shift]
-            wider[: self._n_rows, shift : shift + used.shape[1]] = used
-            self._features = wider
-
-
-def columns_of(rows: LetorRows, zero_based: bool, n_features: int) -> Floats:
-    """Return the columns of a piece that are features; columns after its last one are missing.
-
-    Args:
-      rows: The piece.
-      zero_based: True if indices count from 0.
-      n_features: The largest number of columns.
-
-    Returns:
-      A view of the piece.
-    """
-    return rows.features[:, 0 if zero_based else 1 :][:, :n_features]
-
-
 Sizes = str | os.PathLike[str] | Sequence[int] | Ints | None
 SIDE_SUFFIXES = (".query", ".group")
 PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
-def side_file(path: Path) -> Path | None:
+def _side_file(path: Path) -> Path | None:
     """Return the file beside `path` with the number of items of each query, as LightGBM and XGBoost write it."""
     stems = [path, path.with_suffix("")] if path.suffix in PACKED_SUFFIXES else [path]
     candidates = [stem.with_name(stem.name + suffix) for stem in stems for suffix in SIDE_SUFFIXES]
@@ -319,7 +252,7 @@ class Namer:
     def _settle(self, kind: int) -> None:
         """Take the kind of name from the first row; a file of sizes counts if it has no qid."""
         self._kind = kind
-        beside = side_file(self._path)
+        beside = _side_file(self._path)
         if self._ends is None and kind != parser.IN_QID and beside is not None:
             self._ends = np.cumsum(sizes_of(beside))
 
@@ -377,11 +310,20 @@ def read_letor(
       NotFound: If there is no such file.
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
-    table, namer = LetorTable(file, layout), Namer(file, None if sizes is None else sizes_of(sizes))
+    namer, blocks, lowest, highest = Namer(file, None if sizes is None else sizes_of(sizes)), [], 1, -1
     for rows in pieces(file, layout):
-        table.append(rows, namer.number(rows))
+        blocks.append(_block(rows, namer.number(rows)))
+        lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
     namer.finish()
-    return table.dataset(namer.names())
+    try:
+        features, grades, owner = _joined(blocks, _completed(layout, lowest, highest, file))
+    except MemoryError:
+        raise InvalidInput(f"{file.name} does not fit into memory: read it with stream_letor") from None
+    offsets = offsets_of(np.bincount(owner, minlength=len(namer.names())))
+    if not (np.diff(owner) >= 0).all():
+        order = np.argsort(owner, kind="stable")
+        features, grades = features[order], grades[order]
+    return Dataset(features, grades, offsets, namer.names())
 
 
 def stream_letor(
@@ -439,19 +381,42 @@ def _measured(path: Path, layout: Layout, block_bytes: int) -> Layout:
     lowest, highest = 1, -1
     for rows in pieces(path, layout, block_bytes):
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
+    return _completed(layout, lowest, highest, path)
+
+
+def _completed(layout: Layout, lowest: int, highest: int, path: Path) -> Layout:
+    """Return a layout with everything that the indices of the whole file tell."""
     zero_based = lowest == 0 if layout.zero_based is None else layout.zero_based
-    n_features = max(highest + 1 if zero_based else highest, 0) if layout.n_features is None else layout.n_features
-    return Layout(n_features, zero_based, layout.max_features)
+    n_features = max(highest + 1 if zero_based else highest, 0)
+    if layout.n_features is not None and n_features > layout.n_features:
+        raise InvalidInput(
+            f"{path.name} has {n_features} features, counted from 0; n_features says {layout.n_features}"
+        )
+    return Layout(layout.n_features or n_features, zero_based, layout.max_features)
+
+
+def _block(rows: LetorRows, owner: Ints) -> RowBlock:
+    """Copy a piece, whose memory is reused."""
+    return rows.features[:, : rows.highest + 1].copy(), rows.grades.copy(), owner
+
+
+def _joined(blocks: list[RowBlock], layout: Layout) -> RowBlock:
+    """Return all rows in one table; each block is released when it was copied, so that rows are in memory once."""
+    grades = np.concatenate([np.empty(0), *(block[1] for block in blocks)])
+    owner = np.concatenate([np.empty(0, np.int64), *(block[2] for block in blocks)])
+    features, end = np.zeros((len(grades), layout.n_features or 0)), len(grades)
+    while blocks:
+        columns = blocks.pop()[0][:, 0 if layout.zero_based else 1 :]
+        features[end - len(columns) : end, : columns.shape[1]] = columns
+        end -= len(columns)
+    return features, grades, owner
 
 
 def _complete_queries(path: Path, layout: Layout, namer: Namer, block_bytes: int) -> Iterator[Dataset]:
     """Yield queries once the next one has begun, so that they are complete."""
-    held: list[tuple[Floats, Floats, Ints]] = []
+    held: list[RowBlock] = []
     for rows in pieces(path, layout, block_bytes):
-        columns = np.zeros((len(rows.grades), layout.n_features or 0))
-        used = columns_of(rows, bool(layout.zero_based), columns.shape[1])
-        columns[:, : used.shape[1]] = used
-        held.append((columns, rows.grades.copy(), namer.number(rows, adjacent=True)))
+        held.append(_joined([_block(rows, namer.number(rows, adjacent=True))], layout))
         if held[-1][2][-1] > held[0][2][0]:
             features, grades, owner = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
             end = int(np.searchsorted(owner, owner[-1]))

@@ -94,7 +94,7 @@ class SeedMean(NamedTuple):
     def __str__(self) -> str:
         if math.isnan(self.error):
             return number(self.mean)
-        return f"{number(self.mean)} ± {number(self.error, digits_of(self.mean))}"
+        return f"{number(self.mean)} ± {number(self.error, _digits_of(self.mean))}"
 
 
 def estimate(values: Floats) -> SeedMean:
@@ -117,11 +117,11 @@ def number(value: float, digits: int | None = None) -> str:
         return "–"
     size = abs(value)
     plain = size >= 5e-4 or size == 0 or digits is not None
-    text = f"{value:.{digits_of(value) if digits is None else digits}f}" if plain else f"{value:.1e}"
+    text = f"{value:.{_digits_of(value) if digits is None else digits}f}" if plain else f"{value:.1e}"
     return text.replace("-", "−")
 
 
-def digits_of(value: float) -> int:
+def _digits_of(value: float) -> int:
     """Return the number of decimals to print for a number of this size."""
     size = abs(value)
     return 4 if size < 1 else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0

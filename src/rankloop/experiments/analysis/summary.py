@@ -51,14 +51,8 @@ def summarise(curves: Curves) -> Finding:
     )
 
 
-def first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
-    """Compare the first rounds with the last ones, arms from best to worst.
-
-    Args:
-      curves: The values of the experiment.
-      stream: The name of the stream.
-      measure: The name of the measure.
-    """
+def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
+    """Compare the first rounds with the last ones, arms from best to worst."""
     experiment, window = curves.experiment, window_of(curves.experiment)
     share = f"{100 * window / experiment.horizon:.3g} %"
     first = curves.column_of(window)
@@ -140,7 +134,7 @@ def _quantities(experiment: Experiment) -> tuple[Quantity, ...]:
 def _tables(curves: Curves) -> Iterator[Table]:
     for stream in curves.streams:
         for measure in curves.measures:
-            yield first_and_last_table(curves, stream, measure)
+            yield _first_and_last_table(curves, stream, measure)
     for stream in curves.streams:
         for measure in curves.measures:
             yield _comparison(curves, stream, measure)

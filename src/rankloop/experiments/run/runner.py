@@ -184,7 +184,7 @@ def run_experiments(
         progress(finished, of)
         engine.map([task for task, _ in missing], run_one, keep)
         for (_, folder), store in zip(experiments, stores):
-            write_parquet(folder / "runs.parquet", store.in_order())
+            _write_parquet(folder / "runs.parquet", store.in_order())
         return [store.in_order() for store in stores]
 
 
@@ -289,13 +289,8 @@ def _lock(file: BinaryIO, folder: Path) -> None:
         ) from None
 
 
-def write_parquet(path: Path, runs: Iterable[Run]) -> None:
-    """Write runs as a long table; `measure` is empty for what learners report.
-
-    Args:
-      path: The file.
-      runs: The runs.
-    """
+def _write_parquet(path: Path, runs: Iterable[Run]) -> None:
+    """Write runs as a long table; `measure` is empty for what learners report."""
     pa = import_extra("pyarrow")
     pq = import_extra("pyarrow.parquet")
 

@@ -14,18 +14,8 @@ from rankloop.surrogates.list_net import cross_entropy
 from rankloop.surrogates.slam import Slam
 
 
-def sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-    """Sum a surrogate over lists.
-
-    Args:
-      surrogate: The loss of one list.
-      scores: Of all items.
-      relevance: Of all items.
-      offsets: List q has the items from offsets[q] to offsets[q + 1].
-
-    Returns:
-      The sum, and its gradient over the scores.
-    """
+def _sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    """Sum a surrogate over lists."""
     value, grad = 0.0, np.empty(len(scores))
     for first, end in pairwise(offsets.tolist()):
         part, grad[first:end] = surrogate.value_and_grad(scores[first:end], relevance[first:end])
@@ -81,7 +71,7 @@ class SlamRisk:
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         """Return the sum over the lists, and a sub-gradient over the scores."""
-        return sum_over_lists(self._surrogate(), scores, relevance, offsets)
+        return _sum_over_lists(self._surrogate(), scores, relevance, offsets)
 
     def _surrogate(self) -> Slam:
         return Slam(measure=self.measure, cutoff=self.cutoff, within=self.within, margin=self.margin)

@@ -29,7 +29,7 @@ def check_booster(content: bytes) -> None:
         raise InvalidInput("its scores are not finite")
 
 
-def read_booster(content: bytes) -> TreeRanker:
+def _read_booster(content: bytes) -> TreeRanker:
     """Return the trees of a file, not yet checked for a library; `InvalidInput` says what a wrong file is."""
     if content.startswith(UBJ_START):
         raise InvalidInput("this is XGBoost's binary format: save the model as JSON, booster.save_model('model.json')")
@@ -85,7 +85,7 @@ class NamedBooster:
 
     @cached_property
     def _unchecked(self) -> TreeRanker:
-        return read_booster(self.content)
+        return _read_booster(self.content)
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iter
         if np.isnan(thresholds).any() or np.any((kinds < 0) | (kinds > MAX_DECISION)):
             raise InvalidInput(f"{where} has a split by no number")
         _check_features(features, n_features, where)
-        reachable_nodes(*children, lambda child: ~child < n_leaves if child < 0 else None, where)
+        _reachable_nodes(*children, lambda child: ~child < n_leaves if child < 0 else None, where)
         thresholds = np.clip(thresholds, np.finfo(float).min, np.finfo(float).max)
         columns = (_whole(features, where), thresholds, kinds, *children)
         yield from (f"{name}={_listed(column)}" for name, column in zip(SPLIT_COLUMNS, columns))
@@ -152,7 +152,7 @@ def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: 
     if n_nodes < 1 or np.any((children[0] == -1) != (children[1] == -1)):
         raise InvalidInput(f"{where} has a node with one child, or none at all")
     reached = np.zeros(n_nodes, dtype=bool)  # pruned nodes stay in the lists
-    reached[reachable_nodes(*children, lambda child: child == -1 if child < 0 else None, where)] = True
+    reached[_reachable_nodes(*children, lambda child: child == -1 if child < 0 else None, where)] = True
     splits = reached & (children[0] >= 0)
     _check_features(features[splits], n_features, where)
     if not np.isfinite(conditions[reached]).all():
@@ -183,21 +183,8 @@ def _shift(base_score: Any, objective: str) -> float:
     return shift if objective.startswith(IDENTITY_OBJECTIVES) and np.isfinite(shift) else 0.0
 
 
-def reachable_nodes(left: Ints, right: Ints, is_leaf: IsLeaf, where: str) -> list[int]:
-    """Return every node that can be reached from the first one.
-
-    Args:
-      left: The left child of each node.
-      right: The right child of each node.
-      is_leaf: Of a child: None for a node, else whether that leaf exists.
-      where: The name of the tree in errors.
-
-    Returns:
-      The nodes in order.
-
-    Raises:
-      InvalidInput: If a child does not exist or is reached twice.
-    """
+def _reachable_nodes(left: Ints, right: Ints, is_leaf: IsLeaf, where: str) -> list[int]:
+    """Return every node that can be reached from the first one."""
     children, reached, waiting = np.column_stack([left, right]).tolist(), {0}, [0]
     while waiting:
         for child in children[waiting.pop()]:
