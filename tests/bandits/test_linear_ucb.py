@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import InvalidInput, build, play
-from rankloop.bandits.linear_ucb import LinearUCB, optimistic_scores
+from rankloop.bandits.linear_ucb import LinearUCB, _optimistic_scores
 from rankloop.core.types import Decision, Problem, Query, Reward
 
 PROBLEM = Problem(n_features=0, n_items=3, n_context=2, shown=1)
@@ -35,7 +35,7 @@ def test_every_item_has_its_own_ridge_regression(seed, n, ridge):
         weights = np.linalg.solve(precision, own.T @ rewards)
         np.testing.assert_allclose(state.weights[item], weights, rtol=1e-8, atol=1e-10)
         scores.append(weights @ x + 0.7 * np.sqrt(x @ np.linalg.solve(precision, x)))
-    np.testing.assert_allclose(optimistic_scores(state.weights, state.inverse, x, 0.7), scores, rtol=1e-8)
+    np.testing.assert_allclose(_optimistic_scores(state.weights, state.inverse, x, 0.7), scores, rtol=1e-8)
 
 
 def test_the_inverse_stays_one_after_many_rows():

@@ -16,9 +16,9 @@ from rankloop.contracts.suite import (
     LEARNER_CONTRACTS,
     RECIPE_CONTRACTS,
     WRAPPED_CONTRACTS,
+    _outcome_of,
     check_cases,
     names,
-    outcome_of,
 )
 from rankloop.core.registry import entry_of, register, unregister
 from rankloop.experiments.spec.plugins import Module
@@ -45,7 +45,7 @@ def test_the_honest_learner_keeps(contract: Contract):
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize(("mutant", "contract"), MUTANTS.items(), ids=lambda part: getattr(part, "__name__", part))
 def test_caught(mutant: type, contract: Contract):
-    outcome = outcome_of(contract, entry_of(mutant))
+    outcome = _outcome_of(contract, entry_of(mutant))
     assert outcome.failure, f"{contract.name} lets {mutant.__name__} pass"
     assert outcome.fix
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from rankloop.contracts.leaves import first_difference
+from rankloop.contracts.leaves import _first_difference
 from rankloop.contracts.rank_contracts import CountingGenerator
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
@@ -53,9 +53,9 @@ def test_people_are_pure_and_seeded(entry: Entry):
         for ranking, relevance in rounds(6):
             before = copy.deepcopy((ranking, relevance))
             one, other = (model.observe(ranking, relevance, default_rng(3)) for _ in range(2))
-            assert not first_difference((ranking, relevance), before)
+            assert not _first_difference((ranking, relevance), before)
             assert type(one) is type(other)
-            assert not first_difference(one, other)
+            assert not _first_difference(one, other)
 
 
 @deliveries

@@ -11,7 +11,7 @@ import pytest
 from rankloop import InvalidInput, NotFound, Problem, Query, Relevances, Session, build, load, save
 from rankloop.core import registry
 from rankloop.core import saved_session as saving
-from rankloop.core.saved_session import MAX_COUNT, dumps, loads, restored_state
+from rankloop.core.saved_session import MAX_COUNT, _restored_state, dumps, loads
 from tools.saved_files import FOLDER, numbers_of_session
 
 PROBLEM = Problem(n_features=3, feature_names=("a", "b", "c"))
@@ -228,7 +228,7 @@ def again(first=FIRST, **changes):
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     positions = {"array": 0}, {"array": 1}, {"array": 2}
     outline = dict(zip(State._fields, (*positions, *parts[3:])))
-    return restored_state(outline, first, lambda position: arrays[position])
+    return _restored_state(outline, first, lambda position: arrays[position])
 
 
 def test_what_learning_leads_to_is_restored():

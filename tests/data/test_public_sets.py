@@ -17,7 +17,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import read_letor, stream_letor
 from rankloop.data.public_sets import published_folds, unpacked
 from rankloop.engine import Here
-from rankloop.training.folds import _stored_address, read_folds, stored_folds
+from rankloop.training.folds import _stored_address, _stored_folds, read_folds
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -116,7 +116,7 @@ def test_the_full_online_run_is_one_command(
 def test_sets_that_stay_on_disk_have_the_same_folds(tmp_path: Path) -> None:
     write_mslr(tmp_path / "mslr"), write_yahoo(tmp_path / "ltrc"), write_istella(tmp_path / "istella")
     for name in ("mslr", "ltrc", "ltrc/set2", "istella"):
-        stored = stored_folds(str(tmp_path / name), 5, Here())
+        stored = _stored_folds(str(tmp_path / name), 5, Here())
         read = read_folds(tmp_path / name)
         assert [fold.name for fold in stored] == [fold.name for fold in read]
         for mine, other in zip(stored, read):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.contracts.suite import LEARNER_CONTRACTS, RECIPE_CONTRACTS, names, outcome_of
+from rankloop.contracts.suite import LEARNER_CONTRACTS, RECIPE_CONTRACTS, _outcome_of, names
 from rankloop.core.registry import entry_of, unregister
 from tests.docs.pages import ROOT, blocks_of
 
@@ -37,7 +37,7 @@ def test_it_keeps_every_contract(found, tmp_path):
     entry = entry_of(found(tmp_path))
     try:
         for contract in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
-            assert outcome_of(contract, entry).failure is None, contract.name
+            assert _outcome_of(contract, entry).failure is None, contract.name
     finally:
         unregister(entry.kind, "learner")
 

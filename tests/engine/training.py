@@ -15,7 +15,7 @@ from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import save
 from rankloop.engine import Cluster, SummingEngine, kept
 from rankloop.training.bundle import Step
-from rankloop.training.folds import stored_folds
+from rankloop.training.folds import _stored_folds
 from rankloop.training.rank_bundle import session_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
 from rankloop.training.validation import cross_validate
@@ -35,7 +35,7 @@ def train(address: str, engine: SummingEngine, out: Path, stop: int = 0) -> None
                 time.sleep(0.02)
 
     with kept(engine) as where:
-        folds = stored_folds(address, FOLDS, where)
+        folds = _stored_folds(address, FOLDS, where)
         solver = BatchSolver(regularisation=DEFAULT_PATH, settings=SolverSettings(engine=where, callback=callback))
         result = cross_validate(folds, solver, report=("nDCG@10",))
     numbers = [[*fold.fit.weights, *fold.curve, *fold.test.values()] for fold in result.folds]

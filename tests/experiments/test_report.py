@@ -15,7 +15,7 @@ from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.charts import Line, band, chart, spread
 from rankloop.experiments.report.html import page, write_report
 from rankloop.experiments.report.model import Finding
-from rankloop.experiments.run.runner import run_experiment, run_one
+from rankloop.experiments.run.runner import _run_one, run_experiment
 from rankloop.experiments.run.tasks import Task
 from rankloop.experiments.spec.load import read_spec
 from tests.experiments.cases import small
@@ -141,7 +141,7 @@ def test_refused_updates_are_told_by_arm() -> None:
     changes = {"stream": "linear_gaussian", "regret": False, "seeds": 2, "floor": False, "ceiling": False}
     arms = [{"name": "wild", "learner": wild}, {"name": "calm", "learner": "online_gradient"}]
     experiment = small(**changes, arms=arms, horizon=10, checkpoints=[10])
-    runs = [run_one(Task(experiment, experiment.name, arm, seed)) for arm in ("wild", "calm") for seed in (0, 1)]
+    runs = [_run_one(Task(experiment, experiment.name, arm, seed)) for arm in ("wild", "calm") for seed in (0, 1)]
     assert [run.refused for run in runs] == [9, 9, 0, 0]
     facts = dict(finding_of(experiment, runs).facts)
     assert facts["unstable updates of wild"] == "18 refused"

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Here, Threads
 from rankloop.training import bundle
-from rankloop.training.bundle import RidgeModel, minimise, minimise_on_simplex
+from rankloop.training.bundle import RidgeModel, _minimise_on_simplex, minimise
 from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
 
@@ -157,7 +157,7 @@ def test_no_cut_would_lower_the_quadratic_further(n_cuts: int, n_features: int, 
     start = np.zeros(n_cuts)
     start[rng.integers(n_cuts)] = 1.0
     gram = slopes @ slopes.T
-    alpha = minimise_on_simplex(gram, offsets, start, 1e-9, 10_000)
+    alpha = _minimise_on_simplex(gram, offsets, start, 1e-9, 10_000)
     assert alpha.min() >= 0.0
     assert abs(alpha.sum() - 1.0) < 1e-12
     slope = gram @ alpha - offsets

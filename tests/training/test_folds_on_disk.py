@@ -16,8 +16,8 @@ from rankloop.data import Dataset, read_letor
 from rankloop.data.parts.catalogue import HASH_END, read_all_queries
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
-from rankloop.training.folds import catalogue_of, listing_of, read_folds, stored_folds
-from rankloop.training.objective import borders_of
+from rankloop.training.folds import _stored_folds, catalogue_of, listing_of, read_folds
+from rankloop.training.objective import _borders_of
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings, fit
 from rankloop.training.validation import cross_validate, mean_measures
@@ -46,8 +46,8 @@ def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: Sum
     with kept(engine) as where:
         catalogue = catalogue_of(listing_of(str(folder)).sources, PartOptions(letor_rows), where)
         stored, whole = catalogue.within([(0, HASH_END)]), sorted_in_memory(folder, (0, HASH_END))
-        assert len(borders_of(stored)) == 7
-        assert borders_of(stored) == borders_of(whole)
+        assert len(_borders_of(stored)) == 7
+        assert _borders_of(stored) == _borders_of(whole)
         found = fit(stored, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=where))
     expected = fit(whole, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=Here()))
     assert np.array_equal(found.weights, expected.weights)
@@ -57,19 +57,19 @@ def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: Sum
 def test_a_part_is_never_much_larger_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Dataset.of(np.zeros((1000, 4)), np.zeros(1000), np.arange(0, 1001, 10))
     monkeypatch.setattr("rankloop.training.objective.MAX_PARTS", 2)
-    assert len(borders_of(data)) == 3
+    assert len(_borders_of(data)) == 3
     monkeypatch.setattr("rankloop.training.objective.PART_BYTES", 4000)
-    rows = np.diff(data.offsets[borders_of(data)])
+    rows = np.diff(data.offsets[_borders_of(data)])
     assert rows.max() * 4 * 8 <= 4000 + 10 * 4 * 8
     assert rows.sum() == 1000
 
 
 def test_folds_go_by_the_query_and_not_by_the_part(tmp_path: Path) -> None:
     """The same queries in four parts and in one: the same folds."""
-    several = stored_folds(str(write_parts(tmp_path / "several")), 4, Here())
+    several = _stored_folds(str(write_parts(tmp_path / "several")), 4, Here())
     lines = [line for part in range(4) for line in lines_of(part)]
     (tmp_path / "one.txt").write_text("\n".join(lines))
-    one = stored_folds(str(tmp_path / "one.txt"), 4, Here())
+    one = _stored_folds(str(tmp_path / "one.txt"), 4, Here())
     for ours, theirs in zip(several, one, strict=True):
         for role in ("train", "validation", "test"):
             pair = [_rows(read_all_queries(getattr(fold, role))) for fold in (ours, theirs)]
@@ -93,7 +93,7 @@ def test_published_folds_give_the_numbers_of_memory(tmp_path: Path) -> None:
         for n in range(5)
     }
     (folder / "folds.json").write_text(json.dumps(table))
-    memory, disk = read_folds(folder)[:2], stored_folds(str(folder), 5, Here())[:2]
+    memory, disk = read_folds(folder)[:2], _stored_folds(str(folder), 5, Here())[:2]
     found, expected = (cross_validate(folds, BatchSolver(regularisation=[1e-1, 1e-3])) for folds in (disk, memory))
     assert found.best == expected.best
     assert np.array_equal(found.model.weights, expected.model.weights)
@@ -108,14 +108,14 @@ def test_folders_of_folds_are_found(tmp_path: Path) -> None:
         for part, role in enumerate(("train", "vali", "test")):
             (tmp_path / f"Fold{number}").mkdir(exist_ok=True)
             (tmp_path / f"Fold{number}" / f"{role}.txt").write_text("\n".join(lines_of(part + 10 * number)))
-    memory, disk = read_folds(tmp_path), stored_folds(str(tmp_path), 5, Here())
+    memory, disk = read_folds(tmp_path), _stored_folds(str(tmp_path), 5, Here())
     assert [fold.name for fold in disk] == ["Fold1", "Fold2"]
     for ours, theirs in zip(disk, memory, strict=True):
         assert np.array_equal(read_all_queries(ours.train).features, theirs.train.features)
         assert np.array_equal(read_all_queries(ours.test).features, theirs.test.features)
     (tmp_path / "Fold2" / "vali.txt").unlink()
     with pytest.raises(NotFound, match=r"the part vali\.txt .* missing in .*Fold2"):
-        stored_folds(str(tmp_path), 5, Here())
+        _stored_folds(str(tmp_path), 5, Here())
 
 
 def test_parts_that_count_features_from_zero_and_from_one_fit_together(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_measures_of_skipped_queries_are_left_out(tmp_path: Path) -> None:
 def test_too_few_queries_for_the_folds(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:a 1:1\n0 qid:a 1:3\n")
     with pytest.raises(InvalidInput, match="1 queries are too few for 3 folds"):
-        stored_folds(str(tmp_path), 3, Here())
+        _stored_folds(str(tmp_path), 3, Here())
 
 
 def _train(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from rankloop import InvalidInput, Preferred, Problem, Query, Session, UnstableUpdate, build, load, save
-from rankloop.training.svm_refit import CHUNK_EXAMPLES, RefittedSVM, hinge_of_examples
+from rankloop.training.svm_refit import CHUNK_EXAMPLES, RefittedSVM, _hinge_of_examples
 
 numbers = st.floats(-3, 3)
 
@@ -20,7 +20,7 @@ numbers = st.floats(-3, 3)
 def test_the_kernel_against_numpy(examples, weights):
     margins = 1 - examples @ weights
     if np.all(np.abs(margins) > 1e-9):
-        value, grad = hinge_of_examples(examples, weights)
+        value, grad = _hinge_of_examples(examples, weights)
         np.testing.assert_allclose(value, np.maximum(margins, 0).mean(), atol=1e-12)
         np.testing.assert_allclose(grad, -(examples * (margins > 0)[:, None]).sum(axis=0) / len(examples), atol=1e-12)
 

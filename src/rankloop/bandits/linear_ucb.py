@@ -25,15 +25,8 @@ class State(NamedTuple):
 
 
 @kernel
-def optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: float) -> Floats:
-    """Return w_a · x + width · √(xᵀ A_a⁻¹ x) of each item a.
-
-    Args:
-      weights: w_a, one row per item.
-      inverse: A_a⁻¹, one matrix per item.
-      visitor: x.
-      width: The width of the confidence bound.
-    """
+def _optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: float) -> Floats:
+    """Return w_a · x + width · √(xᵀ A_a⁻¹ x) of each item a."""
     scores = scores_of(weights, visitor)
     for item in range(len(scores)):
         spread = (visitor * scores_of(inverse[item], visitor)).sum()
@@ -125,7 +118,7 @@ class LinearUCB:
         return first_log_prob(self._scores(state, query), self.epsilon, 0.0, ranking, state.shown)
 
     def _scores(self, state: State, query: Query) -> Floats:
-        return optimistic_scores(state.weights, state.inverse, _visitor(query), self.width)
+        return _optimistic_scores(state.weights, state.inverse, _visitor(query), self.width)
 
 
 def _visitor(query: Query) -> Floats:

@@ -43,13 +43,8 @@ def with_leaf(value: Any, path: list[str], leaf: Any) -> Any:
     return tuple(with_leaf(part, path[1:], leaf) if str(i) == path[0] else part for i, part in enumerate(value))
 
 
-def first_difference(first: Any, second: Any) -> str:
-    """Return the path and the values of the first difference, bit for bit; empty when there is none.
-
-    Args:
-      first: A nested tuple.
-      second: Another.
-    """
+def _first_difference(first: Any, second: Any) -> str:
+    """Return the path and the values of the first difference, bit for bit; empty when there is none."""
     leaves_of_first, leaves_of_second = list(leaves(first)), list(leaves(second))
     paths, other_paths = ([path for path, _ in pairs] for pairs in (leaves_of_first, leaves_of_second))
     if paths != other_paths:
@@ -72,7 +67,7 @@ def require_same(first: Any, second: Any, message: str) -> None:
     Raises:
       ContractViolation: If the values differ.
     """
-    difference = first_difference(first, second)
+    difference = _first_difference(first, second)
     require(not difference, f"{message} {difference}")
 
 

@@ -152,14 +152,14 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutco
       The outcome of each contract, as soon as it was tried.
     """
     chosen = set(only or names())
-    first = outcome_of(check_cases, entry)
+    first = _outcome_of(check_cases, entry)
     if first.failure is not None or first.name in chosen:
         yield first
     if first.failure is not None:
         return
     for checked in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
         if checked.name in chosen:
-            yield outcome_of(checked, entry)
+            yield _outcome_of(checked, entry)
     for checked in WRAPPED_CONTRACTS:
         name = _name_in_wrapper(checked)
         if name in chosen:
@@ -169,13 +169,8 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutco
             yield _isolated_outcome(isolated, entry)
 
 
-def outcome_of(checked: Contract, entry: Entry) -> ContractOutcome:
-    """Try a contract on every case of a learner, or on its recipes, until it fails.
-
-    Args:
-      checked: The contract.
-      entry: The registered learner.
-    """
+def _outcome_of(checked: Contract, entry: Entry) -> ContractOutcome:
+    """Try a contract on every case of a learner, or on its recipes, until it fails."""
     if checked is check_cases:
         return _outcome(checked, [("", entry)])
     cases = cases_of(entry.kind, entry.cls)

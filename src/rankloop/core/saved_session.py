@@ -180,7 +180,7 @@ def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
     def array(index: int) -> Any:
         return np.lib.format.read_array(io.BytesIO(archive.read(f"{index}.npy")), allow_pickle=False)
 
-    state = restored_state(header["state"], session.state, array)
+    state = _restored_state(header["state"], session.state, array)
     _check_generator(header["generator"])
     session.restore(state, header["generator"], header["learned"], header["refused"])
     return session
@@ -200,26 +200,17 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def restored_state(outline: Any, example: Any, array: Callable[[Any], Any], where: str = "state") -> Any:
+def _restored_state(outline: Any, example: Any, array: Callable[[Any], Any], where: str = "state") -> Any:
     """Return a state from its outline, checked against the learner's initial state.
 
     Fields, types and shapes must be those of the initial state, except that an array without rows may have got some.
     Numbers must be finite, numbers of the problem unchanged, and integers not below their initial values. A state with
     a method `reachable` checks itself further.
-
-    Args:
-      outline: The state as plain data.
-      example: The initial state.
-      array: Returns the array of a number in the outline.
-      where: The name of the state, for error messages.
-
-    Raises:
-      InvalidInput: If learning cannot have led from the initial state to this one.
     """
     if hasattr(example, "_fields"):
         return _named(outline, example, array, where)
     if isinstance(example, tuple):
-        return tuple(restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
+        return tuple(_restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
     if isinstance(example, np.ndarray):
         return _array(array(outline["array"]), example, where)
     if isinstance(example, WeightTable):
@@ -231,7 +222,7 @@ def _named(outline: Any, example: Any, array: Callable[[Any], Any], where: str) 
     if set(outline) != set(example._fields):
         raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
     parts = zip(example._fields, example)
-    state = type(example)._make(restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts)
+    state = type(example)._make(_restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts)
     if isinstance(state, CheckedState) and not state.reachable(example):
         raise InvalidInput(f"{where} cannot be the result of learning: its parts contradict each other")
     return state

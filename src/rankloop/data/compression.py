@@ -2,9 +2,10 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -18,6 +19,7 @@ from rankloop.core.extras import import_extra
 Bytes = NDArray[np.uint8]
 BLOCK_BYTES = 8 << 20
 MAX_LINE_BYTES = 256 << 20
+PACKED_BYTES = 64 << 10
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 READ_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, ValueError)
 
@@ -85,6 +87,42 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
             yield Block(raw, np.frombuffer(raw, np.uint8), start, held)
 
 
+class _Members(io.RawIOBase):
+    """Compressed streams one after another; unlike those of the standard library it refuses garbage at the end."""
+
+    def __init__(self, file: IO[bytes], unpacker: Callable[[], Any]) -> None:
+        self._file, self._new, self._now = file, unpacker, unpacker()
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with decompressed bytes, and return how many there are."""
+        unpacked = b""
+        while not unpacked:
+            packed = self._packed()
+            if self._now.eof and not packed:
+                return 0
+            if self._now.eof:
+                self._now = self._new()
+            unpacked = self._now.decompress(packed, len(buffer))
+        buffer[: len(unpacked)] = unpacked
+        return len(unpacked)
+
+    def _packed(self) -> bytes:
+        """Return the next compressed bytes; none at the end of the file, or while the decompressor has output left."""
+        if not self._now.eof:
+            packed = self._file.read(PACKED_BYTES) if self._now.needs_input else b""
+            if self._now.needs_input and not packed:
+                raise EOFError("the file ends before its last packed stream")
+            return packed
+        packed = self._now.unused_data.lstrip(b"\0")  # streams may be padded with zeros
+        while not packed and (more := self._file.read(PACKED_BYTES)):
+            packed = more.lstrip(b"\0")
+        return packed
+
+
 def _doubled(raw: bytearray, path: Path) -> bytearray:
     if len(raw) >= MAX_LINE_BYTES:
         raise InvalidInput(f"{path.name}: a line is longer than {MAX_LINE_BYTES:,} bytes; this is not a text of lines")
@@ -102,9 +140,9 @@ def _unpacked(file: IO[bytes], magic: bytes) -> Any:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(file)
     if magic.startswith(b"BZh"):
-        return bz2.open(file)
+        return io.BufferedReader(_Members(file, bz2.BZ2Decompressor), PACKED_BYTES)
     if magic.startswith(b"\xfd7zXZ\x00"):
-        return lzma.open(file)
+        return io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         pyarrow = import_extra("pyarrow")
 

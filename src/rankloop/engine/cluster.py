@@ -1,14 +1,22 @@
 """Tasks and sums on a Ray cluster, or on a small one that is started on this machine."""
 
+import atexit
 import copy
 import math
 import os
+import platform
+import socket
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numba
+import numpy as np
+
 from rankloop.core.errors import InvalidInput
+from rankloop.core.files import source_key
 from rankloop.core.types import Floats
 from rankloop.engine.base import (
     ONE_THREAD,
@@ -21,14 +29,17 @@ from rankloop.engine.base import (
     Task,
     Total,
     WorkerDied,
+    answers_of,
+    is_stored,
     shares_of,
     sum_in_order,
     usable_cores,
 )
-from rankloop.engine.members import check_versions, ready, watch_over, worker_nodes
-from rankloop.engine.storage import answers_of, is_stored
 
 MAX_ATTEMPTS = 4  # for one task: a node that goes down takes several workers with it
+HEAD_CHECK_SECONDS = 2.0  # without an answer, after which the head is checked
+HEAD_ATTEMPTS, HEAD_TIMEOUT_SECONDS = 3, 5.0
+_CHECKED_NODES: set[str] = set()  # nodes with the versions of this process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +66,7 @@ class Cluster(ParallelEngine):
         waiting = {remote.remote(task): index for index, task in enumerate(tasks)}
         results: dict[int, Result] = {}
         while waiting:
-            for reference in ready(ray, list(waiting)):
+            for reference in _ready(ray, list(waiting)):
                 index = waiting.pop(reference)
                 try:
                     results[index] = ray.get(reference)
@@ -89,9 +100,9 @@ class Cluster(ParallelEngine):
             if address is None:
                 return self._started(ray)
             _join(ray, address)
-            watch_over(address)
+            _watch_over(address)
         if address is not None:
-            check_versions(ray)
+            _check_versions(ray)
         return ray
 
     def _started(self, ray: Any) -> Any:
@@ -170,7 +181,7 @@ class _Summation:
     def _answer(self, number: int, pending: Any, sent: Any) -> list[Floats]:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                return cast(list[Floats], self.ray.get(ready(self.ray, [pending])[0]))
+                return cast(list[Floats], self.ray.get(_ready(self.ray, [pending])[0]))
             except HeadDied:
                 raise
             except Exception as error:
@@ -186,7 +197,7 @@ class _Summation:
 
     def _replace(self, number: int, attempt: int) -> None:
         """Start another actor for the share, on a machine that is up, even if all its cores are busy."""
-        nodes = [node["NodeID"] for node in worker_nodes(self.ray)]
+        nodes = [node["NodeID"] for node in _worker_nodes(self.ray)]
         taken = [actor.node for actor in self.actors]
         nodes.sort(key=taken.count)
         node = nodes[attempt % len(nodes)] if nodes else None
@@ -214,3 +225,81 @@ def _cause_of(error: Exception, computing: str) -> Exception:
     if isinstance(error, RayError):
         return WorkerDied(f"the workers of {computing} died {MAX_ATTEMPTS} times: {error}")
     return error
+
+
+def _check_versions(ray: Any) -> None:
+    """Raise if a machine has another version of the package or of its arithmetic; each is checked once."""
+    new = [node for node in _worker_nodes(ray) if node["NodeID"] not in _CHECKED_NODES]
+    ours = _versions()
+    affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    remote_versions, options = ray.remote(_versions), {"num_cpus": 0, "max_retries": 0}
+    strategies = [affinity(node["NodeID"], soft=False) for node in new]
+    answers = [remote_versions.options(scheduling_strategy=strategy, **options).remote() for strategy in strategies]
+    for node, answer in zip(new, answers):
+        try:
+            theirs = ray.get(_ready(ray, [answer])[0])
+        except ray.exceptions.RayTaskError as error:
+            raise InvalidInput(
+                f"the machine {node['NodeManagerAddress']} cannot run this version of rankloop ({error.cause}): "
+                "install the same on every machine"
+            ) from None
+        except ray.exceptions.RayError:
+            continue  # it went down; its work goes to others
+        others = [name for name, value in ours.items() if theirs.get(name) != value]
+        if others:
+            differences = "; ".join(f"{name} {theirs.get(name)}, here {ours[name]}" for name in others)
+            raise InvalidInput(
+                f"the machine {node['NodeManagerAddress']} has other versions, so that numbers might differ: "
+                f"{differences}. Install the same on every machine"
+            )
+        _CHECKED_NODES.add(node["NodeID"])
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions on which numbers may depend."""
+    ours = {"rankloop's source": source_key(), "Python": platform.python_version()}
+    return ours | {"numpy": np.__version__, "numba": numba.__version__}
+
+
+def _watch_over(address: str) -> None:
+    """Start a shell that prints a message if Ray ends this process because its node went down."""
+    if os.name != "posix":
+        return
+    message = (
+        f"rankloop: the head of the cluster at {address} is gone, or this machine's node of it, and Ray ended the "
+        "command: nothing was saved; start the cluster again, and then the command"
+    )
+    watcher = subprocess.Popen(
+        ["sh", "-c", 'read word || echo "$0" >&2', message], stdin=subprocess.PIPE, start_new_session=True
+    )
+    atexit.register(watcher.communicate, b"finished\n")
+
+
+def _worker_nodes(ray: Any) -> list[dict[str, Any]]:
+    """Return the machines that are up and have cores."""
+    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0.0) > 0.0]
+
+
+def _ready(ray: Any, references: list[Any]) -> list[Any]:
+    """Wait until some references have an answer, and return those; raise `HeadDied` if the head does not answer."""
+    while True:
+        answered: list[Any] = ray.wait(references, timeout=HEAD_CHECK_SECONDS)[0]
+        if answered:
+            return answered
+        _check_head(ray)
+
+
+def _check_head(ray: Any) -> None:
+    address = str(ray.get_runtime_context().gcs_address)
+    host, _, port = address.rpartition(":")
+    for attempt in range(HEAD_ATTEMPTS):
+        try:
+            socket.create_connection((host, int(port)), HEAD_TIMEOUT_SECONDS).close()
+        except OSError as error:
+            if attempt == HEAD_ATTEMPTS - 1:
+                raise HeadDied(
+                    f"the head of the cluster at {address} does not answer any more ({error}): nothing was saved; "
+                    "start it again, and then the command"
+                ) from None
+        else:
+            return

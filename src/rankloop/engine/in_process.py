@@ -6,8 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rankloop.engine.base import Done, Function, ParallelEngine, Result, Task, Total, sum_in_order, usable_cores
-from rankloop.engine.storage import answers_of
+from rankloop.engine.base import (
+    Done,
+    Function,
+    ParallelEngine,
+    Result,
+    Task,
+    Total,
+    answers_of,
+    sum_in_order,
+    usable_cores,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

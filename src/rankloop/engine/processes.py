@@ -21,11 +21,11 @@ from rankloop.engine.base import (
     Task,
     Total,
     WorkerDied,
+    answers_of,
     shares_of,
     sum_in_order,
     usable_cores,
 )
-from rankloop.engine.storage import answers_of
 
 MAX_ATTEMPTS = 2  # for one task: the first death may have another cause
 DEATH_ADVICE = "perhaps memory ran out: try fewer workers, or the engine `here` to see why"

@@ -61,21 +61,11 @@ def _move_towards(alpha: Floats, free: Ints, target: Floats) -> int:
 
 
 @kernel
-def minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance: float, max_steps: int) -> Floats:
+def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance: float, max_steps: int) -> Floats:
     """Minimise ½ α·gram·α − offsets·α over α ≥ 0 with Σα = 1 by an active set that begins with the start's cuts.
 
     Each step solves for the cuts in use, drops the one that would turn negative, or else takes in the one of the
     smallest slope. α is feasible whenever the method stops.
-
-    Args:
-      gram: (n, n) products of the slopes of the cuts.
-      offsets: (n,) heights of the cuts at 0.
-      start: (n,) a first α, not negative and not all 0.
-      tolerance: Stop when no slope is smaller than the common slope by more than this.
-      max_steps: Stop after this many steps.
-
-    Returns:
-      α.
     """
     alpha, n = start.copy(), len(start)
     alpha /= alpha.sum()
@@ -140,7 +130,7 @@ class RidgeModel:
     def lowest(self, tolerance: float) -> float:
         """Return the least value of the model: a lower bound of the objective."""
         gram = self.gram / self.regularisation
-        self.alpha = minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_SIMPLEX_STEPS)
+        self.alpha = _minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_SIMPLEX_STEPS)
         self._drop_idle()
         steepness = self.alpha @ self.slopes
         return float(self.offsets @ self.alpha - 0.5 * steepness @ steepness / self.regularisation)
@@ -152,7 +142,7 @@ class RidgeModel:
         for _ in range(MAX_PROXIMITY_TRIALS):
             proximity, total = self.proximity, self.regularisation + self.proximity
             offsets = self.offsets + proximity / total * products
-            self.near_alpha = minimise_on_simplex(
+            self.near_alpha = _minimise_on_simplex(
                 self.gram / total, offsets, self.near_alpha, tolerance, MAX_SIMPLEX_STEPS
             )
             height = self._height(products, centre_square, proximity)

@@ -79,7 +79,7 @@ def find_folds(
     """
     address = _stored_address(data, isinstance(engine, Cluster), stream)
     if address is not None:
-        return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
+        return _stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
     return read_folds(public_path(data), n_folds, seed, normalise)
 
 
@@ -211,7 +211,7 @@ def _widened(dataset: Dataset, n_features: int) -> Dataset:
     return dataset if missing == 0 else dataset._replace(features=np.pad(dataset.features, ((0, 0), (0, missing))))
 
 
-def stored_folds(
+def _stored_folds(
     address: str,
     n_folds: int,
     engine: SummingEngine,
@@ -223,20 +223,6 @@ def stored_folds(
 
     A folder of parts is cut by the hash of the query's name, so that the fold of a query does not depend on its part.
     Each fold is the test part once, the next one for validation, the others for training.
-
-    Args:
-      address: A folder or a URL.
-      n_folds: How many folds, at least 3; of a published set at most so many.
-      engine: Reads the parts.
-      normalise: Scale every feature from 0 to 1 inside each query.
-      progress: Called with the number of parts that were read, and of all.
-
-    Returns:
-      The folds; their rows stay on the disks.
-
-    Raises:
-      InvalidInput: If there are too few queries, or one of them is in two parts.
-      NotFound: If there are no parts.
     """
     _check_folds(n_folds)
     listing = list_parts(address, engine)

@@ -85,13 +85,13 @@ def parts_of(dataset: Queries, risk: Risk) -> list[Part] | list[StoredPart]:
     Returns:
       The parts.
     """
-    cuts = itertools.pairwise(borders_of(dataset))
+    cuts = itertools.pairwise(_borders_of(dataset))
     if isinstance(dataset, StoredDataset):
         return [StoredPart(risk, dataset.between(first, end)) for first, end in cuts]
     return [Part(risk, dataset.subset(range(first, end))) for first, end in cuts]
 
 
-def borders_of(dataset: Queries) -> list[int]:
+def _borders_of(dataset: Queries) -> list[int]:
     """Return the queries at which parts begin, and their end; no part is much larger than PART_BYTES."""
     n_rows = int(dataset.offsets[-1])
     n_parts = min(n_rows // ROWS_PER_PART, MAX_PARTS)

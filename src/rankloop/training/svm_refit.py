@@ -35,16 +35,8 @@ class State(NamedTuple):
 
 
 @kernel
-def hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]:
-    """Return (1/n) Σ max(0, 1 − example · weights) and a sub-gradient.
-
-    Args:
-      examples: (n, n_features), one example per row.
-      weights: (n_features,).
-
-    Returns:
-      The value and its sub-gradient in the weights.
-    """
+def _hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]:
+    """Return (1/n) Σ max(0, 1 − example · weights) and a sub-gradient."""
     n_examples, n_features = examples.shape
     value, grad = 0.0, np.zeros(n_features)
     for i in range(n_examples):
@@ -119,7 +111,7 @@ class RefittedSVM(GreedyLearner):
         for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
             with suppress(InvalidInput):
                 solution = minimise(
-                    partial(hinge_of_examples, examples),
+                    partial(_hinge_of_examples, examples),
                     first,
                     regularisation=self.regularisation,
                     tolerance=FIT_TOLERANCE,

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rankloop.cli.commands.search import forget_options
+from rankloop.cli.commands.search import _forget_options
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
 from rankloop.search.box import data_beside
@@ -67,13 +67,13 @@ def test_data_are_beside_this_folder_and_the_one_above(tmp_path: Path, monkeypat
     ],
 )
 def test_what_is_forgotten(text: str, what: dict[str, object]) -> None:
-    assert forget_options(text) == what
+    assert _forget_options(text) == what
 
 
 @pytest.mark.parametrize("text", ["days:", "days:x", "days:-1", "days:1e9", "days:nan"])
 def test_what_is_no_number_of_days(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not a number of days"):
-        forget_options(text)
+        _forget_options(text)
 
 
 def code(*arguments: str) -> int:

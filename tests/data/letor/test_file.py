@@ -74,7 +74,7 @@ def test_a_compressed_file_that_is_cut_is_refused(tmp_path, compress):
         read(tmp_path, compress(PLAIN)[:-12])
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstandard])
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstandard])
 def test_garbage_behind_a_compressed_file_is_refused(tmp_path, compress):
     with pytest.raises(InvalidInput, match=r"some\.txt is cut short or damaged"):
         read(tmp_path, compress(PLAIN) + b"garbage")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data import read_letor, stream_letor
-from rankloop.data.letor.lines import parse_number
+from rankloop.data.letor.lines import _parse_number
 
 PAIR = re.compile(rb"(\d+):([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 GRADE = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -148,7 +148,7 @@ def as_buffer(text: str):
 @example("1e-22")
 @example("1e99999999999999999999")
 def test_a_number_is_read_as_float_reads_it(text):
-    value, end, is_number, is_hard = parse_number(as_buffer(text), 0, len(text))
+    value, end, is_number, is_hard = _parse_number(as_buffer(text), 0, len(text))
     try:
         truth = float(text)
     except ValueError:
@@ -164,17 +164,17 @@ def test_a_number_is_read_as_float_reads_it(text):
 def test_most_printed_numbers_need_no_second_reading():
     rng = np.random.default_rng(0)
     texts = [f"{value:.6f}" for value in rng.random(1000) * 1000] + ["3", "0", "1e5", "2.5e-7"]
-    assert not any(parse_number(as_buffer(text), 0, len(text))[3] for text in texts)
+    assert not any(_parse_number(as_buffer(text), 0, len(text))[3] for text in texts)
 
 
 @pytest.mark.parametrize("text", ["", "-", ".", "e5", "1e", "1e+", "+-1", "abc", "-.e1"])
 def test_what_is_not_a_number(text):
-    assert not parse_number(as_buffer(text), 0, len(text))[2]
+    assert not _parse_number(as_buffer(text), 0, len(text))[2]
 
 
 def test_no_byte_behind_the_end_is_read():
-    assert parse_number(as_buffer("12345"), 0, 2)[:2] == (12.0, 2)
-    assert parse_number(as_buffer("1e5"), 0, 2)[2] is False
+    assert _parse_number(as_buffer("12345"), 0, 2)[:2] == (12.0, 2)
+    assert _parse_number(as_buffer("1e5"), 0, 2)[2] is False
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.parts.source import (
     SCHEMA_COPIES,
     PartSource,
-    available_memory,
+    _available_memory,
     check_memory,
     entries_in,
     fit_memory,
@@ -81,7 +81,7 @@ def test_a_fingerprint_sees_another_content_of_the_same_size_and_time(tmp_path: 
 
 
 def test_data_beyond_memory_are_known_by_their_size() -> None:
-    free = available_memory()
+    free = _available_memory()
     assert free > 1 << 20
     assert fit_memory([PartSource("a.txt", 1 << 10, 0)])
     assert not fit_memory([PartSource("a.txt", free // 2, 0)])
@@ -92,7 +92,7 @@ def test_data_beyond_memory_are_known_by_their_size() -> None:
 def test_a_log_by_name_beyond_memory_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, n_bytes: int
 ) -> None:
-    monkeypatch.setattr("rankloop.data.parts.source.available_memory", lambda: 100 * SCHEMA_COPIES["batch"])
+    monkeypatch.setattr("rankloop.data.parts.source._available_memory", lambda: 100 * SCHEMA_COPIES["batch"])
     (tmp_path / name).write_bytes(b"x" * (n_bytes - 1))
     check_memory(tmp_path / name, "batch")
     (tmp_path / name).write_bytes(b"x" * n_bytes)

@@ -16,7 +16,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Query
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.run.runner import RUNS_FILE, Run, open_results, read_runs, run_experiment, run_one
+from rankloop.experiments.run.runner import RUNS_FILE, Run, _open_results, _run_one, read_runs, run_experiment
 from rankloop.experiments.run.tasks import Task
 from rankloop.simulate.play import play
 from tests.experiments.cases import small
@@ -43,7 +43,7 @@ def _numbers(runs: list[Run]) -> list[Any]:
 
 def test_a_run_is_play_written_down() -> None:
     experiment = small(predicted=True, measures=["DCG", "AP"])
-    run = run_one(Task(experiment, "small", "leader", 5))
+    run = _run_one(Task(experiment, "small", "leader", 5))
     learner, stream = build({"kind": "ftpl", "measure": "DCG", "horizon": 200}), build(experiment.stream, "stream")
     rounds = list(play(learner, stream, build("full", "feedback"), horizon=200, seed=5))
     for name in ("DCG", "AP"):
@@ -60,7 +60,7 @@ def test_new_queries_are_those_that_were_held_out() -> None:
     stream = {"kind": "held_out", "inner": {"kind": "web_search", "n_queries": 10, "n_items": 6, "n_features": 3}}
     arms = [{"name": "pairs", "learner": "fair_pairs", "feedback": "dcm"}]
     experiment = small(stream=stream, arms=arms, measures=["nDCG@5"], new_queries=[50, 200], regret=False)
-    run = run_one(Task(experiment, "small", "pairs", 5))
+    run = _run_one(Task(experiment, "small", "pairs", 5))
     learner, played = build("fair_pairs"), build(stream, "stream")
     rounds = list(play(learner, played, build("dcm", "feedback"), horizon=200, seed=5))
     features, relevance, offsets, _ = played.parts(generators(5)[0])[1]
@@ -76,14 +76,14 @@ def test_new_queries_are_those_that_were_held_out() -> None:
 
 def test_new_queries_need_a_stream_that_holds_some_out() -> None:
     with pytest.raises(InvalidInput, match="held_out"):
-        run_one(Task(small(new_queries=[50]), "small", "leader", 5))
+        _run_one(Task(small(new_queries=[50]), "small", "leader", 5))
     with pytest.raises(InvalidInput, match="new_queries"):
         small(new_queries=[0])
 
 
 def test_regret_is_that_of_the_prefix_and_its_factor_counts() -> None:
     experiment = small(regret_factor=0.5)
-    run, plain = (run_one(Task(e, "small", "still", 1)) for e in (experiment, small()))
+    run, plain = (_run_one(Task(e, "small", "still", 1)) for e in (experiment, small()))
     measure = build("DCG", "measure")
     stream = build(experiment.stream, "stream")
     rounds = list(play(build("random_order"), stream, build("full", "feedback"), horizon=50, seed=1))
@@ -98,7 +98,7 @@ def test_regret_is_that_of_the_prefix_and_its_factor_counts() -> None:
 
 def test_the_ceiling_is_the_best_ranking_of_every_query_and_nobody_is_above_it() -> None:
     ceiling, arm = (
-        run_one(Task(small(), "small", name, 2)).values["DCG"]["average"] for name in ("best possible", "leader")
+        _run_one(Task(small(), "small", name, 2)).values["DCG"]["average"] for name in ("best possible", "leader")
     )
     assert all(high >= low for high, low in zip(ceiling, arm))
     measure, stream = build("DCG", "measure"), build(small().stream, "stream")
@@ -109,7 +109,7 @@ def test_the_ceiling_is_the_best_ranking_of_every_query_and_nobody_is_above_it()
 def test_queries_that_a_measure_skips_are_left_out() -> None:
     stream = {"kind": "flipped_relevance", "n_items": 4, "n_relevant": 0, "flip": 0.1}
     skip, zero = 'nDCG(empty="skip")', "nDCG"
-    run = run_one(Task(small(stream=stream, measures=[skip, zero]), "small", "still", 0))
+    run = _run_one(Task(small(stream=stream, measures=[skip, zero]), "small", "still", 0))
     skipped, counted = run.values["nDCG(empty='skip')"]["average"][-1], run.values[zero]["average"][-1]
     assert skipped is not None
     assert counted is not None
@@ -119,7 +119,7 @@ def test_queries_that_a_measure_skips_are_left_out() -> None:
 def test_learners_report_themselves() -> None:
     arm = {"name": "a", "learner": "3pr", "feedback": "noisy_reader"}
     experiment = small(stream="web_search", measures=["nDCG@10"], arms=[arm], regret=False)
-    run = run_one(Task(experiment, "small", "a", 0))
+    run = _run_one(Task(experiment, "small", "a", 0))
     assert len(run.reports["affirmativeness"]) == len(run.checkpoints)
 
 
@@ -127,7 +127,7 @@ def test_delivery_changes_what_the_learner_hears_and_nothing_else() -> None:
     arm = {"name": "leader", "learner": {"kind": "ftpl", "measure": "DCG", "horizon": "$horizon"}}
     runs = []
     for delivery in ({}, {"delivery": {"kind": "lost", "share": 1.0}}, {"delivery": {"kind": "late", "rounds": 0}}):
-        runs.append(run_one(Task(small(arms=[arm | delivery]), "small", "leader", 4)).values["DCG"]["average"])
+        runs.append(_run_one(Task(small(arms=[arm | delivery]), "small", "leader", 4)).values["DCG"]["average"])
     plain, deaf, punctual = runs
     assert plain == punctual
     assert plain[0] == deaf[0]
@@ -178,7 +178,7 @@ def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_two_writers_in_one_folder_are_noticed(tmp_path: Path) -> None:
-    with open_results(tmp_path, small()), pytest.raises(Conflict, match="another process is writing"):
+    with _open_results(tmp_path, small()), pytest.raises(Conflict, match="another process is writing"):
         run_experiment(small(), tmp_path, Here())
 
 
@@ -203,11 +203,11 @@ def test_the_parquet_file_says_the_same(tmp_path: Path) -> None:
 def test_what_goes_wrong_in_a_run_names_the_arm() -> None:
     arms = [{"name": "clicker", "learner": "3pr", "feedback": "full"}]
     with pytest.raises(Exception, match=r"arm 'clicker', seed 0: .*learns from Clicks"):
-        run_one(Task(small(arms=arms), "small", "clicker", 0))
+        _run_one(Task(small(arms=arms), "small", "clicker", 0))
 
 
 def test_log_spaced_rounds_grow_by_a_factor() -> None:
-    run = run_one(Task(small(checkpoints=6, window=1.0), "small", "still", 0))
+    run = _run_one(Task(small(checkpoints=6, window=1.0), "small", "still", 0))
     ratios = [later / earlier for earlier, later in pairwise(run.checkpoints)]
     assert max(ratios) < 3.5
     assert min(ratios) > 2.5

@@ -19,7 +19,7 @@ from rankloop.logs.list_log import ShownList
 from rankloop.training import objective
 from rankloop.training.clicks.batch import merged, schema_rows
 from rankloop.training.clicks.result import ClickTraining
-from rankloop.training.clicks.train import train_on_lists
+from rankloop.training.clicks.train import _train_on_lists
 from rankloop.training.clicks.weights import click_weights
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
@@ -33,7 +33,7 @@ def train_batch_with_schema(
     lists: Any, schema: Schema, loss: str = "ordinal", learner: Any = None, path: Any = DEFAULT_PATH, **more: Any
 ) -> ClickTraining:
     settings = more.pop("settings", SolverSettings())
-    return train_on_lists(lists, schema, BatchSolver(loss, False, path, settings), learner=learner, **more)
+    return _train_on_lists(lists, schema, BatchSolver(loss, False, path, settings), learner=learner, **more)
 
 
 def collected(lists: list[ShownList], schema: Schema, grades: Any) -> SparseDataset:

@@ -15,7 +15,7 @@ from rankloop.core.saved_session import load
 from rankloop.core.types import Floats
 from rankloop.data.parts.source import sources_in
 from rankloop.engine import Here, SummingEngine, Threads
-from rankloop.training.clicks.parts import AS_NAMED, clicks_in, train_click_parts
+from rankloop.training.clicks.parts import AS_NAMED, _clicks_in, train_click_parts
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import train_clicks
 from rankloop.training.risks.pairwise import ClickedPairs, hinge_of_pairs
@@ -116,8 +116,8 @@ def test_the_position_bias_is_estimated_as_from_the_whole(tmp_path: Path) -> Non
 
 def test_of_a_large_log_all_impressions_of_some_pairs_are_used(tmp_path: Path) -> None:
     sources = sources_in(str(write_log(tmp_path / "log")))
-    everything = [clicks_in((source, AS_NAMED, 10**9)) for source in sources]
-    some = [clicks_in((source, AS_NAMED, 300)) for source in sources]
+    everything = [_clicks_in((source, AS_NAMED, 10**9)) for source in sources]
+    some = [_clicks_in((source, AS_NAMED, 300)) for source in sources]
     for all_of, few in zip(everything, some, strict=True):
         assert 100 < len(few.pairs) < 600 < len(all_of.pairs)
         chosen = all_of.pairs < few.end

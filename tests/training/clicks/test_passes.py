@@ -15,7 +15,7 @@ from rankloop.features import Schema
 from rankloop.logs.list_log import ShownList
 from rankloop.training.clicks.passes import OnlinePasses
 from rankloop.training.clicks.result import ClickTraining
-from rankloop.training.clicks.train import train_on_lists
+from rankloop.training.clicks.train import _train_on_lists
 
 SCHEMA = Schema({"brand": "category", "price": "number"}, {"segment": "category"}, ("segment*brand",), bits=10)
 EXAMINED = [1.0, 0.6, 0.4, 0.3]
@@ -39,7 +39,7 @@ def logged(n_lists: int = 400, seed: int = 0, fixed: bool = False) -> list[Shown
 
 
 def train_with_schema(lists: Any, schema: Schema, learner: Any = None, passes: int = 5, **more: Any) -> ClickTraining:
-    return train_on_lists(lists, schema, OnlinePasses(max_passes=passes), learner=learner, **more)
+    return _train_on_lists(lists, schema, OnlinePasses(max_passes=passes), learner=learner, **more)
 
 
 @pytest.mark.parametrize(

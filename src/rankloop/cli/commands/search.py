@@ -73,7 +73,7 @@ def search(
         with SearchBox(
             source, folder, fields=names, engine=engine, language=language, seed=seed, columns=parts, meaning="off"
         ) as box:
-            count = box.forget(**forget_options(forget))
+            count = box.forget(**_forget_options(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
@@ -99,7 +99,7 @@ def columns_of(texts: Any) -> dict[str, str]:
     return columns
 
 
-def forget_options(text: str) -> dict[str, Any]:
+def _forget_options(text: str) -> dict[str, Any]:
     """Read --forget: a visitor id, a number of days or a query; the prefixes query:, visitor: and days: decide."""
     kind, colon, value = text.partition(":")
     if colon and kind in ("query", "visitor", "days"):

@@ -89,19 +89,11 @@ def _parse_index(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
-def parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bool]:
+def _parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bool]:
     """Read the decimal number that begins at i.
 
     A mantissa below 2^53 times or divided by a power of ten up to 10^22 is rounded once, so the result is the nearest
     double. Other numbers are left to float().
-
-    Args:
-      buffer: The bytes.
-      i: The position of the first byte.
-      stop: The end of the buffer.
-
-    Returns:
-      The value, the end, whether it is a number, and whether float() has to read it.
     """
     negative, i = _sign(buffer, i, stop)
     mantissa, n_digits, exponent, i = _mantissa(buffer, i, stop)
@@ -176,7 +168,7 @@ def parse_lines(buffer: Bytes, position: int, stop: int, least: int, scratch: Li
         i = _skip_spaces(buffer, position, stop)
         if not (i >= stop or buffer[i] == NEWLINE or buffer[i] == COMMENT):
             token = i
-            grades[n_rows], i, is_number, is_hard = parse_number(buffer, i, stop)
+            grades[n_rows], i, is_number, is_hard = _parse_number(buffer, i, stop)
             if not is_number or not _ends_token(buffer, i, stop):
                 return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, BAD_GRADE, token)
             if is_hard:
@@ -211,7 +203,7 @@ def _parse_pairs(
         index, colon = _parse_index(buffer, i, stop)
         if colon < 0:
             return i, n_hard, lowest, highest, BAD_PAIR
-        value, end, is_number, is_hard = parse_number(buffer, colon + 1, stop)
+        value, end, is_number, is_hard = _parse_number(buffer, colon + 1, stop)
         if not is_number or not _ends_token(buffer, end, stop):
             return i, n_hard, lowest, highest, BAD_VALUE
         if index < least:

@@ -202,7 +202,7 @@ def _fetched(source: PartSource, folder: Path) -> Path:
     return copy
 
 
-def available_memory() -> int:
+def _available_memory() -> int:
     """Return the bytes of memory that the system has available and the container may use."""
     return min([_free_memory(), *(int(text) for text in map(_content, MEMORY_LIMITS) if text.isdigit())])
 
@@ -210,7 +210,7 @@ def available_memory() -> int:
 def fit_memory(sources: Sequence[PartSource]) -> bool:
     """Return true if training with folds on these files should fit into memory."""
     needed = sum(source.size * (PACKED_RATIO if source.name.endswith(PACKED_SUFFIXES) else 1) for source in sources)
-    return DATASET_COPIES * needed <= available_memory()
+    return DATASET_COPIES * needed <= _available_memory()
 
 
 def check_memory(log: Path, solver: str) -> None:
@@ -224,7 +224,7 @@ def check_memory(log: Path, solver: str) -> None:
       InvalidInput: If it needs more memory than there is.
     """
     n_bytes = log.stat().st_size * (PACKED_RATIO if log.name.endswith((*PACKED_SUFFIXES, *PACKED_TABLES)) else 1)
-    copies, available = SCHEMA_COPIES[solver], available_memory()
+    copies, available = SCHEMA_COPIES[solver], _available_memory()
     if copies * n_bytes > available:
         other = f", --solver online ({SCHEMA_COPIES['online']} per byte)" if solver == "batch" else ""
         raise InvalidInput(

@@ -51,7 +51,7 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.stream, self.arm, self.seed
 
 
-def run_one(task: Task) -> Run:
+def _run_one(task: Task) -> Run:
     """Play a task; an error names the arm and the seed."""
     started = time.perf_counter()
     import_on_worker(task.modules)
@@ -170,7 +170,7 @@ def run_experiments(
         if not (folder / RUNS_FILE).exists():
             dry_run(experiment)
     with ExitStack() as opened:
-        stores = [opened.enter_context(open_results(folder, experiment)) for experiment, folder in experiments]
+        stores = [opened.enter_context(_open_results(folder, experiment)) for experiment, folder in experiments]
         missing = [(task, store) for store in stores for task in store.tasks if task.key not in store.runs]
         of = sum(len(store.tasks) for store in stores)
         finished = of - len(missing)
@@ -182,7 +182,7 @@ def run_experiments(
             progress(finished, of)
 
         progress(finished, of)
-        engine.map([task for task, _ in missing], run_one, keep)
+        engine.map([task for task, _ in missing], _run_one, keep)
         for (_, folder), store in zip(experiments, stores):
             _write_parquet(folder / "runs.parquet", store.in_order())
         return [store.in_order() for store in stores]
@@ -208,13 +208,8 @@ class RunFile:
 
 
 @contextmanager
-def open_results(folder: Path, experiment: Experiment) -> Iterator[RunFile]:
-    """Open the results in a folder; an incomplete last line, left by an interruption, is dropped.
-
-    Args:
-      folder: The folder.
-      experiment: The experiment.
-    """
+def _open_results(folder: Path, experiment: Experiment) -> Iterator[RunFile]:
+    """Open the results in a folder; an incomplete last line, left by an interruption, is dropped."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / RUNS_FILE).open("a+b") as file:
         _lock(file, folder)

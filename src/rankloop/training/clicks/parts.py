@@ -96,7 +96,7 @@ class PartClicks(NamedTuple):
     unused: tuple[str, ...]
 
 
-def clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
+def _clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
     """Read a part of the log and return the facts that the driver needs: a task for a worker."""
     source, columns, limit = task
     with source.local() as path:
@@ -156,10 +156,10 @@ def train_click_parts(
                 f"{address!r} should hold parts of a log, as CSV or Parquet tables; {sources[0].name} is another file"
             )
         limit = max(1, MAX_IMPRESSIONS // len(sources))
-        first = engine.map([(sources[0], columns, limit)], clicks_in)[0]
+        first = engine.map([(sources[0], columns, limit)], _clicks_in)[0]
         without = tuple(dict.fromkeys([*columns.without, *_not_roles(first, columns)]))
         understood = columns._replace(without=without, features=first.feature_names)
-        parts = [first, *engine.map([(source, understood, limit) for source in sources[1:]], clicks_in)]
+        parts = [first, *engine.map([(source, understood, limit) for source in sources[1:]], _clicks_in)]
         n_lists, n_pairs = sum(part.n_lists for part in parts), sum(part.n_pairs for part in parts)
         if n_pairs == 0:
             raise InvalidInput(NO_CLICK)

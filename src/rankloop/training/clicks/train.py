@@ -90,7 +90,7 @@ def train_clicks(
     common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
     if schema is not None:
         _check_feedback(lists)
-        trained = train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
+        trained = _train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
         return replace(trained, notes=_outcome_notes(lists, schema, features) + trained.notes)
     if isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
         raise InvalidInput(f"passes, a learner and shown are for training with a schema, and {lists.name} has none")
@@ -104,7 +104,7 @@ def train_clicks(
     return replace(trained, feature_names=numbers.names, columns=columns)
 
 
-def train_on_lists(
+def _train_on_lists(
     pages: Sequence[ShownList],
     schema: Schema,
     solver: BatchSolver | OnlinePasses | None = None,
@@ -114,20 +114,7 @@ def train_on_lists(
     seed: int = 0,
     **common: Any,
 ) -> ClickTraining:
-    """Train a ranker with a schema on shown lists.
-
-    Args:
-      pages: The shown lists.
-      schema: By which values become features.
-      solver: `OnlinePasses`, the default, or `BatchSolver`.
-      learner: The learner that continues after training.
-      shown: The number of positions that users see; those of the longest list unless given.
-      seed: Draws the held-out lists.
-      **common: `position_bias`, `clip` and `progress` of `train_clicks`.
-
-    Returns:
-      The ranker.
-    """
+    """Train a ranker with a schema on shown lists."""
     solver = solver or DEFAULT_PASSES
     problem = schema.problem(shown=max(len(page.ids) for page in pages) if shown is None else shown)
     columns = f"features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
