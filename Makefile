@@ -55,7 +55,7 @@ test: setup
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 cluster-test: setup
-	@RANKLOOP_CLUSTER_TEST=1 $(BIN)/python -m pytest -rs tests/test_hosts.py tests/engine/test_cluster.py tests/engine/test_members.py
+	@RANKLOOP_CLUSTER_TEST=1 $(BIN)/python -m pytest -rs tests/test_hosts.py tests/engine/test_cluster.py tests/engine/test_cluster_machines.py
 
 check: $(READY)
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rankloop.cli.main import EXTRA_BY_MODULE
+from rankloop.core.extras import EXTRA_BY_PACKAGE
 
 BARE = f"""
 import sys
-for name in {sorted(EXTRA_BY_MODULE)}:
+for name in {sorted(EXTRA_BY_PACKAGE)}:
     sys.modules[name] = None  # an import of it fails as if it were not installed
 from rankloop.cli import main
 sys.argv[1:] = ["list", "--json"]
