@@ -170,23 +170,22 @@ class ReadableLog(ABC):
         where = f"entity = ? AND kind = 'ranked' ORDER BY seq DESC LIMIT {limit}"
         return records_of(self.rows(f"SELECT {EVENT_COLUMNS} FROM rankloop_events WHERE {where}", [entity]))[::-1]
 
-    def elapsed_seconds(self, entity: str, seq: int, now: float) -> tuple[float, float]:
-        """Return the time since an event by the sum of the gaps between events, and the longest gap.
+    def elapsed_seconds(self, entity: str, seq: int, now: float, max_gap: float) -> float:
+        """Return the time since an event, as the sum of the gaps between later events of the entity.
 
-        A clock that was set back makes a negative gap, which counts as 0.
+        A gap longer than `max_gap` counts as 0, and so does a negative one, which a clock that was set back makes.
 
         Args:
           entity: Whose events are summed.
           seq: The event from which on.
           now: The time, by the clock of the store.
+          max_gap: In seconds.
         """
         gap = f"coalesce(lead(at) OVER (ORDER BY seq), {now!r}) - at"
-        total = "coalesce(sum(CASE WHEN gap > 0 THEN gap ELSE 0 END), 0.0)"
         gaps = f"SELECT {gap} AS gap FROM rankloop_events WHERE entity = ? AND seq >= ?"
-        ((elapsed, longest),) = self.rows(
-            f"SELECT {total}, coalesce(max(gap), 0.0) FROM ({gaps}) AS gaps", [entity, seq]
-        )
-        return float(elapsed), float(longest)
+        counted = f"CASE WHEN gap > 0 AND gap <= {max_gap!r} THEN gap ELSE 0 END"
+        ((elapsed,),) = self.rows(f"SELECT coalesce(sum({counted}), 0.0) FROM ({gaps}) AS gaps", [entity, seq])
+        return float(elapsed)
 
     def entities(self) -> list[str]:
         """Return the names of all entities in the log, in alphabetical order."""

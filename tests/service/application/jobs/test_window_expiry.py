@@ -33,7 +33,8 @@ def set_time(store: Any, seq: int, at: float) -> None:
         ((0, 4, 12), [0, 2]),  # no gap is longer than the window: what was over is over
         ((0, 1, 1_000), [9, 10]),  # down, or a clock that was set
         ((0, 1, 1_000, 1_002), [7, 8, 8]),  # the same, and then a restart
-        ((0, 1_000, 2_000), [0, 10]),  # twice is once too often
+        ((0, 1_000, 2_000), [10, 10]),  # down twice
+        ((0, 3, 1_000, 1_004, 3_000, 3_001), [2, 5, 5, 9, 9]),  # down twice, with visits between
         ((1_000, 0, 3), [7, 7]),  # a clock that was set back
     ],
 )

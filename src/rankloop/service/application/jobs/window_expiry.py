@@ -78,8 +78,8 @@ class FeedbackWindows:
         """Return the seconds of a window that have passed, without the time in which the service did not run.
 
         While an impression is open and the service runs, some event is logged within its window, at the latest that it
-        closes. So a gap between events that is longer than the window is a time in which the service did not run, or
-        its clock was set.
+        closes. So every gap between events that is longer than the window is a time in which the service did not run,
+        or its clock was set.
 
         Args:
           seq: The event of the impression.
@@ -89,8 +89,7 @@ class FeedbackWindows:
         window, passed = self.window, now - at
         if -CLOCK_SKEW_SECONDS <= passed <= window + CLOCK_SKEW_SECONDS:
             return passed
-        elapsed, longest = self.store.elapsed_seconds(self.entity, seq, now)
-        return elapsed - longest if longest > window else elapsed
+        return self.store.elapsed_seconds(self.entity, seq, now, max_gap=window)
 
     def _is_closing(self, now: float) -> bool:
         if not self.closing:
