@@ -64,7 +64,7 @@ class Encoding(NamedTuple):
 
     @property
     def expected_columns(self) -> str:
-        """What to give, for whoever gave something else."""
+        """The columns to give, for an error message."""
         names = ["position" if name == POSITION else name for name in self.columns]
         return f"give {', '.join(names)} (null: not known)"
 

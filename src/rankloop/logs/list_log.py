@@ -183,7 +183,7 @@ class Exported(NamedTuple):
     log_propensity: Floats  # by page, nan where unknown
     at: Floats  # by page, in seconds since 1970
     feedback: Sequence[str]  # by page: its kind; empty: none came
-    contexts: Sequence[Floats]  # by page: plain numbers of whoever asked
+    contexts: Sequence[Floats]  # by page: the numbers of the context
     schemas: tuple[Schema, ...]  # all versions, the newest last; none where features are plain numbers
     features: Floats | None  # (n_rows, n_features), plain numbers; None with a schema
     feature_names: tuple[str, ...]  # of plain numbers, where the export tells them
@@ -343,7 +343,7 @@ class ListLog:
         return numbers, tuple(different.tolist())
 
     def same_in_lists(self, name: str) -> bool:
-        """Return true where a column tells of whoever asks: all rows of a list have one value."""
+        """Return true for a context column: all rows of a list have one value."""
         values, borders = self.values[name], pairwise(self.offsets.tolist())
         return all(values[row] == values[start] for start, end in borders for row in range(start + 1, end))
 

@@ -1,4 +1,4 @@
-"""A schema from a log: which columns tell of the items and which of whoever asks, of what kind, and what to cross."""
+"""A schema guessed from a log: item fields, context fields, their kinds, and the crosses."""
 
 import re
 from collections.abc import Mapping, Sequence

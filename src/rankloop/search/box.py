@@ -46,7 +46,7 @@ class SearchBox:
       engine: "tantivy" or "sqlite".
       language: The one whose endings are cut; "auto" guesses it for each document.
       meaning: "lsa", "off", "wordllama", or a function that returns a row for each of some texts.
-      remember_visitors: Learn for each visitor besides what all visitors teach.
+      remember_visitors: Learn from each visitor's clicks for this visitor, in addition to learning from all visitors.
     """
 
     def __init__(

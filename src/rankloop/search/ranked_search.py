@@ -142,7 +142,7 @@ class RankedSearch:
       engine: Finds documents.
       seed: Of the exploration.
       fields: Document columns that visitors' segments are crossed with.
-      remember_visitors: Learn for each visitor besides what all visitors teach.
+      remember_visitors: Learn from each visitor's clicks for this visitor, in addition to learning from all visitors.
     """
 
     def __init__(

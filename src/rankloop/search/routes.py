@@ -89,7 +89,7 @@ class SearchPage:
     Args:
       engine: What searches.
       source: The documents that it has.
-      study: Let half of the visitors teach, and compare the learned order with the engine's for the other half.
+      study: Learn from half of the visitors, and compare the learned order with the engine's for the other half.
       seed: Of the swaps.
       fields: Columns that visitors' segments are crossed with.
     """

@@ -1,4 +1,4 @@
-"""A study with visitors: half teach, half are shown the learned order mixed with the engine's and teach nobody."""
+"""A study with visitors: half are learned from; half see the learned order interleaved with the engine's."""
 
 import hashlib
 import io

@@ -185,7 +185,7 @@ def test_a_click_on_a_preview_teaches_nothing(fresh: str, open_page: Any) -> Non
     expect(page.locator("#results li")).to_have_count(10)
     page.route("**/search", lambda route: None)  # the search that turning to the results makes never comes back
     page.eval_on_selector("#results li .title", "one => one.click()")
-    expect(page.locator("#toast span")).to_contain_text("teaches nothing")
+    expect(page.locator("#toast span")).to_contain_text("nothing is learned")
     assert said(fresh, "/search/status")["counts"]["closed"] == 0
 
 

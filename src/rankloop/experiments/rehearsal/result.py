@@ -26,10 +26,11 @@ PARTS = {  # of a learner's gain, and how a table calls them
     "exploration": "of which exploring",
 }
 HOW = (
-    "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. Learners "
-    "see where an item stands today as a field: give today's score as `base` when you serve. Every seed is another "
-    "world that the log allows, and intervals are over seeds (95 %): they do not cover people who are not as the model "
-    "says, nor items that were never shown. An experiment with real people decides."
+    "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. "
+    "Learners see where an item stands today as a field: give today's score as `base` when you serve. Every seed is "
+    "another world that the log allows, and intervals are over seeds (95 %): they do not cover users who behave "
+    "differently from the model, nor items that were never shown. Confirm the result by an experiment with real "
+    "users."
 )
 Word = Literal["take", "no gain", "cannot tell"]
 

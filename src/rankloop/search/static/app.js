@@ -1,4 +1,4 @@
-// The page: the box asks, the list answers, clicks teach.
+// The page: the box sends searches, the list shows results, and clicks are learned from.
 
 import { keepKey } from "/page/api.js";
 import { make } from "/page/format.js";
@@ -91,7 +91,7 @@ async function open(id) {
   list.mark();
   try {
     await reader.open(id, shown.text, result.snippet);
-    if (shown.preview) toast.say("Opened from the preview, which teaches nothing. Enter searches.");
+    if (shown.preview) toast.say("Opened from the preview: nothing is learned from this click. Press Enter to search.");
     if (counts === null) return;
     await counts;
     toast.say(noted, "Undo", () => undo(id, query));

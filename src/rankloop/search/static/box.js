@@ -45,7 +45,7 @@ export class SearchInput {
     this.coming?.abort();
   }
 
-  // Whoever turns to the results has searched.
+  // A user who moves to the results has searched.
   turn() {
     if (this.begun) this.search();
   }

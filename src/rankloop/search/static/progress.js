@@ -27,7 +27,7 @@ const STUDY = {
 const $ = (id) => document.getElementById(id);
 
 export class Progress {
-  // `failed` hears of what went wrong; `known` gets every status.
+  // `failed` is called with an error; `known` gets every status.
   constructor(known, failed) {
     this.known = known;
     this.failed = failed;

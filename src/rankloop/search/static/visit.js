@@ -1,5 +1,5 @@
 // What this visitor searched and clicked. A list with clicks is finished, and learned from, before the next one is
-// asked for. One without is left to run out, which teaches nothing: a search may be made by a pointer that passes, and
+// asked for. One without expires, and nothing is learned from it: a search may be made by a pointer that passes, and
 // who reads the answer in the list has no reason to click.
 
 import { call } from "/page/api.js";

@@ -22,7 +22,7 @@ let play = null; // { shelf, users } once the playground is there
 const weights = new Weights($("weights"), $("weights-none"));
 const why = new Why($("why"));
 
-function hear(event) {
+function receive(event) {
   report = event;
   for (const ranker of event.rankers) {
     if (!histories.has(ranker.name)) histories.set(ranker.name, new History());
@@ -99,7 +99,7 @@ async function openPlayground(ranker) {
 async function follow() {
   for (;;) {
     try {
-      await listen(hear);
+      await listen(receive);
     } catch (error) {
       if (error instanceof Problem && (error.status === 401 || error.status === 403)) return askForKey(error);
     }
