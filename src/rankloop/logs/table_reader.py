@@ -284,7 +284,7 @@ def json_values(path: Path) -> Iterator[tuple[int, Any]]:
         raise InvalidInput(f"{path.name} is empty, or begins with an empty line")
     try:
         by_line = not first.startswith(b"[") and json.loads(first) is not None
-    except ValueError:  # one value over several lines, or none
+    except (ValueError, RecursionError):  # one value over several lines, none, or one that `_parsed` refuses
         by_line = False
     with opened(path) as file:
         if by_line:

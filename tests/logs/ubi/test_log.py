@@ -230,6 +230,34 @@ def test_options_that_cannot_be_meant(tmp_path, capsys, monkeypatch, arguments, 
 
 
 @pytest.mark.skipif(data_folder() is None, reason=absence_notice("the samples of User Behavior Insights"))
+@pytest.mark.parametrize("at", [1e300, -1e300, 1e17, -1e14, float("nan")])
+def test_a_time_that_no_date_can_have_counts_as_unknown(tmp_path, at):
+    (tmp_path / "q").write_text(lines([QUERIES[0] | {"timestamp": at}]))
+    (tmp_path / "e").write_text(lines(EVENTS[:1]))
+    log = ubi_log(read_queries(tmp_path / "q"), read_events(tmp_path / "e"))
+    assert set(log.columns["time"]) == {None}
+
+
+def test_hostile_json_is_refused_or_repaired(tmp_path):
+    deep = json.dumps(QUERIES[0])[:-1] + ',"x":' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n"
+    (tmp_path / "q").write_text(deep)
+    with pytest.raises(InvalidInput, match="no JSON"):
+        list(read_queries(tmp_path / "q"))
+    (tmp_path / "q").write_text(lines([QUERIES[0] | {"user_query": "half \ud800"}]))
+    (query,) = read_queries(tmp_path / "q")
+    assert query.user_query == "half ?"
+
+
+def test_cells_of_a_csv_file_are_no_formulas(tmp_path):
+    hits = ["=1+1", "-2", "@x", "plain"]
+    (tmp_path / "q").write_text(lines([QUERIES[0] | {"user_query": "=cmd()", "query_response_hit_ids": hits}]))
+    (tmp_path / "e").write_text(lines(EVENTS[:1]))
+    ubi_log(read_queries(tmp_path / "q"), read_events(tmp_path / "e")).save(tmp_path / "log.csv")
+    text = (tmp_path / "log.csv").read_text()
+    assert not any(start in text for start in ('"=', '"-', '"@'))
+    assert all(cell in text for cell in ('"\'=1+1"', '"plain"'))
+
+
 def test_the_published_sample_is_read():
     (sample,) = read_events(data_folder() / "ubi" / "sample-event-opensearch.json")
     assert (sample.action, sample.item, sample.ordinal) == ("page_exit", "", None)

@@ -38,6 +38,7 @@ SAID = {
     "ignored": "{} of actions that weigh nothing ({actions}); --weight ACTION=NUMBER counts them",
     "without_item": "{} without a row among the items",
 }
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet runs
 NOUNS = dict.fromkeys(("no_query_id", "no_hits", "repeated_queries"), ("query", "queries"))
 NOUNS["without_item"] = ("item", "items")
 
@@ -90,10 +91,12 @@ class UbiLog(NamedTuple):
         """Return the rows as a log of lists."""
         return read_list_table(self._table())
 
-    def _table(self) -> Any:
+    def _table(self, as_cell: bool = False) -> Any:
         pa = import_extra("pyarrow")
-
-        return pa.table({name: _array(values) for name, values in self.columns.items()})
+        columns = self.columns
+        if as_cell:
+            columns = {name: [_cell(value) for value in values] for name, values in columns.items()}
+        return pa.table({name: _array(values) for name, values in columns.items()})
 
     def save(self, path: Path) -> None:
         """Write a Parquet or CSV file, by its name."""
@@ -104,12 +107,16 @@ class UbiLog(NamedTuple):
         if path.suffix.lower() not in (".parquet", ".csv"):
             raise InvalidInput(f"{path}: the name must end with .parquet or .csv")
         sink = pa.BufferOutputStream()
-        table = self._table()
         if path.suffix.lower() == ".csv":
-            arrow_csv.write_csv(table, sink)
+            arrow_csv.write_csv(self._table(as_cell=True), sink)
         else:
-            parquet.write_table(table, sink)
+            parquet.write_table(self._table(), sink)
         atomic_write(path, sink.getvalue().to_pybytes())
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of a CSV file: a text that a spreadsheet would run as a formula gets a quote before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
 class _Page(NamedTuple):

@@ -15,6 +15,7 @@ OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal
 ORDINAL = ("event_attributes.position.ordinal", "event_attributes.position.index", "position.ordinal")
 BULK_ACTIONS = ("index", "create", "update", "delete")
 MILLISECONDS = 1e11  # seconds since 1970 beyond this are milliseconds: the year 5138
+MIN_SECONDS, MAX_SECONDS = -6.0e10, 2.0e11  # since 1970, of a time within the years that dates can have
 
 
 class UbiDocument(NamedTuple):
@@ -147,7 +148,8 @@ def _value(source: dict[str, Any], name: str) -> Any:
 
 def _text(source: dict[str, Any], name: str) -> str:
     value = _value(source, name)
-    return "" if value is None or isinstance(value, dict | list) else str(value)
+    text = "" if value is None or isinstance(value, dict | list) else str(value)
+    return text.encode("utf-8", "replace").decode()  # JSON can hold half of a character, which no file can
 
 
 def _whole(value: Any) -> int | None:
@@ -160,7 +162,8 @@ def _whole(value: Any) -> int | None:
 def _moment(source: dict[str, Any]) -> float:
     value = _value(source, "timestamp")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) / (1000.0 if abs(value) > MILLISECONDS else 1.0)
+        at = float(value) / (1000.0 if abs(value) > MILLISECONDS else 1.0)
+        return at if MIN_SECONDS < at < MAX_SECONDS else math.nan
     try:
         return moment_of(value)
     except InvalidInput:
