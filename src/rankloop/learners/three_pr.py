@@ -74,7 +74,7 @@ class ThreePR(SparseLearner):
     Args:
       swap: The probability with which a pair is swapped, or "dynamic".
       perturb: "pairs" pairs all positions, "top_two" the first two alone.
-      budget: Δ of the dynamic rule, the mean affirmativeness that it keeps.
+      budget: Δ of the dynamic rule: how much R_t may grow per round in the mean.
       weighting: "discount" counts a pair by γ_j − γ_(j+1), "flat" as 1.
       averaged: If true, the list is scored by the mean of all w so far.
       warm: The number of first rounds in which nothing is swapped and the clicked items move to the top.

@@ -23,6 +23,11 @@ QUANTITY_TITLES: dict[Quantity, str] = {
     "regret": "average regret against the best fixed ranking",
     "new_queries": "mean over held-out queries",
 }
+REPORT_TITLES = {  # of values that learners report under the name of their paper
+    "affirmativeness": "agreement of the clicks with the scores, summed over the rounds",
+    "max_perturbation": "cost of swapping all pairs of a list",
+    "swap": "probability of a swap",
+}
 
 
 def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
@@ -107,7 +112,7 @@ def _reports(curves: Curves) -> Iterator[Chart]:
                 if (rows := curves.report(stream, arm, path)) is not None
             ]
             if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
-                title = _titled(path, stream, curves)
+                title = _titled(REPORT_TITLES.get(path, path), stream, curves)
                 name = _file_name(stream, "report", path)
                 yield chart(
                     name, title, curves.rounds, lines, caption=_caption(curves), log_x=_log_x(curves.experiment)

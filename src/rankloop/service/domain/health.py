@@ -90,7 +90,7 @@ def _feature_names(config: RankerConfig) -> Sequence[str]:
 
 
 def _learner_reports(config: RankerConfig, state: Any) -> dict[str, Any]:
-    """Return the numbers that the learner names in `reports`, such as affirmativeness and swap probability."""
+    """Return the numbers that the learner names in `reports`, such as the swap probability."""
     reports: dict[str, Any] = {}
     for path in config.learner.reports:
         value: Any = state
