@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
-FOR_OTHERS = {"test", "bench", "docs"}  # what only who works on rankloop installs
+FOR_OTHERS = {"test", "bench", "docs", "all"}  # extras of developers, and the one that brings the others
 MAX_LICENCE_LETTERS = 60  # characters; some packages put the whole text there
 
 
