@@ -13,7 +13,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, Relevances, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.learners.baseline import FixedWeights
-from rankloop.training.rank_bundle import Groups, RankBundle, as_dataset, warn_about
+from rankloop.training.rank_bundle import Groups, RankBundle, as_dataset
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import Fit, SolverSettings, fit
 
@@ -113,7 +113,7 @@ class RERM(RankBundle):
         model = self._fit_in_ball(dataset)
         self._keep(model.weights, dataset)
         self.solution_ = model.solution
-        warn_about(model, self.loss, False)
+        self._warn(model)
         return self
 
     def _fit_in_ball(self, dataset: Dataset) -> Fit:

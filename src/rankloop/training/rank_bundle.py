@@ -88,7 +88,7 @@ class RankBundle(Estimator):
         self._keep(model.weights, dataset)
         self.solution_ = model.solution
         self.n_iter_ = model.solution.iterations
-        warn_about(model, self.loss, self.tight)
+        self._warn(model, self.tight)
         return self
 
     def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, costs: ArrayLike | None = None) -> "RankBundle":
@@ -119,7 +119,7 @@ class RankBundle(Estimator):
         self.solution_ = minimise(risk, zero, regularisation=self.regularisation, **options)
         self._keep(self.solution_.weights, Dataset.of(features, np.zeros(len(features)), [0, len(features)]))
         self.n_iter_ = self.solution_.iterations
-        warn_about(Fit(self.regularisation, self.solution_, self.solution_.at_zero), self.loss, False)
+        self._warn(Fit(self.regularisation, self.solution_, self.solution_.at_zero))
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -157,6 +157,10 @@ class RankBundle(Estimator):
         self.n_features_in_ = len(weights)
         self.n_queries_ = dataset.n_queries
         self.max_grade_ = max(1, int(np.ceil(dataset.relevance.max(initial=0.0))))
+
+    def _warn(self, model: Fit, tight: bool = False) -> None:
+        for message in model.warnings(self.loss, tight):
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def _require_fit(self) -> None:
         if not hasattr(self, "coef_"):
@@ -210,32 +214,6 @@ def _threads(n_jobs: int | None) -> Threads:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
         raise InvalidInput(f"n_jobs = {n_jobs!r} must be a whole number from 1; None or -1 is one per core")
     return Threads(workers=int(n_jobs))
-
-
-def warn_about(model: Fit, loss: str, tight: bool) -> None:
-    """Warn if the optimum was not reached, or if it is no better than w = 0.
-
-    Args:
-      model: The fit.
-      loss: Its loss.
-      tight: True for the tighter bound.
-    """
-    if not model.solution.converged:
-        warnings.warn(
-            f"stopped after {model.solution.iterations} iterations at a gap of {model.solution.gap:.2g}: raise "
-            "max_iterations or the regularisation, or scale the features",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    if model.is_no_better_than_zero:
-        instead = "a smaller regularisation"
-        if loss != "ordinal":
-            instead = 'loss="ordinal"' if tight else f'loss="ordinal", or tight=True where {loss} allows it,'
-        warnings.warn(
-            f"the optimum of {loss} is no better than w = 0, so nothing was learned; try {instead} instead",
-            RuntimeWarning,
-            stacklevel=3,
-        )
 
 
 def _checked_pairs(pairs: ArrayLike, costs: ArrayLike | None, n_rows: int) -> tuple[Any, Floats]:

@@ -68,10 +68,24 @@ class Fit(NamedTuple):
         """The weights of the solution."""
         return self.solution.weights
 
-    @property
-    def is_no_better_than_zero(self) -> bool:
-        """True if the objective is that of w = 0, so that nothing was learned."""
-        return self.at_zero - self.solution.objective <= NO_IMPROVEMENT_SHARE * self.at_zero
+    def warnings(self, loss: str, tight: bool) -> list[str]:
+        """Return what is wrong with a solution, a sentence each.
+
+        Args:
+          loss: The loss that was minimised.
+          tight: True for its tighter bound.
+        """
+        messages, solution = [], self.solution
+        if not solution.converged:
+            messages.append(
+                f"stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: raise "
+                "the regularisation or max_iterations, or scale the features"
+            )
+        if self.at_zero - solution.objective <= NO_IMPROVEMENT_SHARE * self.at_zero:
+            instead = "a smaller regularisation" if loss == "ordinal" else "the loss ordinal"
+            instead += "" if tight or loss == "ordinal" else ", or the tight bound of a measure"
+            messages.append(f"the optimum of {loss} is no better than w = 0, so nothing was learned; try {instead}")
+        return messages
 
 
 def fit(

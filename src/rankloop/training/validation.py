@@ -63,16 +63,7 @@ class DatasetTraining(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings about the result, a sentence each."""
-        notes, solution, solver = [], self.model.solution, self.solver
-        if not solution.converged:
-            notes.append(
-                f"stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: raise "
-                "the regularisation, or scale the features (--normalise)"
-            )
-        if self.model.is_no_better_than_zero:
-            instead = "--loss ordinal" if solver.tight else "--loss ordinal or --tight"
-            notes.append(f"the optimum of {solver.loss} is no better than w = 0: nothing was learned; try {instead}")
-        return tuple(notes)
+        return tuple(self.model.warnings(self.solver.loss, self.solver.tight))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a file that `rankloop evaluate` and the service read."""

@@ -226,9 +226,7 @@ def train_batch(
     best = max(path, key=lambda regularisation: gains[regularisation])
     fit = next(fits(data, task.risk, [best], per=task.per(data), start=models[path.index(best)]))
     progress(len(path) + 1, len(path) + 1)
-    notes = []
-    if not fit.solution.converged:
-        notes.append(f"stopped at most {fit.solution.gap:.2g} above the optimum: raise the regularisation")
+    notes = fit.warnings(solver.loss, solver.tight)
     if task.weights_cancel:
         notes.append(f"no query came twice, so the weights of single clicks cancel in {solver.loss}")
     return ClickTraining(
