@@ -118,6 +118,12 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return lines
 
 
+def kept(row: dict[str, Any]) -> list[Any]:
+    """Return of an answer what is kept: kind, seed, target, truth, gain, lower, upper, verdict."""
+    numbers = [round(1000 * row[name], 1) for name in ("truth", "gain", "lower", "upper")]
+    return [row["kind"], row["seed"], row["target"], *numbers, row["verdict"]]
+
+
 def printed(lines: list[dict[str, Any]]) -> str:
     """Return the summary as a table."""
     head = f"{'kind':<40}{'answered':>9}{'holds':>8}{'wrong':>8}{'decided':>9}{'width':>8}{'bias':>8}"
@@ -145,7 +151,7 @@ def main() -> None:
         print(printed(summary([row for row in rows if row["kind"] == name])).splitlines()[-1], flush=True)
     print(printed(summary(rows)))
     if options.out:
-        options.out.write_text(json.dumps({"summary": summary(rows), "answers": rows}, indent=1))
+        options.out.write_text(json.dumps({"summary": summary(rows), "answers": [kept(row) for row in rows]}, indent=0))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ def test_one_round_by_hand():
     log = click_arrays(
         np.array([0, 2, 4]), np.array([0, 1, 0, 1]), np.array([1.0, 0, 0, 0]), ["q"] * 4, ["a", "b", "b", "a"]
     )
-    fitted = PositionBasedModel.fit(log, Prior(np.array([0.5, 0.5]), 0.0), max_rounds=1)
-    hidden = 0.3 * 0.5 / (1 - 0.3 * 0.5)  # examined though not clicked, at the second position: e starts at 0.3
+    table, prior = np.array([[1.0], [0.6]]), Prior(np.array([0.5, 0.5]), 0.0)
+    fitted = PositionBasedModel.fit(log, prior, table=table, max_rounds=1)
+    hidden = 0.6 * 0.5 / (1 - 0.6 * 0.5)  # examined though not clicked, at the second position
     assert fitted.attraction.tolist() == pytest.approx([1 / (1 + hidden), 1e-6])
-    assert fitted.examination[:, 0].tolist() == pytest.approx([1.0, (2 * hidden + 0.5) / (2 + 1)])
-    expected = math.log(0.5) + math.log(0.5) + 2 * math.log(1 - 0.15) + 0.5 * (math.log(0.3) + math.log(0.7))
-    assert fitted.evidence.objectives == (pytest.approx(expected),)
+    assert fitted.examination.tolist() == table.tolist()
+    assert fitted.evidence.objectives == (pytest.approx(2 * math.log(0.5) + 2 * math.log(1 - 0.3)),)

@@ -108,7 +108,7 @@ def test_what_is_asked_for_is_taken_or_refused(tmp_path: Path, capsys: pytest.Ca
     found = json.loads(run(capsys, "evaluate", good, "--log", log, *bias, "--json")[1])
     assert found["diagnostics"]["examination"]["evidence"] == "given"
     for arguments, said in (
-        (("--position-bias", "1,much"), "write numbers with commas between"),
+        (("--position-bias", "1,much"), "write them separated by commas"),
         (("--position-bias", "1,0"), "probabilities above 0"),
         (("--estimator", "position_vise"), "position_vise"),
     ):

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
+from rankloop.click_models.examination import Examination
 from rankloop.click_models.kernels import (
     ClickParameters,
     ClickRows,
@@ -125,28 +126,55 @@ class ClickModel:
         return bits
 
     @classmethod
-    def fit(cls, log: ClickArrays, prior: Prior | None = None, *, max_rounds: int = MAX_EM_ROUNDS) -> Self:
+    def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
+        """Return P(examined) by position and distance to the last click, as the shared estimate says.
+
+        Args:
+          log: What was shown and clicked.
+          examination: The shared estimate of this log, where it is there already.
+        """
+        return np.ones((log.n_positions, 1))
+
+    @classmethod
+    def fit(
+        cls,
+        log: ClickArrays,
+        prior: Prior | None = None,
+        *,
+        table: Floats | None = None,
+        max_rounds: int = MAX_EM_ROUNDS,
+    ) -> Self:
         """Fit the model to a log.
 
         Args:
           log: What was shown and clicked.
           prior: The belief about pairs; by default as strong as the pairs of the log are alike.
+          table: P(examined); by the shared estimate of examination unless given.
           max_rounds: Of expectation maximisation, where there is no closed form.
         """
-        return cls._fit(log, cls.fit_alike(log).prior_of(log) if prior is None else prior, max_rounds)
+        table = cls.examination_table(log) if table is None else table
+        prior = cls.fit_alike(log, table=table).prior_of(log) if prior is None else prior
+        return cls._fit(log, prior, table, max_rounds)
 
     @classmethod
-    def fit_alike(cls, log: ClickArrays, mean: Floats | None = None) -> Self:
-        """Fit the model in which pairs differ by nothing, or only as `mean` says."""
+    def fit_alike(cls, log: ClickArrays, mean: Floats | None = None, *, table: Floats | None = None) -> Self:
+        """Fit the model in which pairs differ by nothing, or only as `mean` says.
+
+        Args:
+          log: What was shown and clicked.
+          mean: The attraction of each pair.
+          table: P(examined); by the shared estimate of examination unless given.
+        """
+        table = cls.examination_table(log) if table is None else table
         if mean is not None:
-            return cls.fit(log, Prior(mean, ALIKE_ROWS))
+            return cls._fit(log, Prior(mean, ALIKE_ROWS), table, MAX_EM_ROUNDS)
         merged = log._replace(pair=np.zeros_like(log.pair), items=("",), query_ids=("",))
-        model = cls.fit(merged, Prior(np.array([0.5]), 0.0))
+        model = cls._fit(merged, Prior(np.array([0.5]), 0.0), table, MAX_EM_ROUNDS)
         attraction, satisfaction = (np.repeat(part, log.n_pairs) for part in (model.attraction, model.satisfaction))
         return replace(model, attraction=attraction, satisfaction=satisfaction)
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
         raise NotImplementedError
 
     def prior_of(self, log: ClickArrays) -> Prior:

@@ -6,22 +6,21 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rankloop.click_models.base import MIN_EM_GAIN, MIN_PROBABILITY, ClickModel, Evidence, ModelName, Prior
+from rankloop.click_models.examination import Examination, estimate_examination
 from rankloop.click_models.kernels import ClickRows, rows_of
+from rankloop.click_models.reading import fit_memory, probabilities_by_distance
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats
 from rankloop.logs.list_log import ClickArrays
-
-CELL_ROWS = 1.0  # the belief about how a cell of the table is examined: one row, one half
 
 
 @kernel
 def _round(rows: ClickRows, table: Floats, attraction: Floats, prior: Prior, hits: Floats, examined: Floats) -> float:
     """Do one round in place and return log-likelihood and prior before it. Only examination is hidden:
 
-    P(examined | no click) = e (1 − a)/(1 − e a). The first position is always examined, which fixes the scale of both.
+    P(examined | no click) = e (1 − a)/(1 − e a). The table stays as it is.
     """
     width = table.shape[1]
-    examined_at, shown_at = np.zeros(table.shape), np.zeros(table.shape)
     hits[:], examined[:] = 0.0, 0.0
     total = 0.0
     for page in range(len(rows.offsets) - 1):
@@ -33,27 +32,18 @@ def _round(rows: ClickRows, table: Floats, attraction: Floats, prior: Prior, hit
             both = min(e * a, 1.0 - 1e-12)
             if rows.clicked[row] > 0.0:
                 total += np.log(both)
-                expected = 1.0
                 hits[i] += 1.0
+                examined[i] += 1.0
                 last = p
             else:
                 total += np.log(1.0 - both)
-                expected = e * (1.0 - a) / (1.0 - both)
-            examined_at[p, distance] += expected
-            shown_at[p, distance] += 1.0
-            examined[i] += expected
+                examined[i] += e * (1.0 - a) / (1.0 - both)
     for i in range(len(attraction)):
         mean = prior.mean[i]
         total += prior.rows * (mean * np.log(attraction[i]) + (1.0 - mean) * np.log(1.0 - attraction[i]))
         if examined[i] + prior.rows > 0.0:
             share = (hits[i] + prior.rows * mean) / (examined[i] + prior.rows)
             attraction[i] = min(max(share, MIN_PROBABILITY), 1.0 - MIN_PROBABILITY)
-    for p in range(1, len(table)):
-        for distance in range(width):
-            if shown_at[p, distance] > 0.0:
-                total += 0.5 * CELL_ROWS * (np.log(table[p, distance]) + np.log(1.0 - table[p, distance]))
-                share = (examined_at[p, distance] + 0.5 * CELL_ROWS) / (shown_at[p, distance] + CELL_ROWS)
-                table[p, distance] = min(max(share, MIN_PROBABILITY), 1.0 - MIN_PROBABILITY)
     return float(total)
 
 
@@ -68,14 +58,16 @@ class UserBrowsingModel(ClickModel):
     name: ClassVar[ModelName] = "ubm"
     numbers: ClassVar[tuple[str, ...]] = ("examination",)
     browsing: ClassVar[bool] = True
-    by_distance: ClassVar[bool] = True
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
-        """Expectation maximisation over what was examined; the first position always is."""
-        table = np.empty((log.n_positions, log.n_positions if cls.by_distance else 1))
-        table[:] = np.linspace(0.9, 0.3, log.n_positions)[:, None]
-        table[0] = 1.0
+    def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
+        """Return the table of the reading with memory for clicks above."""
+        examination = examination or estimate_examination(log)
+        return probabilities_by_distance(fit_memory(log, examination), log.n_positions)
+
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
+        """Fit attraction by expectation maximisation over what was examined, given the table."""
         attraction = np.clip(prior.mean, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
         hits, examined, objectives = np.zeros(log.n_pairs), np.zeros(log.n_pairs), list[float]()
         while len(objectives) < max_rounds:
@@ -90,10 +82,15 @@ class UserBrowsingModel(ClickModel):
 class PositionBasedModel(UserBrowsingModel):
     """P(click) = examination[position] · attraction[pair]; the first position is always examined.
 
-    `fit` needs pairs that stand at several positions: otherwise the two factors cannot be told apart.
+    Examination is the shared estimate, which needs pairs that stand at several positions.
     References: Richardson, Dominowska and Ragno (2007), Predicting Clicks; Craswell, Zoeter, Taylor and Ramsey (2008),
     An Experimental Comparison of Click Position-Bias Models.
     """
 
     name: ClassVar[ModelName] = "pbm"
-    by_distance: ClassVar[bool] = False
+
+    @classmethod
+    def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
+        """Return the shared curve."""
+        curve = (examination or estimate_examination(log)).curve
+        return np.clip(curve, MIN_PROBABILITY, 1.0)[:, None]

@@ -24,7 +24,7 @@ class CascadeModel(ClickModel):
     stop: Floats = field(default_factory=lambda: np.ones(1))
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
         examined = np.arange(len(log.pair)) <= np.repeat(_last_examined(log, cls.clicks_once), np.diff(log.offsets))
         hits = np.bincount(log.pair[examined], log.clicked[examined], log.n_pairs).astype(np.float64)
         rows = np.bincount(log.pair[examined], minlength=log.n_pairs).astype(np.float64)
@@ -61,11 +61,11 @@ class DependentClickModel(CascadeModel):
     stop: Floats = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
         finals = np.bincount(log.position[_last_clicks(log)], minlength=log.n_positions)
         clicks = np.bincount(log.position, log.clicked, log.n_positions)
         stop = np.clip((finals + 0.5) / (clicks + 1.0), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-        return replace(super()._fit(log, prior, max_rounds), stop=stop)
+        return replace(super()._fit(log, prior, table, max_rounds), stop=stop)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,8 +84,8 @@ class SimplifiedDbnModel(CascadeModel):
     stop: Floats = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
-        model = super()._fit(log, prior, max_rounds)
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
+        model = super()._fit(log, prior, table, max_rounds)
         finals = np.bincount(log.pair[_last_clicks(log)], minlength=log.n_pairs).astype(np.float64)
         clicks = model.evidence.clicks
         return replace(model, satisfaction=shares(finals, clicks, estimate_prior(finals, clicks)))

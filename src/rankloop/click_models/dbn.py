@@ -81,7 +81,7 @@ class DbnModel(ClickModel):
     numbers: ClassVar[tuple[str, ...]] = ("satisfaction", "persistence")
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
         """Expectation maximisation, up and down each page, twice: the first time tells how alike pairs satisfy.
 
         What comes after the last row of a page is not seen, so it tells nothing of satisfaction and patience.

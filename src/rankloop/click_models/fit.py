@@ -1,9 +1,8 @@
-"""Fitting click models to a log, and choosing one by visits that it has not seen."""
+"""Fit click models to a log, and choose one by visits that were held out."""
 
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from rankloop.click_models.base import ClickModel
 from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsingModel
 from rankloop.click_models.cascade import CascadeModel, DependentClickModel, SimplifiedDbnModel
 from rankloop.click_models.dbn import DbnModel
-from rankloop.click_models.kernels import ClickRows
+from rankloop.click_models.examination import EVIDENCE_WORDS, Examination, estimate_examination
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
 from rankloop.core.types import Floats
@@ -26,11 +25,6 @@ MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  
 BEST = "best"
 BLUE, GREY = "#2f7ed8", "#8a8f98"
 N_FOLDS = 5
-MIN_MOVED_SHARE = 0.01  # a smaller share of rows whose pairs stand elsewhere too tells nothing of positions
-FIXED_ORDER = (
-    "hardly any item stands at two positions for the same query, so a position that is not looked at and an item that "
-    "nobody wants cannot be told apart: these numbers are a guess"
-)
 Progress = Callable[[int, int], None]
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -45,15 +39,27 @@ class HeldOutFit(NamedTuple):
 
 
 class UserFit(NamedTuple):
-    """The chosen model fitted to the whole log, and how well all that were tried foresee held-out visits."""
+    """The chosen model fitted to the whole log, how well all that were tried predict held-out visits, and examination.
+
+    Attributes:
+      fitted: The chosen model.
+      held_out: By model, the fit to held-out visits.
+      examination: The shared estimate of examination.
+      notes: Remarks, a sentence each.
+      n_pages: How many pages.
+      n_pairs: How many (query, item) pairs.
+      n_clicks: How many clicks.
+      columns: Which column was taken for what; empty for the log of a service.
+    """
 
     fitted: ClickModel
     held_out: dict[str, HeldOutFit]
+    examination: Examination
     notes: tuple[str, ...]
     n_pages: int
-    n_pairs: int  # items of queries
+    n_pairs: int
     n_clicks: int
-    columns: str = ""  # which column was taken for what; empty for a service's log
+    columns: str = ""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -72,8 +78,7 @@ class UserFit(NamedTuple):
         for name, judged in self.held_out.items():
             chosen = name + " *" * (name == self.fitted.name)
             lines.append(f"{chosen:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
-        first = ", ".join(f"{share:.2f}" for share in examined_by_position(self.fitted)[:10])
-        return "\n".join([*lines, "", f"examined, first positions: {first}", "", self.to_toml()])
+        return "\n".join([*lines, "", str(self.examination), "", self.to_toml()])
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer for programs."""
@@ -91,7 +96,7 @@ class UserFit(NamedTuple):
             "clicks": self.n_clicks,
             "model": self.fitted.name,
             "held_out": held_out,
-            "examined": examined_by_position(self.fitted).tolist(),
+            "examination": self.examination.to_json(),
             "notes": self.notes,
             "users": self.spec,
             "columns": self.columns,
@@ -106,9 +111,11 @@ class UserFit(NamedTuple):
         figure = Figure(figsize=(9.0, 3.6), layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2)
-        examined = examined_by_position(self.fitted)
-        left.plot(np.arange(1, len(examined) + 1), examined, marker="o", color=BLUE)
-        left.set(xlabel="position", ylabel="probability", ylim=(0.0, 1.05), title=f"examined, by {self.fitted.name}")
+        examined, (low, high) = self.examination.curve, self.examination.interval
+        numbers = np.arange(1, len(examined) + 1)
+        left.fill_between(numbers, low, np.minimum(high, 2.0), color=BLUE, alpha=0.15, linewidth=0.0)
+        left.plot(numbers, examined, marker="o", color=BLUE)
+        left.set(xlabel="position", ylim=(0.0, 1.05), title="examination relative to position 1 (95 %)")
         for name, judged in self.held_out.items():
             chosen = name == self.fitted.name
             positions = np.arange(1, len(judged.by_position) + 1)
@@ -165,12 +172,15 @@ def fit_users(
     judged = (engine or Here()).map(tasks, judge_fold, lambda index, result: progress(next(finished), steps))
     by_model = [judged[first : first + len(parts)] for first in range(0, len(tasks), len(parts))]
     held_out = {name: _held_out(pages, parts, folds_of_it) for name, folds_of_it in zip(names, by_model)}
-    fitted = MODELS[_simplest_of_the_best(held_out)].fit(pages)
+    examination = estimate_examination(pages)
+    chosen = MODELS[_simplest_of_the_best(held_out)]
+    fitted = chosen.fit(pages, table=chosen.examination_table(pages, examination))
     progress(steps, steps)
     return UserFit(
         fitted=fitted,
         held_out=held_out,
-        notes=tuple(_notes(pages, fitted)),
+        examination=examination,
+        notes=tuple(_notes(pages, fitted, examination)),
         n_pages=pages.n_pages,
         n_pairs=pages.n_pairs,
         n_clicks=int(pages.clicked.sum()),
@@ -186,19 +196,6 @@ def _pages_of(log: Given | ListLog | ClickArrays, reading: Mapping[str, Any]) ->
         return log, ""
     lists = lists_in(log, **reading)
     return lists.clicks(), "" if lists.export is not None else str(lists.columns)
-
-
-def examined_by_position(model: ClickModel) -> Floats:
-    """Return how likely each position is examined: by the model's table, or on a page of middling items."""
-    n_positions = len(model.examination)
-    if model.browsing:
-        return model.examination[:, 0]
-    middle = np.array([np.average(model.attraction, weights=model.evidence.examined + 1e-9)])
-    levels, satisfaction = model.levels()
-    middling = replace(model, attraction=middle, satisfaction=np.interp(middle, levels, satisfaction))
-    none = np.zeros(n_positions)
-    page = ClickRows(np.array([0, n_positions]), none.astype(np.int64), np.arange(n_positions), none)
-    return middling.probabilities(page).examined
 
 
 def _simplest_of_the_best(held_out: dict[str, HeldOutFit]) -> str:
@@ -254,10 +251,10 @@ def _held_out(log: ClickArrays, parts: list[Mask], folds: list[JudgedFold]) -> H
     return HeldOutFit(float(by_page.mean()), float(by_position[counts > 0].mean()), by_position, by_page)
 
 
-def _notes(log: ClickArrays, fitted: ClickModel) -> list[str]:
+def _notes(log: ClickArrays, fitted: ClickModel, examination: Examination) -> list[str]:
     notes = []
-    if fitted.browsing and log.n_positions > 1 and log.moved_share() < MIN_MOVED_SHARE:
-        notes.append(FIXED_ORDER)
+    if examination.is_thin and log.n_positions > 1:
+        notes.append(f"examination is {EVIDENCE_WORDS['none']}")
     if log.n_repeated:
         notes.append(f"{log.n_repeated:,} rows repeat another one and were left out")
     if np.ptp(fitted.attraction) < 1e-4 and log.n_pairs > 1:

@@ -22,6 +22,7 @@ MEMORY_PRIOR_WIDTH = 2.0  # and the prior is so much wider
 RATE_PRIOR_CLICKS = 1.0  # of the belief about the click rate of a pair
 MIN_RELATIVE_RATE = 0.02  # of a pair, by the mean
 TRUST_ROUNDS = 6
+MIN_EXAMINATION = 1e-4
 MIN_LOG_LIKELIHOOD_LEAD = 3.0  # by which one of two families must lead for the other to be dropped
 
 
@@ -112,25 +113,13 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     simple = _simple_reading(examination)
     if examination.evidence in ("given", "none"):
         return [simple]
-    n, page = log.n_positions, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
-    if examination.evidence == "randomisation" and base_position is not None:
-        rows, unit = np.flatnonzero(base_position >= 0), base_position
-    elif examination.evidence == "items":
-        rows, unit = np.arange(len(log.pair)), log.by_item().pair
-    else:
-        rows, epochs = np.arange(len(log.pair)), examination.n_epochs
-        unit = log.pair * epochs + page * epochs // log.n_pages
-    group = group_of_distance(distances_to_last_click(log.position, log.clicked, log.offsets))
-    cluster = examination.cluster[page[rows]]
-    cell = log.position * LAST_CLICK_GROUPS + group
-    cells = count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], examination.n_clusters)
-    memory = _memory_reading(cells, n, examination)
+    memory = fit_memory(log, examination, base_position)
     if memory.after_click_p < MAX_P_VALUE:
         return [memory]
     simple = simple._replace(after_click_p=memory.after_click_p)
     if examination.evidence != "moves" or examination.reacts:
         return [simple]
-    cells = count_cells(unit[rows], log.position[rows], cluster, log.clicked[rows], examination.n_clusters)
+    cells = _cells_of(log, examination, log.position, None)
     mean = float(log.clicked.sum() / examination.curve[log.position].sum())
     simple, trusting = (_trust_reading(cells, examination, trust, mean) for trust in (0.0, 1.0))
     simple = simple._replace(after_click_p=memory.after_click_p)
@@ -138,6 +127,45 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     if abs(lead) > MIN_LOG_LIKELIHOOD_LEAD:
         return [trusting if lead > 0 else simple]
     return [simple, trusting]
+
+
+def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
+    """Fit users who examine by position and by how far above the last click is.
+
+    Args:
+      log: What was shown and clicked.
+      examination: The shared estimate of the same log.
+      base_position: As `estimate_examination` takes it.
+    """
+    group = group_of_distance(distances_to_last_click(log.position, log.clicked, log.offsets))
+    cells = _cells_of(log, examination, log.position * LAST_CLICK_GROUPS + group, base_position)
+    return _memory_reading(cells, log.n_positions, examination)
+
+
+def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
+    """Return (n_positions, n_positions): P(examined) by position and distance to the last click, the first for none.
+
+    Args:
+      reading: The users.
+      n_positions: How many positions.
+    """
+    group = group_of_distance(np.arange(n_positions))
+    position = np.arange(n_positions)
+    table: Floats = np.exp(reading.parameters[position][:, None] + reading.parameters[reading.n_positions + group])
+    return np.clip(table, MIN_EXAMINATION, 1.0)
+
+
+def _cells_of(log: ClickArrays, examination: Examination, cell: Ints, base_position: Ints | None) -> UnitCells:
+    """Return clicks by unit and cell, the units being those that the shared estimate compares."""
+    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    rows, epochs = np.arange(len(log.pair)), examination.n_epochs
+    unit = log.pair * epochs + page * epochs // log.n_pages
+    if examination.evidence == "randomisation" and base_position is not None:
+        rows, unit = np.flatnonzero(base_position >= 0), base_position
+    elif examination.evidence == "items":
+        unit = log.by_item().pair
+    cluster = examination.cluster[page[rows]]
+    return count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], examination.n_clusters)
 
 
 def _simple_reading(examination: Examination) -> Reading:

@@ -5,7 +5,15 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from rankloop.experiments.rehearsal.attraction import TODAY, _fitted, _losses, attraction_of, with_today, without_memory
+from rankloop.click_models.fit import fit_users
+from rankloop.experiments.rehearsal.attraction import (
+    TODAY_FIELD,
+    _fitted,
+    _losses,
+    attraction_of,
+    with_today,
+    without_memory,
+)
 from rankloop.experiments.rehearsal.log_view import rehearsal_log
 from rankloop.features.schema import Schema
 from rankloop.logs.reader import lists_in
@@ -35,7 +43,7 @@ def test_ids_say_nothing_of_new_items():
     schema = Schema({"sku": "id", "price": "number"}, {"query": "words", "who": "category"}, ["query*sku", "who*price"])
     left = Schema({"price": "number"}, {"who": "category"}, ["who*price"])
     assert without_memory(schema).to_plain() == left.to_plain()
-    assert TODAY in with_today(schema).features
+    assert TODAY_FIELD in with_today(schema).features
 
 
 def test_a_log_of_ids_alone_is_enough():
@@ -44,6 +52,7 @@ def test_a_log_of_ids_alone_is_enough():
         for row in shop("helps").to_pylist()
     ]
     truth = np.array([row.pop("true_attraction") for row in rows])
-    believed = attraction_of(rehearsal_log(lists_in(pa.Table.from_pylist(rows))), "pbm")
+    log = rehearsal_log(lists_in(pa.Table.from_pylist(rows)))
+    believed = attraction_of(log, fit_users(log.pages, "pbm", folds=2))
     assert believed.fitted.evidence.prior.rows < 50
     assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.7

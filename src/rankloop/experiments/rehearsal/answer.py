@@ -1,4 +1,4 @@
-"""The answer of a rehearsal: learners are played against the users of a log, beside today's order."""
+"""Rehearse on a log: learners are played in worlds drawn from the posterior of its users, beside today's order."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from rankloop.advice import choices
-from rankloop.click_models.fit import BEST, FIXED_ORDER, UserFit, fit_users
+from rankloop.click_models.fit import BEST, UserFit, fit_users
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Floats, Problem, Query
@@ -18,14 +18,15 @@ from rankloop.experiments.rehearsal.play import BLOCKS, LATE, ArmOutcome, Rehear
 from rankloop.experiments.rehearsal.result import MIN_GAIN, PER, TODAY, ArmResult, Rehearsal, RehearsalGain, Word
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import ListLog
+from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.reader import lists_in
 from rankloop.logs.service_export import kind_of
 from rankloop.logs.table_reader import Given
 
 MAX_PAGES = 2000  # different pages of the log that are played
-N_OF_FEATURES = 3  # learners on plain numbers: the first choices of the advice
-NUMBERS = ("number", "flag")
+MAX_NUMBER_LEARNERS = 3  # learners on plain numbers: the first choices of the advice
+MIN_CHOOSING_WORLDS = 2
+NUMBER_KINDS = ("number", "flag")
 
 
 def rehearse(
@@ -43,12 +44,16 @@ def rehearse(
 ) -> Rehearsal:
     """Play learners against the users of a log, and compare them with today's order on the same pages.
 
+    Every world is a draw from the posterior of the fitted users: examination from its estimate, attraction from what
+    fields and clicks leave open. Intervals are for one further world, such as the true one. The learner is chosen in
+    other worlds than those that judge it.
+
     Args:
       log: A log of lists, or anything that `read_log` reads as one.
       model: The click model of the users; the best on held-out sessions unless given.
       schema: What the columns are; guessed unless given.
       pages: How many pages each learner is played for.
-      seeds: How many worlds that the log allows, for the intervals.
+      seeds: How many worlds judge; half as many more choose the learner.
       seed: Of every draw.
       learners: Played instead of those that the advice names.
       engine: Where learners are played, which does not change the answer.
@@ -65,8 +70,9 @@ def rehearse(
         raise InvalidInput(f"a rehearsal needs at least 2 seeds and {BLOCKS} pages, got {seeds} and {pages}")
     shown = rehearsal_log(lists_in(log, **reading), schema)
     users = fit_users(shown.pages, model, folds=3, seed=seed)
-    believed = attraction_of(shown, users.fitted.name, seed)
-    arms = arms_of(shown, believed, pages, seeds, seed, learners)
+    posterior = attraction_of(shown, users, seed)
+    n_choosing = max(MIN_CHOOSING_WORLDS, seeds // 2)
+    arms = arms_of(shown, posterior, pages, seeds + n_choosing, seed, learners)
     finished = 0
 
     def done(index: int, result: ArmOutcome) -> None:
@@ -74,21 +80,27 @@ def rehearse(
         finished += 1
         progress(finished, len(arms))
 
-    results = (engine or Here()).map(arms, rehearse_arm, done)
+    base, *others = (engine or Here()).map(arms, rehearse_arm, done)
     measures = tuple(shown.worth)
-    base, *others = results
-    arm_results = tuple(_result(arm, result, base, measures) for arm, result in zip(arms[1:], others))
-    word, take = _verdict(arm_results, base, users)
+    judging, choosing = slice(0, seeds), slice(seeds, None)
+    arm_results = tuple(
+        _result(arm, _worlds(outcome, judging), _worlds(base, judging), measures)
+        for arm, outcome in zip(arms[1:], others)
+    )
+    gains = [float(_late(_worlds(outcome, choosing), _worlds(base, choosing))[:, 0].mean()) for outcome in others]
+    word, take = _verdict(arm_results, gains, base, users)
+    late_best = (base.best - base.shown)[judging, -LATE:].mean(axis=1)
     return Rehearsal(
         log=shown.name,
         word=word,
         take=take,
         measures=measures,
-        today=dict(zip(measures, (PER * base.known.mean(axis=0)).tolist())),
+        today=dict(zip(measures, (PER * base.learned[judging].mean(axis=0)).tolist())),
+        best={measure: _gain(late_best[:, number]) for number, measure in enumerate(measures)},
         arms=arm_results,
         users=users,
-        fields_matter=believed.fields_matter,
-        pairs_matter=float(np.ptp(believed.fitted.attraction / believed.pair_mean)) > 1e-3,
+        fields_matter=posterior.fields_matter,
+        pairs_matter=float(np.ptp(posterior.fitted.attraction / posterior.pair_mean)) > 1e-3,
         schema=shown.schema,
         horizon=pages,
         n_seeds=seeds,
@@ -96,17 +108,36 @@ def rehearse(
     )
 
 
+def _worlds(outcome: ArmOutcome, chosen: slice) -> ArmOutcome:
+    return ArmOutcome(outcome.shown[chosen], outcome.learned[chosen], outcome.best[chosen], outcome.refused)
+
+
+def _late(outcome: ArmOutcome, base: ArmOutcome) -> Floats:
+    """Return by world what the late pages earn beside today's order."""
+    late: Floats = (outcome.shown - base.shown)[:, -LATE:].mean(axis=1)
+    return late
+
+
 def arms_of(
-    log: RehearsalLog, believed: Attraction, pages: int, seeds: int, seed: int, learners: Sequence[str] = ()
+    log: RehearsalLog, posterior: Attraction, pages: int, n_worlds: int, seed: int, learners: Sequence[str] = ()
 ) -> list[RehearsalArm]:
-    """Today's order, and an arm for each learner that fits what items have."""
+    """Return today's order, and an arm for each learner that fits what items have.
+
+    Args:
+      log: The log.
+      posterior: Of its users.
+      pages: How many pages are played.
+      n_worlds: How many worlds are drawn.
+      seed: Of the draws.
+      learners: Those that are played; by default those of the advice.
+    """
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(log.pages.n_pages)[:MAX_PAGES])
     lists = [log.lists[page] for page in chosen.tolist()]
     rows = np.concatenate([np.arange(log.pages.offsets[page], log.pages.offsets[page + 1]) for page in chosen.tolist()])
     sizes = np.diff(log.pages.offsets)[chosen]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    attraction = np.array([believed.drawn(np.random.default_rng([seed, number]))[rows] for number in range(seeds)])
+    worlds = [posterior.draw(np.random.default_rng([seed, number])) for number in range(n_worlds)]
     worth = np.column_stack(list(log.worth.values()))[rows]
     shown = int(sizes.max())
     base = RehearsalArm(
@@ -114,27 +145,27 @@ def arms_of(
         learner="",
         queries=(),
         problem=Problem(0),
-        users=believed.fitted.spec(shown, by_grade=False),
-        attraction=attraction,
+        users=[users for _, users in worlds],
+        attraction=np.array([attraction[rows] for attraction, _ in worlds]),
         worth=worth,
         offsets=offsets,
         horizon=pages,
     )
     arms = [base]
-    today = [standing_at(one, one.position.astype(np.float64)) for one in lists]
+    today = [standing_at(page, page.position.astype(np.float64)) for page in lists]
     schema = with_today(log.schema)
     encoder = Encoder(schema)
-    queries = [one.query(encoder) for one in today]
+    queries = [page.query(encoder) for page in today]
     for learner in learners or _advised("fields"):
         problem = schema.problem(shown=shown)
         arms.append(
             base._replace(name=f"{_kind(learner)} on fields", learner=learner, queries=queries, problem=problem)
         )
-    names = [name for name, kind in schema.features.items() if kind_of(kind) in NUMBERS]
+    names = [name for name, kind in schema.features.items() if kind_of(kind) in NUMBER_KINDS]
     if len(names) > 1:
         plain = _plain_queries(today, names)
         problem = Problem(len(names), shown=shown, feature_names=tuple(names))
-        for learner in learners or _advised("features")[:N_OF_FEATURES]:
+        for learner in learners or _advised("features")[:MAX_NUMBER_LEARNERS]:
             arms.append(
                 base._replace(name=f"{_kind(learner)} on numbers", learner=learner, queries=plain, problem=problem)
             )
@@ -149,13 +180,13 @@ def _kind(learner: str) -> str:
     return str(spec_of(build(learner, "learner"))["kind"])
 
 
-def _plain_queries(lists: Sequence[Any], names: Sequence[str]) -> list[Query]:
-    """Numbers on one scale: mean 0 and deviation 1 over the log, what is missing is the mean."""
-    tables = [np.array([[_number(row.get(name)) for name in names] for row in one.rows]) for one in lists]
-    whole = np.concatenate(tables)
-    mean, scale = np.nanmean(whole, axis=0), np.maximum(np.nanstd(whole, axis=0), 1e-9)
+def _plain_queries(lists: Sequence[ShownList], names: Sequence[str]) -> list[Query]:
+    """Return numbers on one scale: mean 0 and deviation 1 over the log, the mean where one is missing."""
+    tables = [np.array([[_number(row.get(name)) for name in names] for row in page.rows]) for page in lists]
+    everything = np.concatenate(tables)
+    mean, scale = np.nanmean(everything, axis=0), np.maximum(np.nanstd(everything, axis=0), 1e-9)
     scaled = [np.ascontiguousarray(np.nan_to_num((table - mean) / scale)) for table in tables]
-    return [Query(one.query_id, table, np.empty(0)) for one, table in zip(lists, scaled)]
+    return [Query(page.query_id, table, np.empty(0)) for page, table in zip(lists, scaled)]
 
 
 def _number(value: Any) -> float:
@@ -165,38 +196,40 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def _result(arm: RehearsalArm, found: ArmOutcome, base: ArmOutcome, measures: Sequence[str]) -> ArmResult:
+def _result(arm: RehearsalArm, outcome: ArmOutcome, base: ArmOutcome, measures: Sequence[str]) -> ArmResult:
     learner = build(arm.learner, "learner")
-    late = (found.shown - base.shown)[:, -LATE:].mean(axis=1)
-    known, whole = found.known - base.known, (found.shown - base.shown).mean(axis=1)
+    late, learned = _late(outcome, base), outcome.learned - base.learned
 
-    def gains(by_seed: Floats) -> dict[str, RehearsalGain]:
-        return {measure: _gain(by_seed[:, number]) for number, measure in enumerate(measures)}
+    def gains(by_world: Floats) -> dict[str, RehearsalGain]:
+        return {measure: _gain(by_world[:, number]) for number, measure in enumerate(measures)}
 
     return ArmResult(
         name=arm.name,
         learner=spec_of(learner),
-        curve=PER * found.shown,
+        curve=PER * outcome.shown,
         late=gains(late),
-        known=gains(known),
-        whole=gains(whole),
-        exploration=gains(late - known),
-        refused=found.refused,
+        learned=gains(learned),
+        overall=gains((outcome.shown - base.shown).mean(axis=1)),
+        exploration=gains(late - learned),
+        refused=outcome.refused,
     )
 
 
-def _gain(by_seed: Floats) -> RehearsalGain:
-    """The mean over seeds, per 1,000 pages, with its 95 % interval by Student's t."""
-    values = PER * by_seed
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+def _gain(by_world: Floats) -> RehearsalGain:
+    """Return the mean over worlds per 1,000 pages, and the 95 % interval of one further world by Student's t."""
+    values, n = PER * by_world, len(by_world)
+    half = stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
     return RehearsalGain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 
-def _verdict(arms: Sequence[ArmResult], base: ArmOutcome, users: UserFit) -> tuple[Word, str]:
-    if FIXED_ORDER in users.notes:
+def _verdict(
+    arms: Sequence[ArmResult], chosen_by: Sequence[float], base: ArmOutcome, users: UserFit
+) -> tuple[Word, str]:
+    """Return the answer: the arm that other worlds choose is taken where its own worlds show a gain."""
+    if users.examination.is_thin and len(users.examination.curve) > 1:
         return "cannot tell", ""
-    needed = PER * MIN_GAIN * float(base.known[:, 0].mean())
-    winners = [arm for arm in arms if arm.late["clicks"].low > 0.0 and arm.late["clicks"].mean > needed]
-    if not winners:
-        return "no gain", ""
-    return "take", max(winners, key=lambda arm: arm.late["clicks"].mean).name
+    needed = PER * MIN_GAIN * float(base.learned[:, 0].mean())
+    arm = arms[int(np.argmax(chosen_by))]
+    if arm.late["clicks"].low > 0.0 and arm.late["clicks"].mean > needed:
+        return "take", arm.name
+    return "no gain", ""

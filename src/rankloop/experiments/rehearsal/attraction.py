@@ -1,6 +1,7 @@
-"""How attractive each shown item is: what its fields say, and what its own clicks say beyond that."""
+"""The posterior of the users of a log: attraction by fields and clicks, with examination; worlds are drawn from it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,79 +10,120 @@ from scipy import optimize, sparse
 from scipy.special import expit
 
 from rankloop.click_models.base import ALIKE_ROWS, MIN_PROBABILITY, ClickModel, Prior
-from rankloop.click_models.fit import MODELS
-from rankloop.core.types import Floats
+from rankloop.click_models.examination import Examination
+from rankloop.click_models.fit import UserFit
+from rankloop.core.types import Floats, Ints
 from rankloop.experiments.rehearsal.log_view import RehearsalLog
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ShownList
 
-TODAY = "todays_position"  # the field that tells learners, and this model, where an item stands today
-RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0)  # how strongly fields are taken to say nothing; the strongest first
-HELD_OUT = 4  # one visit in so many chooses
+TODAY_FIELD = "todays_position"  # the field that tells learners, and this model, where an item stands today
+RIDGE_CHOICES = (300.0, 100.0, 30.0, 10.0, 3.0)  # how strongly fields are taken to say nothing; the strongest first
+HELD_OUT_SHARE = 4  # one visit in so many chooses the ridge
 MAX_STEPS = 80
 
 
 class Attraction(NamedTuple):
-    """The people of a log, and what to believe about every row."""
+    """The posterior of the users of a log: worlds are drawn from it.
+
+    Attributes:
+      fitted: The click model.
+      examination: The shared estimate of examination.
+      by_fields: By row, attraction by the fields alone.
+      pair_mean: By pair, the mean of that.
+      fields_matter: True where fields predict clicks.
+      pair: By row, its (query, item) pair.
+      position: By row.
+    """
 
     fitted: ClickModel
-    by_fields: Floats  # by row: attraction as the fields say
-    pair_mean: Floats  # by pair: the mean of it
+    examination: Examination
+    by_fields: Floats
+    pair_mean: Floats
     fields_matter: bool
-    pair: Any  # by row
+    pair: Ints
+    position: Ints
 
     def mean(self) -> Floats:
-        """By row: what is most likely."""
+        """Return by row the expected attraction."""
         return self._rows(self.fitted.attraction)
 
-    def drawn(self, rng: Generator) -> Floats:
-        """By row: a world that may be, the pairs being drawn from what their clicks leave open."""
-        prior, hits = self.fitted.evidence.prior, self.fitted.evidence.clicks
+    def draw(self, rng: Generator) -> tuple[Floats, dict[str, Any]]:
+        """Draw a world: attraction by row, and users.
+
+        Examination is drawn from its estimate. Given the draw, so much of each pair was examined, and its attraction is
+        drawn from what its clicks leave open.
+
+        Args:
+          rng: The random numbers.
+
+        Returns:
+          The attraction of each row, and the spec of the users.
+        """
+        fitted, factor = self.fitted, np.ones(len(self.position))
+        if fitted.browsing:
+            curve = np.clip(self.examination.draws(rng, 1)[0], MIN_PROBABILITY, 1.0)
+            change = curve / np.clip(self.examination.curve, MIN_PROBABILITY, 1.0)
+            table = np.clip(fitted.examination * change[:, None], MIN_PROBABILITY, 1.0)
+            fitted, factor = replace(fitted, examination=table), change[self.position]
+        hits, prior = fitted.evidence.clicks, fitted.evidence.prior
+        shown = np.maximum(np.bincount(self.pair, minlength=len(hits)), 1)
+        examined = fitted.evidence.examined * np.bincount(self.pair, factor, len(hits)) / shown
+        scale = float(fitted.evidence.examined.sum() / max(examined.sum(), 1e-12))  # clicks stay as many as they were
+        mean = np.clip(prior.mean * scale, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
         if prior.rows >= ALIKE_ROWS:
-            return self.mean()
-        misses = np.maximum(self.fitted.evidence.examined - hits, 0.0)
-        own = rng.beta(prior.rows * prior.mean + hits + 1e-9, prior.rows * (1.0 - prior.mean) + misses + 1e-9)
-        return self._rows(own)
+            return self._rows(mean), fitted.spec(by_grade=False)
+        misses = np.maximum(examined - hits, 0.0)
+        drawn = rng.beta(prior.rows * mean + hits + 1e-9, prior.rows * (1.0 - mean) + misses + 1e-9)
+        return self._rows(drawn), fitted.spec(by_grade=False)
 
     def _rows(self, by_pair: Floats) -> Floats:
-        found: Floats = np.clip(by_pair[self.pair] * self.by_fields / self.pair_mean[self.pair], 0.0, 1.0)
-        return found
+        """Return the attraction of each row: that of its pair, as its fields differ from the mean of the pair."""
+        rows: Floats = np.clip(by_pair[self.pair] * self.by_fields / self.pair_mean[self.pair], 0.0, 1.0)
+        return rows
 
 
-def attraction_of(log: RehearsalLog, model: str, seed: int = 0) -> Attraction:
-    """Fit a click model whose belief about items is what their fields, and their position today, say of them.
+def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attraction:
+    """Fit the posterior of attraction: a prior by fields and by the usual position, then the clicks of each pair.
 
     Today's order may know what no field tells, so the mean position of a pair is a field too. Fields count as far as
-    they foresee clicks of held-out visits; what pairs differ in beyond that is as much as their rows err together.
+    they predict clicks of held-out visits; what pairs differ in beyond that is as much as their rows err together.
+
+    Args:
+      log: The log.
+      users: The click model that was chosen for it, with the shared estimate of examination.
+      seed: Draws the held-out visits.
     """
-    pages, click_model = log.pages, MODELS[model]
-    examined = click_model.fit(pages).probabilities(pages, given_clicks=True).examined
+    pages, click_model = log.pages, type(users.fitted)
+    table = click_model.examination_table(pages, users.examination)
+    examined = users.fitted.probabilities(pages, given_clicks=True).examined
     examined = np.clip(examined, MIN_PROBABILITY, 1.0)
     means, matters = _by_fields(log, examined, seed)
-    if not matters:
-        prior = click_model.fit_alike(pages).prior_of(pages)
-        flat = np.full(len(pages.pair), float(prior.mean[0]))
-        return Attraction(click_model.fit(pages, prior), flat, prior.mean, False, pages.pair)
-    counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
-    pair_mean = np.clip(np.bincount(pages.pair, means, pages.n_pairs) / counts, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    prior = click_model.fit_alike(pages, pair_mean).prior_of(pages)
-    fitted = click_model.fit(pages, Prior(pair_mean, prior.rows))
-    return Attraction(fitted, means, pair_mean, True, pages.pair)
+    if matters:
+        counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
+        pair_mean = np.bincount(pages.pair, means, pages.n_pairs) / counts
+        pair_mean = np.clip(pair_mean, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+        prior = Prior(pair_mean, click_model.fit_alike(pages, pair_mean, table=table).prior_of(pages).rows)
+    else:
+        prior = click_model.fit_alike(pages, table=table).prior_of(pages)
+        means = prior.mean[pages.pair]
+    fitted = click_model.fit(pages, prior, table=table)
+    return Attraction(fitted, users.examination, means, prior.mean, matters, pages.pair, pages.position)
 
 
 def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
     """Attraction of each row by its fields, and whether these matter at all."""
     pages = log.pages
     design, typical = _designs(log)
-    visits = np.random.default_rng(seed).permutation(int(pages.session.max()) + 1) % HELD_OUT == 0
+    visits = np.random.default_rng(seed).permutation(int(pages.session.max()) + 1) % HELD_OUT_SHARE == 0
     out = np.repeat(visits[pages.session], np.diff(pages.offsets))
     if out.all() or not out.any():
         return np.empty(0), False
     constant = _fitted(design[~out][:, :1], pages.clicked[~out], examined[~out], 0.0)
     losses = {np.inf: _losses(design[out][:, :1], pages.clicked[out], examined[out], constant)}
     weights = np.concatenate([constant, np.zeros(design.shape[1] - 1)])
-    for ridge in RIDGES:
+    for ridge in RIDGE_CHOICES:
         weights = _fitted(design[~out], pages.clicked[~out], examined[~out], ridge, weights)
         losses[ridge] = _losses(design[out], pages.clicked[out], examined[out], weights)
     best = min(losses, key=lambda ridge: float(losses[ridge].mean()))
@@ -89,8 +131,8 @@ def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, 
     if not gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         return np.empty(0), False
     weights = _fitted(design, pages.clicked, examined, best, weights)
-    found: Floats = np.clip(expit(typical @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    return found, True
+    shares: Floats = np.clip(expit(typical @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    return shares, True
 
 
 def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin: Floats | None = None) -> Floats:
@@ -106,8 +148,8 @@ def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin:
         return float(value), design.T @ slope + ridge * free * weights
 
     start = np.zeros(design.shape[1]) if begin is None else begin
-    found: Floats = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS}).x
-    return found
+    minimum: Floats = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS}).x
+    return minimum
 
 
 def _losses(design: Any, clicked: Floats, examined: Floats, weights: Floats) -> Floats:
@@ -152,12 +194,12 @@ def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats, known: Any
 
 def standing_at(one: ShownList, stands: Sequence[float] | Floats) -> ShownList:
     """The list with where its items stand as a field of each."""
-    return one._replace(rows=[dict(row) | {TODAY: float(stand)} for row, stand in zip(one.rows, stands)])
+    return one._replace(rows=[dict(row) | {TODAY_FIELD: float(stand)} for row, stand in zip(one.rows, stands)])
 
 
 def with_today(schema: Schema) -> Schema:
     """The schema with the position of today's order as a number."""
-    return Schema(dict(schema.features) | {TODAY: "number"}, schema.context, schema.crosses, schema.bits)
+    return Schema(dict(schema.features) | {TODAY_FIELD: "number"}, schema.context, schema.crosses, schema.bits)
 
 
 def without_memory(schema: Schema) -> Schema:

@@ -1,4 +1,4 @@
-"""One learner in the world of a log, seed after seed: what its pages earn while it learns, and what it knows then."""
+"""Play one learner in worlds drawn from a log: what its pages earn while it learns, and what it has learned."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,65 +19,90 @@ LATE = BLOCKS // 5  # of them, at the end: when it has learned
 
 
 class ArmOutcome(NamedTuple):
-    """Means per page, by seed; the last axis is clicks, purchases, money, as far as the log has them."""
+    """Means per page, by world; the last axis is clicks, purchases, money, as far as the log has them.
 
-    shown: Floats  # (seeds, blocks, measures): while it learns
-    known: Floats  # (seeds, measures): what its best rankings of the late pages would have earned
+    Attributes:
+      shown: (worlds, blocks, measures), while it learns.
+      learned: (worlds, measures), what its best rankings of the late pages would have earned.
+      best: (worlds, blocks, measures), what the order by true attraction earns on the same pages.
+      refused: How many updates were left out.
+    """
+
+    shown: Floats
+    learned: Floats
+    best: Floats
     refused: int = 0
 
 
 class RehearsalArm(NamedTuple):
-    """An arm: a learner (empty: today's order) and the pages as it sees them, in today's order."""
+    """An arm: a learner and the pages as it sees them, in today's order.
+
+    Attributes:
+      name: In tables.
+      learner: Its spec; empty for today's order.
+      queries: By page.
+      problem: Of the learner.
+      users: By world, the spec of its users.
+      attraction: (worlds, rows).
+      worth: (rows, measures).
+      offsets: Where pages begin, and the number of rows at the end.
+      horizon: How many pages are played.
+    """
 
     name: str
     learner: Any
     queries: Sequence[Query]
     problem: Problem
-    users: dict[str, Any]
-    attraction: Floats  # (seeds, rows)
-    worth: Floats  # (rows, measures)
+    users: Sequence[dict[str, Any]]
+    attraction: Floats
+    worth: Floats
     offsets: Ints
     horizon: int
 
 
 def rehearse_arm(arm: RehearsalArm) -> ArmOutcome:
-    """Every seed has its own world; two arms with the same seed meet the same pages."""
-    users = build(arm.users, "feedback")
-    shown, known, refused = [], [], 0
-    for seed in range(len(arm.attraction)):
-        curve, last, faults = _one(arm, users, seed)
-        shown.append(curve)
-        known.append(last)
-        refused += faults
-    return ArmOutcome(np.array(shown), np.array(known), refused)
+    """Play an arm in every world; two arms meet the same pages in the same world."""
+    outcomes = [_play_world(arm, build(users, "feedback"), world) for world, users in enumerate(arm.users)]
+    return ArmOutcome(
+        shown=np.array([outcome.shown for outcome in outcomes]),
+        learned=np.array([outcome.learned for outcome in outcomes]),
+        best=np.array([outcome.best for outcome in outcomes]),
+        refused=sum(outcome.refused for outcome in outcomes),
+    )
 
 
-def _one(arm: RehearsalArm, users: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
-    pages, others = np.random.SeedSequence(seed).spawn(2)
+def _play_world(arm: RehearsalArm, users: FittedUsers, world: int) -> ArmOutcome:
+    pages, others = np.random.SeedSequence(world).spawn(2)
     rng, of_users = np.random.default_rng(pages), np.random.default_rng(others)
-    session = None if not arm.learner else _session(arm, seed)
-    attraction, n_pages = arm.attraction[seed], len(arm.offsets) - 1
-    sums, counts, known = np.zeros((BLOCKS, arm.worth.shape[1])), np.zeros(BLOCKS), np.zeros(arm.worth.shape[1])
+    session = None if not arm.learner else _session(arm, world)
+    attraction, n_pages = arm.attraction[world], len(arm.offsets) - 1
+    sums, best_sums = np.zeros((2, BLOCKS, arm.worth.shape[1]))
+    counts, learned = np.zeros(BLOCKS), np.zeros(arm.worth.shape[1])
     for turn in range(arm.horizon):
         page = int(rng.random() * n_pages)
-        own = slice(arm.offsets[page], arm.offsets[page + 1])
-        relevance, worth, block = attraction[own], arm.worth[own], turn * BLOCKS // arm.horizon
-        ranking = best = np.arange(len(relevance))
+        rows = slice(arm.offsets[page], arm.offsets[page + 1])
+        relevance, worth, block = attraction[rows], arm.worth[rows], turn * BLOCKS // arm.horizon
+        ranking = predicted = np.arange(len(relevance))
         if session is not None:
             query = arm.queries[page]
-            best = session.predict(query) if block >= BLOCKS - LATE else best
+            predicted = session.predict(query) if block >= BLOCKS - LATE else predicted
             decision = session.rank(query)
             ranking = decision.ranking
             with suppress(UnstableUpdate):  # counted by the session
                 session.learn(query, decision, users.observe(ranking, relevance, of_users))
+        else:
+            ideal = np.argsort(-relevance, kind="stable")
+            best_sums[block] += users.click_probabilities(ideal, relevance) @ worth[ideal]
         sums[block] += users.click_probabilities(ranking, relevance) @ worth[ranking]
         counts[block] += 1
         if block >= BLOCKS - LATE:
-            known += users.click_probabilities(best, relevance) @ worth[best]
-    known /= max(counts[-LATE:].sum(), 1.0)
-    return sums / np.maximum(counts, 1)[:, None], known, 0 if session is None else session.refused
+            learned += users.click_probabilities(predicted, relevance) @ worth[predicted]
+    learned /= max(counts[-LATE:].sum(), 1.0)
+    pages_in_block = np.maximum(counts, 1)[:, None]
+    refused = 0 if session is None else session.refused
+    return ArmOutcome(sums / pages_in_block, learned, best_sums / pages_in_block, refused)
 
 
-def _session(arm: RehearsalArm, seed: int) -> Session:
+def _session(arm: RehearsalArm, world: int) -> Session:
     learner: AnyLearner = build(arm.learner, "learner")
-    return Session(with_hashed(learner) if arm.problem.n_hashed else learner, arm.problem, seed)
+    return Session(with_hashed(learner) if arm.problem.n_hashed else learner, arm.problem, world)

@@ -1,4 +1,4 @@
-"""What a rehearsal says: which learner to take, what it would win and cost, or that there is nothing to win."""
+"""The answer of a rehearsal: which learner to take, its gain and the cost of exploring, or that there is no gain."""
 
 import json
 import os
@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rankloop.click_models.fit import FIXED_ORDER, UserFit, examined_by_position
+from rankloop.click_models.examination import EVIDENCE_WORDS
+from rankloop.click_models.fit import UserFit
 from rankloop.core.types import Floats
 from rankloop.experiments.rehearsal.play import BLOCKS
 from rankloop.experiments.report.charts import Line, chart
@@ -19,24 +20,24 @@ from rankloop.training.report import text_table
 TODAY = "today's order"
 PER = 1000  # pages, in every number that people read
 MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
-PARTS = {  # of a learner's gain, and how a table calls them
+PART_NAMES = {  # parts of a learner's gain, and their names in a table
     "late": "once it has learned",
-    "known": "without exploring",
-    "whole": "over all pages",
+    "learned": "without exploring",
+    "overall": "over all pages",
     "exploration": "of which exploring",
 }
-HOW = (
-    "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. "
-    "Learners see where an item stands today as a field: give today's score as `base` when you serve. Every seed is "
-    "another world that the log allows, and intervals are over seeds (95 %): they do not cover users who behave "
-    "differently from the model, nor items that were never shown. Confirm the result by an experiment with real "
-    "users."
+CAPTION = (
+    "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. Learners "
+    "see the position of an item in today's order as a field: give today's score as `base` when you serve. Every seed "
+    "is another world, drawn from what the log leaves open about users and items. Intervals (95 %) are for one further "
+    "world. They do not cover users who differ from the model, nor items that were never shown. An experiment with "
+    "real users decides."
 )
 Word = Literal["take", "no gain", "cannot tell"]
 
 
 class RehearsalGain(NamedTuple):
-    """A mean over seeds, per 1,000 pages, and its interval."""
+    """A mean over worlds, per 1,000 pages, and the interval of one further world."""
 
     mean: float
     low: float
@@ -48,31 +49,60 @@ class RehearsalGain(NamedTuple):
 
 
 class ArmResult(NamedTuple):
-    """What an arm earned beside today's order, by measure (clicks, purchases, money)."""
+    """The gain of an arm beside today's order, by measure (clicks, purchases, money).
+
+    Attributes:
+      name: In tables.
+      learner: Its spec, with every parameter.
+      curve: (worlds, blocks, measures), per 1,000 pages.
+      late: When it has learned, exploration included.
+      learned: On the same pages without exploration.
+      overall: Over all pages.
+      exploration: The loss at the end by exploring.
+      refused: How many updates were left out.
+    """
 
     name: str
-    learner: Any  # its spec, with every parameter
-    curve: Floats  # (seeds, blocks, measures), per 1,000 pages
-    late: dict[str, RehearsalGain]  # when it has learned, exploration included
-    known: dict[str, RehearsalGain]  # on the same pages without exploration
-    whole: dict[str, RehearsalGain]  # over the whole rehearsal
-    exploration: dict[str, RehearsalGain]  # what is lost at the end by exploring
+    learner: Any
+    curve: Floats
+    late: dict[str, RehearsalGain]
+    learned: dict[str, RehearsalGain]
+    overall: dict[str, RehearsalGain]
+    exploration: dict[str, RehearsalGain]
     refused: int
 
     def to_json(self) -> dict[str, Any]:
         """Return the gains for programs."""
-        gains = {part: {name: gain._asdict() for name, gain in getattr(self, part).items()} for part in PARTS}
+        gains = {part: {name: gain._asdict() for name, gain in getattr(self, part).items()} for part in PART_NAMES}
         return {"name": self.name, "learner": self.learner, **gains, "refused": self.refused}
 
 
 class Rehearsal(NamedTuple):
-    """The answer of a rehearsal; prints as tables with the answer in one sentence below."""
+    """The answer of a rehearsal; prints as tables with the answer in one sentence below.
 
-    log: str  # its name
+    Attributes:
+      log: The name of the log.
+      word: The answer in a word.
+      take: The arm to take; empty: none.
+      measures: Clicks, purchases and money, as far as the log has them.
+      today: What today's order earns per 1,000 pages.
+      best: The gain of the best order of each world.
+      arms: The learners.
+      users: The fitted users.
+      fields_matter: True where fields predict clicks.
+      pairs_matter: True where items differ beyond their fields.
+      schema: Of the items.
+      horizon: How many pages each learner was played for.
+      n_seeds: How many worlds judged.
+      notes: Remarks, a sentence each.
+    """
+
+    log: str
     word: Word
-    take: str  # the arm; empty: none
+    take: str
     measures: tuple[str, ...]
-    today: dict[str, float]  # per 1,000 pages
+    today: dict[str, float]
+    best: dict[str, RehearsalGain]
     arms: tuple[ArmResult, ...]
     users: UserFit
     fields_matter: bool
@@ -86,7 +116,10 @@ class Rehearsal(NamedTuple):
     def sentence(self) -> str:
         """The answer in one line."""
         if self.word == "cannot tell":
-            return f"This log cannot tell: {FIXED_ORDER}. Show some lists in another order, then ask again."
+            return (
+                f"This log cannot tell: examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, "
+                "then ask again."
+            )
         if self.word == "no gain" and not self.fields_matter and not self.pairs_matter:
             return (
                 "No gain to be seen: keep today's order. Nothing tells the items of this log apart by more than "
@@ -101,16 +134,18 @@ class Rehearsal(NamedTuple):
         arm = next(arm for arm in self.arms if arm.name == self.take)
         wins = ", ".join(f"{arm.late[measure]} {measure}" for measure in self.measures)
         share = arm.late["clicks"].mean / self.today["clicks"]
-        return f"Take {arm.name}: {wins} per {PER:,} pages beside today's order ({share:+.1%} clicks)."
+        ceiling = f"the best possible order would win {self.best['clicks']}"
+        return f"Take {arm.name}: {wins} per {PER:,} pages beside today's order ({share:+.1%} clicks); {ceiling}."
 
     @property
     def tables(self) -> list[Table]:
         """What each learner wins by measure, and how well each click model predicts held-out visits."""
         tables = []
         for measure in self.measures:
-            rows = [(arm.name, *(str(getattr(arm, part)[measure]) for part in PARTS)) for arm in self.arms]
+            rows = [(arm.name, *(str(getattr(arm, part)[measure]) for part in PART_NAMES)) for arm in self.arms]
+            rows.append(("best order of each world", str(self.best[measure]), "", "", ""))
             title = f"{measure.capitalize()} per {PER:,} pages, beside {self.today[measure]:,.1f} of today's order"
-            tables.append(Table(title, ("learner", *PARTS.values()), rows))
+            tables.append(Table(title, ("learner", *PART_NAMES.values()), rows))
         users = [
             (
                 name + " *" * (name == self.users.fitted.name),
@@ -124,7 +159,7 @@ class Rehearsal(NamedTuple):
 
     def __str__(self) -> str:
         tables = [f"{table.title}\n{text_table(table.header, table.rows)}" for table in self.tables]
-        return "\n\n".join([*tables, self.sentence])
+        return "\n\n".join([*tables, str(self.users.examination), self.sentence])
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer for programs."""
@@ -133,6 +168,8 @@ class Rehearsal(NamedTuple):
             "take": self.take,
             "sentence": self.sentence,
             "today": self.today,
+            "best": {measure: gain._asdict() for measure, gain in self.best.items()},
+            "examination": self.users.examination.to_json(),
             "arms": [arm.to_json() for arm in self.arms],
             "users": self.users.fitted.spec(),
             "held_out": {name: judged.log_likelihood for name, judged in self.users.held_out.items()},
@@ -150,13 +187,13 @@ class Rehearsal(NamedTuple):
 
     def write_report(self, folder: str | os.PathLike[str]) -> Path:
         """Write a page with the answer, the charts and the tables, and return its path."""
-        examined = ", ".join(f"{share:.2f}" for share in examined_by_position(self.users.fitted)[:10])
+        examined = ", ".join(f"{share:.2f}" for share in self.users.examination.curve[:10])
         facts = (
             ("log", self.log),
             ("pages played", f"{self.horizon:,}"),
             ("seeds", str(self.n_seeds)),
             ("users", self.users.fitted.name),
-            ("examined, first positions", examined),
+            ("examination, first positions", examined),
             ("fields tell what attracts", "yes" if self.fields_matter else "no"),
             ("items differ beyond that", "yes" if self.pairs_matter else "no"),
         )
@@ -176,4 +213,4 @@ class Rehearsal(NamedTuple):
         rounds = np.arange(1, BLOCKS + 1) * self.horizon // BLOCKS
         lines = [Line(arm.name, arm.curve[:, :, 0], number) for number, arm in enumerate(self.arms)]
         lines.append(Line(TODAY, np.full((1, BLOCKS), self.today["clicks"]), role="floor"))
-        return chart("clicks", f"Clicks per {PER:,} pages", rounds, lines, x_label="pages", caption=HOW)
+        return chart("clicks", f"Clicks per {PER:,} pages", rounds, lines, x_label="pages", caption=CAPTION)
