@@ -1,4 +1,4 @@
-"""Learners that learn nothing: a linear ranker that never changes, and rankings drawn uniformly."""
+"""Learners that learn nothing: a linear ranker that never changes, the order as given, and uniform rankings."""
 
 import math
 from typing import ClassVar, NamedTuple
@@ -97,3 +97,45 @@ class RandomOrder:
         """Return the log-probability with which `rank` shows this ranking."""
         n_items = query.n_items
         return math.lgamma(n_items - seen_count(state.shown, n_items) + 1) - math.lgamma(n_items + 1)
+
+
+@register("given_order")
+class GivenOrder:
+    """Show the items in the order in which they are given: today's order, to compare with or to fall back to.
+
+    It uses no features, so that it ranks items of any kind. Every kind of feedback is accepted and ignored.
+
+    Examples:
+      >>> from rankloop import Ranker
+      >>> today = Ranker("given_order", features={"brand": "category"})
+      >>> shown = today.rank({"b": {"brand": "Acme"}, "a": {}, "c": {"brand": "Zeta"}})
+      >>> shown.ids
+      ['b', 'a', 'c']
+      >>> shown.decision.log_propensity
+      0.0
+    """
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
+    reports: ClassVar[tuple[str, ...]] = ()
+    ignores_features: ClassVar[bool] = True
+
+    def init(self, problem: Problem) -> State:
+        """Return the first state for a problem."""
+        return State(shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        """Return the items as they are given, with probability 1."""
+        return Decision(np.arange(query.n_items), 0.0, ())
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        """Return the state as it is."""
+        return state
+
+    def predict(self, state: State, query: Query) -> Ints:
+        """Return the items as they are given."""
+        return np.arange(query.n_items)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        """Return 0 for the given order in the seen part, and −∞ for any other."""
+        n_seen = seen_count(state.shown, query.n_items)
+        return 0.0 if np.array_equal(ranking[:n_seen], np.arange(n_seen)) else -math.inf

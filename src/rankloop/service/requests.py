@@ -204,10 +204,11 @@ class FreezeBody(Strict):
 
 
 class SideBody(Strict):
-    """One side of an experiment: a ranker or fixed weights."""
+    """One side of an experiment: a ranker, fixed weights, or the items in the order of the request."""
 
     ranker: Name | None = None
     weights: list[float] | None = None
+    kind: Literal["given_order"] | None = None
 
 
 class ExperimentBody(Strict):

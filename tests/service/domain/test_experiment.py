@@ -65,6 +65,34 @@ def test_each_side_is_told_what_it_knows(client: httpx.Client) -> None:
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
 
 
+@pytest.mark.parametrize("name", ["wide", "dense"])
+def test_the_order_as_given_is_a_side(client: httpx.Client, name: str) -> None:
+    """Today's order, as the request gives it, is compared with a ranker of any kind of items."""
+    path = f"/experiments/today-{name}"
+    created = client.put(path, json={"a": {"ranker": name}, "b": {"kind": "given_order"}})
+    assert created.status_code < 300, created.text
+    rows = [{"id": f"p{i}", "features": {"price": i} if name == "wide" else [0.1 * i, 1.0]} for i in range(6)]
+    firsts = set()
+    for _ in range(20):
+        shown = client.post(f"{path}/rank", json={"items": rows})
+        assert shown.status_code == 200, shown.text
+        assert sorted(shown.json()["ranking"]) == [f"p{i}" for i in range(6)]
+        firsts.add(shown.json()["ranking"][0])
+    assert "p0" in firsts
+    both = client.put("/experiments/none", json={"a": {"kind": "given_order"}, "b": {"kind": "given_order"}})
+    assert both.status_code == 422
+
+
+def test_a_ranker_can_show_the_order_as_given(client: httpx.Client) -> None:
+    body = {"learner": "given_order", "problem": {"schema": SCHEMA}}
+    client.put("/rankers/today", json=body).raise_for_status()
+    rows = [{"id": name, "features": {"price": 3}} for name in "cab"]
+    shown = client.post("/rankers/today/rank", json={"items": rows}).json()
+    assert shown["ranking"] == ["c", "a", "b"]
+    assert shown["log_propensity"] == 0.0
+    assert compare(client, "wide", "today").status_code < 300
+
+
 def test_a_side_may_evolve(client: httpx.Client) -> None:
     compare(client, "narrow", "wide")
     client.patch("/rankers/narrow/schema", json={"features": {"stock": "number"}}).raise_for_status()

@@ -237,8 +237,8 @@ def check_takes_rows(learner: AnyLearner) -> None:
 
 
 def with_hashed(learner: AnyLearner) -> AnyLearner:
-    """Return the learner itself if it has hashed columns already, else wrapped in `hashed`."""
-    if any(isinstance(layer, Hashed) for layer in layers_of(learner)):
+    """Return the learner wrapped in `hashed`; itself if it has hashed columns already, or uses no features."""
+    if any(isinstance(layer, Hashed) for layer in layers_of(learner)) or getattr(learner, "ignores_features", False):
         return learner
     if isinstance(learner, BaseScore):
         return dataclasses.replace(learner, inner=with_hashed(learner.inner))

@@ -34,7 +34,7 @@ class ComparedRanker(Protocol):
 
 
 class Side(NamedTuple):
-    """One side of an experiment: a ranker or fixed weights."""
+    """One side of an experiment: a ranker or fixed weights; the items as given if it has neither."""
 
     ranker: ComparedRanker | None
     weights: Floats | None
@@ -104,7 +104,7 @@ class ServedExperiment:
         named_sides = (("a", body.a), ("b", body.b))
         self._runtimes = [_runtime(side, rankers, field) for field, side in named_sides]
         self._configs = self._current()
-        self._config = _shared_config(self._configs, body.a)
+        self._config = _shared_config(self._configs, body.a, body.b)
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
         self.sides = [
             _side(side, runtime, self.config, field) for (field, side), runtime in zip(named_sides, self._runtimes)
@@ -132,7 +132,7 @@ class ServedExperiment:
         """The configuration that both sides share; it follows changes of their schemas."""
         current = self._current()
         if any(new is not old for new, old in zip(current, self._configs)):
-            self._configs, self._config = current, _shared_config(current, self.body.a)
+            self._configs, self._config = current, _shared_config(current, self.body.a, self.body.b)
         return self._config
 
     def _current(self) -> list[RankerConfig]:
@@ -169,6 +169,8 @@ class ServedExperiment:
         return ranked
 
     def _predicted(self, side: Side, request: QueryRequest) -> Ints:
+        if side.ranker is None and side.weights is None:
+            return np.arange(len(request.ids if request.candidates is None else request.candidates))
         if request.values is not None and side.ranker is not None:
             return side.ranker.serving.predict(self._encoded(side.ranker, request))
         rows, candidates = request.features, request.candidates
@@ -197,8 +199,8 @@ def _predicted(side: Side, rows: Floats, query: Query) -> Ints:
 
 
 def _runtime(side: SideBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
-    if (side.ranker is None) == (side.weights is None):
-        raise Rejected(field, "give either the name of a ranker or weights")
+    if [side.ranker, side.weights, side.kind].count(None) != 2:
+        raise Rejected(field, 'give the name of a ranker, weights, or {"kind": "given_order"} for the order as given')
     if side.ranker is None:
         return None
     if side.ranker not in rankers:
@@ -206,9 +208,11 @@ def _runtime(side: SideBody, rankers: Mapping[str, ComparedRanker], field: str) 
     return rankers[side.ranker]
 
 
-def _shared_config(configs: list[RankerConfig], first: SideBody) -> RankerConfig:
+def _shared_config(configs: list[RankerConfig], first: SideBody, second: SideBody) -> RankerConfig:
     if not configs:
-        weights = first.weights or []
+        weights = first.weights or second.weights or []
+        if not weights:
+            raise Rejected("a", "the order as given cannot be compared with itself: name a ranker on one side")
         learner = {"kind": "fixed_weights", "weights": weights}
         return config_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
     for config in configs[1:]:
