@@ -53,10 +53,14 @@ class Rows(NamedTuple):
         return len(self.starts) - 1
 
     def take(self, items: Ints) -> "Rows":
-        """Return some of the items, in this order; `columns` stays the same."""
-        entries = [np.arange(self.starts[item], self.starts[item + 1]) for item in items]
-        chosen = np.concatenate([np.empty(0, np.int64), *entries])
-        starts = np.concatenate([[0], np.cumsum([len(part) for part in entries])]).astype(np.int64)
+        """Return some of the items, in this order; `columns` stays the same, and consecutive items are not copied."""
+        sizes = np.diff(self.starts)[items]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        if len(items) and (np.diff(items) == 1).all():
+            first, end = int(items[0]), int(items[-1]) + 1
+            rows, entries = slice(first, end), slice(int(self.starts[first]), int(self.starts[end]))
+            return Rows(starts, self.positions[entries], self.values[entries], self.columns, self.dense[rows])
+        chosen = np.arange(starts[-1]) + np.repeat(self.starts[items] - starts[:-1], sizes)
         return Rows(starts, self.positions[chosen], self.values[chosen], self.columns, self.dense[items])
 
     def to_array(self) -> Floats:

@@ -26,13 +26,6 @@ def _gather(table: Floats, columns: Ints) -> Floats:
 
 
 @kernel
-def _write(table: Floats, columns: Ints, values: Floats) -> None:
-    for i in range(len(columns)):
-        table[columns[i], 0] = values[i, 0]
-        table[columns[i], 1] = values[i, 1]
-
-
-@kernel
 def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
     """Write the values and return the old ones."""
     old = np.empty((len(columns), 2))
@@ -118,7 +111,7 @@ class WeightTable:
           values: Their two numbers, one row per column.
         """
         table = cls(n_columns)
-        _write(table._held[0].array, columns, values)
+        table._held[0].array[columns] = values
         return table
 
     def at(self, columns: Ints) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints, Rows
+from rankloop.data.dataset import offsets_of
 
 
 class SparseDataset(NamedTuple):
@@ -32,10 +33,11 @@ class SparseDataset(NamedTuple):
     def subset(self, indices: Iterable[int]) -> "SparseDataset":
         """Return some queries, in the order of the indices, with all columns."""
         chosen = np.fromiter(indices, np.int64)
-        rows = _spans(self.offsets, chosen)
+        sizes = np.diff(self.offsets)[chosen]
+        offsets = offsets_of(sizes)
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
         names = tuple(self.query_ids[q] for q in chosen)
-        offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[chosen])])
-        return SparseDataset(take_rows(self.features, rows), self.relevance[rows], offsets, self.base[rows], names)
+        return SparseDataset(self.features.take(rows), self.relevance[rows], offsets, self.base[rows], names)
 
 
 class Collection:
@@ -68,18 +70,17 @@ class Collection:
         self._sizes.append(features.n_items)
         self._names.append(name)
 
-    def dataset(self, relevance: Floats, base: Floats | None = None) -> SparseDataset:
+    def dataset(self, relevance: Floats) -> SparseDataset:
         """Return all queries, with a grade for each item, and forget them."""
         if not self._sizes:
             raise InvalidInput("there is no query to make a data set of")
-        starts = np.concatenate([[0], np.cumsum(_emptied(self._counts))])
+        starts = offsets_of(_emptied(self._counts))
         columns = np.concatenate(self._columns) if self._columns else np.empty(0, np.int64)
         rows = Rows(starts, _emptied(self._positions), _emptied(self._values), columns, _emptied(self._dense))
-        offsets = np.concatenate([[0], np.cumsum(self._sizes)])
+        offsets = offsets_of(self._sizes)
         if len(relevance) != rows.n_items:
             raise InvalidInput(f"{rows.n_items} items and {len(relevance)} grades must be equally many")
-        added = np.zeros(rows.n_items) if base is None else base
-        return SparseDataset(rows, relevance, offsets, added, tuple(self._names))
+        return SparseDataset(rows, relevance, offsets, np.zeros(rows.n_items), tuple(self._names))
 
 
 def with_column(dataset: SparseDataset, marks: Sequence[int], numbers: Ints, value: float) -> SparseDataset:
@@ -140,31 +141,3 @@ def _emptied(parts: list[Any]) -> Any:
     array = np.concatenate(parts)
     parts.clear()
     return array
-
-
-def _spans(borders: Ints, chosen: Ints) -> Ints:
-    """Return all numbers from borders[c] to borders[c + 1], for each chosen c."""
-    spans = [np.arange(borders[c], borders[c + 1]) for c in chosen]
-    return np.concatenate([np.empty(0, np.int64), *spans])
-
-
-def take_rows(features: Rows, rows: Ints) -> Rows:
-    """Return some items with all columns.
-
-    Args:
-      features: The rows of all items.
-      rows: The row numbers, in the order of the result.
-
-    Returns:
-      The rows; consecutive ones are not copied.
-    """
-    if not len(features.values):
-        return features._replace(starts=np.zeros(len(rows) + 1, np.int64), dense=features.dense[rows])
-    if len(rows) and (np.diff(rows) == 1).all():
-        first, end = int(rows[0]), int(rows[-1]) + 1
-        entries = slice(int(features.starts[first]), int(features.starts[end]))
-        starts = features.starts[first : end + 1] - features.starts[first]
-        return Rows(
-            starts, features.positions[entries], features.values[entries], features.columns, features.dense[first:end]
-        )
-    return features.take(rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
-from rankloop.core.registry.specs import nearest
+from rankloop.core.registry.specs import nearest, toml_value
 from rankloop.core.types import Problem
 from rankloop.features.hashed_columns import MAX_CROSS_FIELDS, NAME_SEPARATOR
 from rankloop.features.kinds import UNPAIRED_SURROGATE, short_text
@@ -179,10 +179,10 @@ class Schema:
 
     def to_toml(self) -> str:
         """Return the text of a file for `from_toml`."""
-        lines = [f"bits = {self.bits}", f"crosses = {_toml(list(self.crosses))}"]
+        lines = [f"bits = {self.bits}", f"crosses = {toml_value(list(self.crosses))}"]
         for part in ("features", "context"):
             lines += ["", f"[{part}]"]
-            lines += [f"{_toml(name)} = {_toml(kind)}" for name, kind in _plain(getattr(self, part)).items()]
+            lines += [f"{toml_value(name)} = {toml_value(kind)}" for name, kind in _plain(getattr(self, part)).items()]
         return "\n".join(lines) + "\n"
 
     def _field(self, name: str) -> Any:
@@ -323,16 +323,3 @@ def _short(kind: Any) -> Any:
 
 def _defaults(kind: Any) -> dict[str, Any]:
     return {name: part.default for name, part in type(kind).__dataclass_fields__.items()}
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml(name)} = {_toml(part)}" for name, part in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        text = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\u{ord(match[0]):04x}", text) + '"'
-    return repr(value)

@@ -1,6 +1,5 @@
 """`rankloop list`: list everything that is registered by name."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, argument
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
+from rankloop.core.registry.specs import toml_value
 
 
 @command(
@@ -79,22 +79,12 @@ def _example(member: dict[str, Any], category: str) -> str:
     plain = {part["name"]: part["default"] for part in member["parameters"] if _is_plain(part.get("default"))}
     needed = {part["name"]: "…" for part in member["parameters"] if "default" not in part}
     parameters = dict(examples[0]) or needed or dict(list(plain.items())[:1])
-    values = ", ".join(f"{name}={_as_toml(value)}" for name, value in parameters.items())
+    values = ", ".join(f"{name}={toml_value(value)}" for name, value in parameters.items())
     return f"{member['kind']}({values})" if values else str(member["kind"])
 
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | str)
-
-
-def _as_toml(value: Any) -> str:
-    if isinstance(value, str):
-        return f"'{value}'" if '"' in value else f'"{value}"'
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_as_toml(part)}" for name, part in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_as_toml, value)) + "]"
-    return json.dumps(value)
 
 
 def _print(families: dict[str, list[dict[str, Any]]]) -> None:

@@ -3,10 +3,11 @@
 import dataclasses
 import difflib
 import functools
+import json
 import re
 import tomllib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -41,6 +42,21 @@ def parse_spec(text: str) -> dict[str, Any]:
     if not kind.strip():
         raise InvalidInput(f"{text!r} does not begin with a kind")
     return {"kind": kind.strip()} | table
+
+
+def toml_value(value: Any) -> str:
+    """Return a text, number, list or table as a value of TOML on one line, which `parse_spec` reads."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml_key(name)} = {toml_value(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    if isinstance(value, str | bool):  # TOML has the escapes of JSON, and one more
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def _toml_key(name: str) -> str:
+    return name if name.isascii() and name.isidentifier() else toml_value(name)
 
 
 def nearest(name: str, valid: Any) -> str:

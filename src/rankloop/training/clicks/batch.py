@@ -17,7 +17,8 @@ from rankloop.core.registry import Spec, build
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Problem, Rows
 from rankloop.core.weight_table import WeightTable
-from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, take_rows, with_column
+from rankloop.data.dataset import offsets_of
+from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, with_column
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
@@ -172,8 +173,8 @@ def merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
     members = [same for items in groups.values() for same in items.values()]
     chosen = np.array([same[0] for same in members])
     return rows._replace(
-        features=take_rows(rows.features, chosen),
-        offsets=np.concatenate([[0], np.cumsum([len(items) for items in groups.values()])]),
+        features=rows.features.take(chosen),
+        offsets=offsets_of([len(items) for items in groups.values()]),
         position=rows.position[chosen],
         clicked=np.array([np.mean(weights[same]) for same in members]),
         pair=rows.pair[chosen],
