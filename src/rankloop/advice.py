@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 FEEDBACK_TEXTS = {
     "clicks": "clicks on the list",
-    "order": "a better order of the list",
+    "order": "a better order",
     "grades": "grades of all items",
     "top_grades": "grades of the first k items",
-    "reward": "a click, or none, on the single item shown",
+    "reward": "a click or none on one shown item",
     "files": "files of queries with grades",
     "log": "a log of lists and clicks",
-    "ad_log": "a log of ads, each with its probability to be shown",
+    "ad_log": "a log of ads with propensities",
 }
 ITEM_TEXTS = {"features": "with features", "fields": "with raw fields", "fixed": "a fixed set"}
 FEEDBACK_ARGUMENTS = {
