@@ -25,7 +25,7 @@ SIZE_RANGE = Range("a finite number above 0", lambda value: 0 < value < math.inf
 FROM_ZERO = Range("a finite number from 0", lambda value: 0 <= value < math.inf)
 RANGE_BY_NAME = {
     **dict.fromkeys(("n_queries", "n_items", "n_features"), COUNT_RANGE),
-    **dict.fromkeys(("lipschitz", "smoothness", "smoothing", "radius", "longest", "largest"), SIZE_RANGE),
+    **dict.fromkeys(("lipschitz", "smoothness", "smoothing", "radius", "longest", "largest", "size"), SIZE_RANGE),
     **dict.fromkeys(("euclidean", "best", "training", "level"), FROM_ZERO),
     "max_grade": Range("a grade from 0 to 1000", lambda value: 0 <= value <= 1000),
     "delta": Range("a probability above 0 and below 1", lambda value: 0 < value < 1),

@@ -80,16 +80,25 @@ def uniform(
 ) -> float:
     """Theorem 38: risk − training risk of every w at once, 2·Rad + 3·B·√(ln(2/δ)/(2n)). Any Lipschitz loss.
 
-    Rad integrates the covering numbers of Proposition 3, ⌈(G·W·R/ε)²⌉·log₂(2mn + 1), with the ceiling, which the
-    printed Corollary 37 drops: it is too small by up to 1.9 times.
+    Rad is `ball_rademacher`.
     """
-    size = lipschitz * radius * longest
+    complexity = ball_rademacher(lipschitz * radius * longest, n_queries, n_items, largest)
+    return 2.0 * complexity + _deviation(largest, n_queries, delta)
+
+
+@checked
+def ball_rademacher(size: float, n_queries: int, n_items: int, largest: float) -> float:
+    """Return equation 4.6 with Proposition 3: entropy ⌈(A/ε)²⌉·log₂(2mn + 1) below A = `size`, 0 from A on.
+
+    With A = G·W·R the loss of every w is within A of the loss of w = 0, so from ε = A on one point is a cover. With
+    that, the integral is below the printed Corollary 37.
+    """
 
     def entropy(scale: Floats) -> Floats:
-        pieces: Floats = np.ceil((size / scale) ** 2) * math.log2(2.0 * n_items * n_queries + 1.0)
-        return pieces
+        pieces = np.ceil((size / scale) ** 2) * math.log2(2.0 * n_items * n_queries + 1.0)
+        return _without_single_point(pieces, scale, size)
 
-    return 2.0 * rademacher(entropy, n_queries, largest) + _deviation(largest, n_queries, delta)
+    return rademacher(entropy, n_queries, largest)
 
 
 @checked
@@ -111,7 +120,8 @@ def uniform_l1(
 
     def entropy(scale: Floats) -> Floats:
         pieces: Floats = np.ceil(288.0 * (size / scale) ** 2 * (2.0 + math.log(n_features)))
-        return pieces * np.log2(2.0 * np.ceil(8.0 * size / scale) * n_items * n_queries + 1.0)
+        pieces *= np.log2(2.0 * np.ceil(8.0 * size / scale) * n_items * n_queries + 1.0)
+        return _without_single_point(pieces, scale, size)
 
     return 2.0 * rademacher(entropy, n_queries, largest) + _deviation(largest, n_queries, delta)
 
@@ -130,11 +140,8 @@ def rademacher(entropy: Callable[[Floats], Floats], n_queries: int, largest: flo
 
 
 @checked
-def smooth_online_rate(smoothness: float, radius: float, best: float, n_queries: int, longest: float = 1.0) -> float:
-    """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n)), H·R² being H.
-
-    R, `longest`, is 1 unless given, as in 0.1.
-    """
+def smooth_online_rate(smoothness: float, radius: float, longest: float, best: float, n_queries: int) -> float:
+    """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n)), H·R² being H."""
     curvature = smoothness * longest**2
     inside = 4.0 * curvature**2 * radius**2 + 2.0 * curvature * best * n_queries
     return radius / (4.0 * curvature * radius + 2.0 * math.sqrt(inside))
@@ -151,9 +158,8 @@ def smooth_online(smoothness: float, radius: float, longest: float, best: float,
 def local_rademacher(
     smoothness: float, radius: float, longest: float, n_queries: int, n_items: int, largest: float, level: float
 ) -> float:
-    """Corollary 43: 4·√r·C·ln(3·√B/C) with C = 5·√3·W·R·√(H·log₂(3mn)/n); printed with C under the root of r."""
-    constant = _local_constant(smoothness, radius, longest, n_queries, n_items)
-    return 4.0 * math.sqrt(level) * constant * _log_ratio(largest, constant)
+    """Return the complexity of the w with training risk at most r = `level`: √r times `_local_complexity`."""
+    return math.sqrt(level) * _local_complexity(smoothness, radius, longest, n_queries, n_items, largest)
 
 
 @checked
@@ -169,10 +175,11 @@ def smooth_uniform(
 ) -> float:
     """Theorem 44 through appendix C: the risk L of every w at once, from its training risk L̂. Any smooth loss.
 
-    L ≤ L̂ + 45·r* + √(8·r*·L) + √(4·r₀·L) + 20·r₀, a quadratic in √L, with r* = (4·C·ln(3·√B/C))² and
-    r₀ = B·(ln(1/δ) + ln ln n)/n; the displays at the end of appendix C lack their leading L.
+    L ≤ L̂ + 45·r* + √(8·r*·L) + √(4·r₀·L) + 20·r₀, a quadratic in √L, with r* the solution of
+    r = `local_rademacher`(…, r) and r₀ = B·(ln(1/δ) + ln ln n)/n; the displays at the end of appendix C lack their
+    leading L.
     """
-    fixed = local_rademacher(smoothness, radius, longest, n_queries, n_items, largest, 1.0) ** 2
+    fixed = _local_complexity(smoothness, radius, longest, n_queries, n_items, largest) ** 2
     noise = largest * (math.log(1.0 / delta) + math.log(max(math.log(max(n_queries, 3)), 1.0))) / n_queries
     slope = math.sqrt(8.0 * fixed) + math.sqrt(4.0 * noise)
     constant = training + 45.0 * fixed + 20.0 * noise
@@ -194,11 +201,21 @@ def _deviation(largest: float, n_queries: int, delta: float) -> float:
     return 3.0 * largest * math.sqrt(math.log(2.0 / delta) / (2.0 * n_queries))
 
 
-def _local_constant(smoothness: float, radius: float, longest: float, n_queries: int, n_items: int) -> float:
-    per_query = smoothness * math.log2(3.0 * n_items * n_queries) / n_queries
-    return 5.0 * math.sqrt(3.0) * radius * longest * math.sqrt(per_query)
+def _local_complexity(
+    smoothness: float, radius: float, longest: float, n_queries: int, n_items: int, largest: float
+) -> float:
+    """Return equation 4.6 with Proposition 5 at r = 1: that of `ball_rademacher` with A = √(48·H)·W·R.
+
+    It is read as Corollary 37 is. The proof of Proposition 5 compares two w that are both in the class, so the points
+    of the cover have to be in the class too: a cover of the scores at half the scale gives one, hence 48 where 12 is
+    printed. From ε = A on any one w of the class is a cover. Losses of the class are at most √B·√r in the root mean
+    square, where the integral ends.
+    """
+    size = math.sqrt(48.0 * smoothness) * radius * longest
+    return ball_rademacher(size, n_queries, n_items, math.sqrt(largest))
 
 
-def _log_ratio(largest: float, constant: float) -> float:
-    """ln(3·√B/C), at least 1: for larger C the entropy integral is empty, and its bound is 4·√r·C."""
-    return max(math.log(3.0 * math.sqrt(largest) / constant), 1.0)
+def _without_single_point(entropy: Floats, scale: Floats, size: float) -> Floats:
+    """Return the entropies, 0 at the scales from `size` on, where one point covers the class."""
+    remaining: Floats = np.where(scale >= size, 0.0, entropy)
+    return remaining

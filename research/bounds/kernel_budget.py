@@ -7,9 +7,10 @@ As ‖g‖² ≤ C·f (Lemma 5 of the thesis, `self_bounding` with R² the large
 
 L the summed surrogate of u over the mistakes. Proof: ‖v − e − u‖² = ‖w − u‖² − 2η⟨g, w − u⟩ + η²‖g‖² − 2⟨e, v − u⟩ +
 ‖e‖², where ⟨g, w − u⟩ ≥ f(w) − f(u) by convexity and ⟨e, u⟩ ≤ ‖e‖·‖u‖; sum over the mistakes, leave out the last
-distance. Nothing forgotten is D = 0. No bound without such a term can hold: with one query more than there is room for,
-all orthogonal and asked in turn, every round is a mistake for ever, though a fixed u makes none (Dekel, Shalev-Shwartz
-and Singer, 2008, The Forgetron).
+distance. Nothing forgotten is D = 0. The rule of removal decides if D stays small. With `remove="oldest"` and one query
+more than fits, all orthogonal and asked in turn, every round is a mistake for ever; with `remove="smallest"` the same
+stream costs few. For all rules at once the impossibility needs ‖u‖² ≥ budget + 1 (Dekel, Shalev-Shwartz and Singer,
+2008, The Forgetron). `random_budget` has a bound that is known in advance.
 """
 
 from collections.abc import Iterable

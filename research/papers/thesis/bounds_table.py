@@ -1,7 +1,6 @@
 """Table 4.1 with numbers: the bounds of chapter IV on data sets, and which of them mean anything there."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from rankloop.data.dataset import Dataset, concatenate
 from rankloop.data.folder import data_folder, missing_notice
 from rankloop.data.letor.file import read_letor
 from rankloop.experiments.analysis.curves import number
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.training.risks.listwise import ListNetRisk
 from research.bounds.generalisation_table import Row, Sample, sample_of, table
@@ -57,28 +55,10 @@ def finding(samples: dict[str, tuple[Sample, list[Row]]]) -> Finding:
             f"ListNet with weights in a ball of radius {RADIUS:g}. A bound says something when it is below the largest "
             "possible loss. The last column is how many queries that would take, everything else as it is."
         ),
-        claims=(verdict([rows for _, rows in samples.values()]),),
         tables=tuple(_table(name, sample, rows) for name, (sample, rows) in samples.items()),
         facts=(("seeds", "0"), ("data", ", ".join(samples))),
         missing=tuple(missing_notice(name) for name in SETS if name not in samples),
     )
-
-
-def verdict(tables: Sequence[list[Row]]) -> Verdict:
-    """The order of the constants in Table 4.1: Theorem 35 below 36 below 38."""
-    ordered = 0
-    for rows in tables:
-        values = {row.name: row.value for row in rows}
-        ordered += values["Theorem 35"] < values["Theorem 36"] < values["Theorem 38"]
-    because = f"in this order on {ordered} of {len(tables)} data sets: {'; '.join(map(_constants, tables))}"
-    paper = "table 4.1: smallest, small, hides several logarithmic factors"
-    text = "The constants are smallest in Theorem 35, small in 36, and large in 38"
-    return Verdict(text, word_of(ordered, len(tables)), because, paper)
-
-
-def _constants(rows: list[Row]) -> str:
-    values = {row.name: row.value for row in rows}
-    return ", ".join(number(values[f"Theorem {theorem}"]) for theorem in (35, 36, 38))
 
 
 def _table(name: str, sample: Sample, rows: list[Row]) -> Table:

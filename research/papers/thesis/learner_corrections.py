@@ -63,7 +63,6 @@ def claims() -> tuple[Verdict, ...]:
         stray_factor(),
         second_moment("squared", lemma_29_squared),
         second_moment("kl", lemma_29_kl),
-        scaled_exploration(),
     )
 
 
@@ -198,26 +197,4 @@ def second_moment(kind: str, printed: Moment) -> Verdict:
         f"m = 5, R_D = 1, U = 0.1, R_max = 4, γ = 0.1: {number(moment)}, the printed constant allows {number(allowed)}",
         paper=f"proof of Lemma 29: {formula} / γ",
         argument=argument,
-    )
-
-
-def scaled_exploration(scale: float = 10.0, exploration: float = 0.01) -> Verdict:
-    """Return the effect of dividing by scale·γ/m instead of γ/m on a mismatch, by enumeration of the first item.
-
-    Args:
-      scale: The factor.
-      exploration: The exploration γ.
-    """
-    n_items = 20
-    scores, relevance = np.linspace(1.0, 0.0, n_items), np.tile([1.0, 0.0, 2.0, 0.0], 5)
-    shares, probabilities = _shares("squared", scores, relevance), _probabilities(n_items, exploration)
-    used = np.where(np.arange(n_items) == 0, probabilities, scale * probabilities)
-    error = _off((probabilities / used) @ shares, shares.sum(axis=0))
-    return refutable(
-        "Theorem 30 covers the experiments: the estimate with γ scaled up on a mismatch is unbiased",
-        error > 1e-9,
-        f"20 items, γ = {exploration:g}, scaled up {scale:g} times: off by {100 * error:.0f} % of the gradient",
-        paper='section 3.4.2: "we scaled up γ on the mismatch round by a constant"',
-        argument="The share of every item but the first is divided by the constant. Without it, single rounds divided "
-        "by γ/m throw the weights away. `topk_gradient` offers both: floor = 0 is unbiased, floor = 0.3 steady.",
     )

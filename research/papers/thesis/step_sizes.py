@@ -55,8 +55,12 @@ def with_chosen_rates(
     """For each stream and its rounds, the contenders with the rates of highest mean nDCG@10, and what was tried.
 
     Every rate is tried over a tenth of the rounds; the best two of each learner then over all of them, since a step
-    that is best at first may lose everything later.
+    that is best at first may lose everything later. A contender with a single choice is not tried.
     """
+    contenders, fixed = (tuple(who for who in contenders if (len(who.choices) > 1) == tuned) for tuned in (True, False))
+    constant = tuple(Arm(**_arm(who, who.choices[0], who.name)) for who in fixed)
+    if not contenders:
+        return [(constant, Table("How the step sizes were chosen", ("learner",), [], "None was.")) for _ in streams]
     shortened = {name: min(rounds, max(MIN_TUNING_ROUNDS, rounds // 10)) for name, (_, rounds) in streams.items()}
     longer = [name for name, (_, rounds) in streams.items() if shortened[name] < rounds]
     arms = [_arm(who, choice, f"{who.name}, {choice}") for who in contenders for choice in who.choices]
@@ -65,7 +69,8 @@ def with_chosen_rates(
     finalists = {name: [arm for who in contenders for arm in _finalists(who, tried[name][who.name])] for name in longer}
     finals = [_trial(f"{name}-finals", *streams[name], finalists[name], setting) for name in longer]
     lasting = {name: _tried(contenders, curves) for name, curves in zip(longer, play_all(finals, setting))}
-    return [_chosen(contenders, tried[name], lasting.get(name), shortened[name]) for name in streams]
+    chosen = [_chosen(contenders, tried[name], lasting.get(name), shortened[name]) for name in streams]
+    return [((*arms, *constant), steps) for arms, steps in chosen]
 
 
 def _trial(name: str, stream: Thing, rounds: int, arms: list[dict[str, Any]], setting: Setting) -> Experiment:

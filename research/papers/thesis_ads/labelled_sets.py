@@ -122,7 +122,7 @@ def untuned(names: tuple[str, ...], results: Floats) -> Verdict:
     n, means = len(REGULARISATIONS), results[:, 0].mean(axis=1)
     margins = means[:, :n].min(axis=1) - means[:, n : 2 * n].min(axis=1)
     text = "With the worst penalty the ranker policy beats the logistic one: it needs no tuning"
-    return _on_sets(text, names, margins, "not in the thesis")
+    return _on_sets(text, names, margins, "")
 
 
 def _on_sets(text: str, names: tuple[str, ...], margins: Floats, paper: str) -> Verdict:

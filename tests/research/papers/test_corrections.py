@@ -26,8 +26,6 @@ CORRECTED: dict[str, Callable[[], Verdict]] = {
     "no factor": lambda: printed_learning.stray_factor(np.ones_like),
     "squared": lambda: printed_learning.second_moment("squared", partial(second_moment, "squared")),
     "kl": lambda: printed_learning.second_moment("kl", partial(second_moment, "kl")),
-    "nothing scaled": lambda: printed_learning.scaled_exploration(scale=1.0),
-    "the ceiling": lambda: printed_bounds.dropped_ceiling(printed_bounds.covering_rademacher),
     "C outside the root": lambda: printed_bounds.local_complexity(lambda constant: constant),
     "leading risk": lambda: printed_bounds.missing_risk(leading=1.0),
     "R outside the root": lambda: printed_coactive.radius_under_root(
@@ -55,11 +53,6 @@ def test_what_is_printed_is_refuted_with_number_position_and_argument() -> None:
     assert len(refuted) == len(CORRECTED)
     assert all(claim.paper and claim.argument and any(map(str.isdigit, claim.because)) for claim in refuted)
     assert {claim.word for claim in claims if claim not in refuted} == {"partly"}
-
-
-def test_the_first_grade_follows_the_analysis() -> None:
-    assert printed_bounds.first_grade({"nDCG": ["hopeless"] * 2}).word == "holds"
-    assert printed_bounds.first_grade({"DCG": ["two_thirds"] * 2}).word == "does not hold"
 
 
 @pytest.mark.parametrize(("times", "word"), [(0.5, "cannot hold"), (2.0, "holds"), (50.0, "partly")])

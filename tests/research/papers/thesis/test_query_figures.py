@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import build
 from rankloop.engine import Here
 from research.options import Options
 from research.papers.thesis import smoothing_schedule as annealing
@@ -13,13 +14,16 @@ from research.papers.thesis.query_figures import (
     PERCEPTRON_ARMS,
     RESIDUAL_ARM,
     SLAM,
+    SMOOTH,
     SQUARED,
     SVM,
     TOP_K,
     Plan,
     _closer,
     _compared,
+    as_printed,
     claim,
+    comparison,
 )
 from research.papers.thesis.query_sets import SEPARABLE_SET, SPLITS_BY_NAME, QuerySet, available_sets
 from research.papers.thesis.step_sizes import (
@@ -68,10 +72,30 @@ def test_the_radius_is_chosen_with_the_step_size(setting):
 
 
 def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
-    surrogates = {who.name: who.learner.get("surrogate") for who in TOP_K}
-    assert surrogates[SQUARED]["divided"] == "grade"
-    assert surrogates[RESIDUAL_ARM]["divided"] == "residual"
-    assert all(None not in who.radii for who in TOP_K if who.learner["kind"] == "topk_gradient")
+    arms = {who.name: who for who in TOP_K}
+    assert arms[SQUARED].learner["surrogate"]["divided"] == "grade"
+    assert arms[as_printed(SQUARED)].learner["surrogate"]["divided"] == "grade"
+    assert arms[RESIDUAL_ARM].learner["surrogate"]["divided"] == "residual"
+    assert arms[as_printed(SMOOTH)].learner["surrogate"]["smoothing"] == 0.01
+    printed = [who for name, who in arms.items() if name.endswith("as printed")]
+    assert len(printed) == 5
+    assert all(who.choices == [Choice(0.01)] for who in printed)
+    learner = build(arms[as_printed(KL)].learner | {"learning_rate": 0.01}, "learner")
+    assert (learner.exploration, learner.exploration_decay, learner.learning_rate_decay) == (0.1, 1 / 3, 2 / 3)
+
+
+def test_claims_of_the_thesis_are_about_its_settings_and_ours_about_tuned_steps():
+    ours, theirs = comparison("below", "A is below B", "figure 0", SMOOTH, right=SQUARED)[::-1]
+    assert (theirs["left"], theirs["right"], theirs["paper"]) == (as_printed(SMOOTH), as_printed(SQUARED), "figure 0")
+    assert (ours["left"], ours["right"], ours["paper"]) == (SMOOTH, SQUARED, "")
+
+
+def test_a_contender_with_one_choice_is_not_tuned(setting):
+    fixed = Contender("fixed", {"kind": "online_gradient"}, "full", (0.01,))
+    tuned = Contender("tuned", {"kind": "online_gradient"}, "full", (1e-9, 0.1))
+    [(arms, table)] = with_chosen_rates((fixed, tuned), {"choice": (SMALL, 100)}, setting)
+    assert [(arm.name, arm.learner["learning_rate"]) for arm in arms][1] == ("fixed", 0.01)
+    assert [row[0] for row in table.rows] == ["tuned"]
 
 
 def test_of_equal_balls_the_smallest_is_chosen():
@@ -168,8 +192,11 @@ class Curves:
 )
 @pytest.mark.parametrize("arm", [SVM, KL, SQUARED])
 def test_the_verdict_follows_the_data(arm, ours, word):
-    curves = Curves(**{arm: ours, LIST_NET: (1.0, 1.0), "random order": (0.0, 0.0)})
-    assert _closer(curves, arm).word == word
+    ends = {"random order": (0.0, 0.0)}
+    tuned = Curves(**ends | {arm: ours, LIST_NET: (1.0, 1.0)})
+    printed = Curves(**ends | {as_printed(arm): ours, as_printed(LIST_NET): (1.0, 1.0)})
+    assert _closer(tuned, arm, printed=False).word == _closer(printed, arm, printed=True).word == word
+    assert not _closer(tuned, arm, printed=False).paper
 
 
 def test_absent_data_sets_leave_a_notice(tmp_path, monkeypatch):
