@@ -84,10 +84,14 @@ def max_pair_perceptron_loss(norm: float, radius: float, comparator_loss: float 
 
 
 def unavoidable_loss(radius: float, margin: float, measure: str = "nDCG") -> float:
-    """Theorem 9: on the stream `lower_bound` every deterministic learner loses ⌊R² / γ²⌋ times one swapped pair."""
+    """Return what no deterministic learner can avoid: ⌊4·R²/γ²⌋ times the loss of one swapped pair.
+
+    Theorem 9 of the papers has ⌊R²/γ²⌋; its own construction works with four times as many queries, and then equals
+    the upper bound of Corollary 11 (docs/theory/ranking-functions.md). The stream is `lower_bound` with margin γ/2.
+    """
     _, binary = cutoff_and_kind(parse_measure(measure))
     swapped = 1.0 - 1.0 / 2.0 if binary else 1.0 - 1.0 / math.log2(3.0)
-    return math.floor(radius**2 / margin**2) * swapped
+    return math.floor(4.0 * radius**2 / margin**2) * swapped
 
 
 def _self_bounded(norm: float, constant: float, comparator_loss: float) -> float:
