@@ -67,6 +67,7 @@ class CreateBody(Strict):
     window: float = 1800.0  # seconds after a ranking in which feedback is accepted
     default_feedback: Literal["none", "not_clicked"] = "none"  # if no feedback came in the window
     snapshot_every: int = 1000  # updates
+    max_click_weight: float = 20.0  # a heavier click is refused, so that a few cannot reorder everything
     base: BaseBody | None = None
     shadow: bool = False  # rank and learn, but show the base order
     evaluation_share: float = 0.0  # share of rankings that are interleaved with the base order, and not learned from

@@ -93,6 +93,23 @@ def test_a_ranker_can_show_the_order_as_given(client: httpx.Client) -> None:
     assert compare(client, "wide", "today").status_code < 300
 
 
+def test_a_click_cannot_weigh_more_than_the_ranker_declares(client: httpx.Client) -> None:
+    """Two clicks of weight 1,000 could bring the worst product to the top."""
+    for name, limit in (("usual", 20.0), ("strict", 2.0)):
+        body = {"learner": "newton_pairs", "problem": {"n_features": 2}}
+        client.put(f"/rankers/{name}", json=body | ({} if name == "usual" else {"max_click_weight": limit}))
+        rows = [{"id": f"p{i}", "features": [0.1 * i, 1.0]} for i in range(3)]
+        shown = client.post(f"/rankers/{name}/rank", json={"items": rows}).json()["impression"]
+        heavy = {"impression": shown, "clicks": {"p1": limit + 0.1}}
+        answer = client.post(f"/rankers/{name}/feedback", json=heavy)
+        assert answer.status_code == 422
+        assert "max_click_weight" in answer.text
+        allowed = client.post(f"/rankers/{name}/feedback", json=heavy | {"clicks": {"p1": limit}})
+        assert allowed.status_code == 200, allowed.text
+    refused = client.put("/rankers/none", json=body | {"max_click_weight": 0.0})
+    assert refused.status_code == 422
+
+
 def test_a_side_may_evolve(client: httpx.Client) -> None:
     compare(client, "narrow", "wide")
     client.patch("/rankers/narrow/schema", json={"features": {"stock": "number"}}).raise_for_status()

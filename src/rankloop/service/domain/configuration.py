@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rankloop.training.trees.booster_file import NamedBooster
 
 MAX_FEATURES = 10_000
+MAX_CLICK_WEIGHT = 1e6  # that a ranker may declare
 MAX_WINDOW_SECONDS = 30 * 86400.0
 
 
@@ -330,6 +331,8 @@ def _check_numbers(body: CreateBody) -> None:
     check_seed_and_window(body.seed, body.window)
     if not 1 <= body.snapshot_every <= 10**9:
         raise Rejected("snapshot_every", f"must be a number of updates from 1, got {body.snapshot_every}")
+    if not 0 < body.max_click_weight <= MAX_CLICK_WEIGHT:
+        raise Rejected("max_click_weight", f"must be above 0 and at most {MAX_CLICK_WEIGHT:g}")
     if not 0 <= body.evaluation_share <= 1:
         raise Rejected("evaluation_share", f"must be a share from 0 to 1, got {body.evaluation_share}")
 

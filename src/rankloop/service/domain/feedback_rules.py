@@ -155,6 +155,12 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     except (IncompatibleFeedback, InvalidInput) as error:
         raise Rejected(kind, str(error)) from None
     _check_values(kind, items, values, ranked, config.problem)
+    if kind == "clicks" and max(values, default=0.0) > config.body.max_click_weight:
+        raise Rejected(
+            kind,
+            f"a click weighs {max(values):g}; this ranker accepts at most {config.body.max_click_weight:g} "
+            "(max_click_weight, set when it is created)",
+        )
     return FeedbackReceived(body.impression, kind, items, values, body.final)
 
 
