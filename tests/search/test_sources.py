@@ -77,7 +77,7 @@ def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
         "empty.txt": "there is no text in it",
         "nowhere.txt": link,
         "out.txt": link,
-        "paper.pdf": "it is not a text",
+        "paper.pdf": "it is a damaged .pdf file (PdfStreamError)",
         "picture.png": "it is not a text",
         "pipe": "it is no plain file",
         "sub/parent": link,

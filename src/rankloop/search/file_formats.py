@@ -2,15 +2,18 @@
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 from html import unescape
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from rankloop.core.errors import InvalidInput
+from rankloop.search.engine import NO_FIELDS
 
 MAX_CONTROL = 0.01  # share of control characters above which bytes are no text
 SAMPLE = 100_000  # bytes or characters by which that is judged
@@ -21,26 +24,41 @@ MARKS = (  # the byte order marks, the longest first
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+TEXT_ENCODINGS = re.compile(  # names of Python's codecs
+    r"ascii|utf-(8|16|32)(-.*)?|iso8859-\d+|cp(437|850|852|866|874|932|949|950|125\d)|koi8-[rtu]|mac-\w+"
+    r"|shift_jis\w*|euc_(jp|kr)\w*|iso2022_(jp|kr)\w*|gb2312|gbk|gb18030|hz|big5\w*|tis-620"
+)
 CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")  # and halves of characters
 DOCUMENTS = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
 
 
 class FileText(NamedTuple):
-    """What was in a file."""
+    """Title and text of a file, with its date in seconds since 1970 and further values where it names them."""
 
     title: str
     body: str
-    at: float = 0.0  # when it was written, in seconds since 1970, where it says so
+    at: float = 0.0
+    fields: Mapping[str, str] = NO_FIELDS
 
 
 def decoded(data: bytes, named: str = "") -> str:
-    """Bytes as text by their mark, as UTF-8, by the encoding that they name, at last as Windows-1252."""
+    """Return bytes as text by their mark, as UTF-8, by the encoding that they name, else as Windows-1252.
+
+    Args:
+      data: The bytes.
+      named: The encoding that they name.
+    """
     text = data.decode(encoding_of(data, named), errors="replace")
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def encoding_of(data: bytes, named: str = "") -> str:
-    """The encoding in which bytes make sense; a few wrong or missing ones do not change it."""
+    """Return the encoding in which bytes make sense; a few wrong or missing ones do not change it.
+
+    Args:
+      data: The bytes.
+      named: The encoding that they name; one that is not on the list of text encodings is ignored.
+    """
     for mark, encoding in MARKS:
         if data.startswith(mark):
             return encoding
@@ -50,15 +68,20 @@ def encoding_of(data: bytes, named: str = "") -> str:
     n_wrong = text.count("\ufffd")
     if not n_wrong or 10 * n_wrong < len(data) - len(text):  # UTF-8 has more bytes than characters
         return "utf-8"
+    return allowed_encoding(named) or "cp1252"
+
+
+def allowed_encoding(name: str) -> str:
+    """Return the codec of a text encoding by its name; empty for others, some of which are slow or no encodings."""
     try:
-        data.decode(named, errors="replace")
+        codec = codecs.lookup(name).name
     except (LookupError, ValueError):
-        return "cp1252"
-    return named
+        return ""
+    return codec if TEXT_ENCODINGS.fullmatch(codec) else ""
 
 
 def clean(text: str) -> str:
-    """Without control characters; refused where there are so many that it is no text."""
+    """Return a text without control characters; raise where there are so many that it is no text."""
     start = text[:SAMPLE]
     if len(CONTROL.findall(start)) > MAX_CONTROL * len(start):
         raise InvalidInput("it is not a text")
@@ -66,12 +89,13 @@ def clean(text: str) -> str:
 
 
 def read_plain(data: bytes) -> FileText:
-    """The first line is the title, if it is short."""
+    """Read a plain text; the first line is the title, if it is short."""
     text = decoded(data).strip()
     first, _, _ = text.partition("\n")
     return FileText(first.strip() if len(first) <= 100 else "", text)
 
 
+SVG_TEXT = {"title", "desc", "text", "tspan", "textpath"}
 RAW = {"script", "style", "textarea", "xmp"}  # no tags inside
 HIDDEN = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
 OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
@@ -84,11 +108,12 @@ TAG = re.compile(r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"]{0,1000}"|'
 
 
 class _Reader:
-    """Collects what is to be seen, with a new line for each block."""
+    """Collects the visible text, with a new line for each block."""
 
     def __init__(self) -> None:
         self.title, self.heading, self.pieces = list[str](), list[str](), list[str]()
         self._hidden = list[str]()
+        self._n_hidden = Counter[str]()  # how often each tag is in that list
         self._within = ""
 
     def read(self, text: str) -> None:
@@ -114,17 +139,22 @@ class _Reader:
 
     def _open(self, tag: str, is_closed: bool) -> None:
         if self._hidden[:1] == ["head"] and tag not in OF_HEAD:
-            self._hidden.clear()  # whatever else stands there begins the body
+            self._hidden.clear()  # any other tag begins the body
+            self._n_hidden.clear()
         if tag in HIDDEN and (tag in RAW or not is_closed):
             self._hidden.append(tag)
+            self._n_hidden[tag] += 1
         if (tag == "title" and not self.title and self._hidden in ([], ["head"])) or (tag == "h1" and not self.heading):
             self._within = tag
         if tag not in WITHIN_LINES:
             self.pieces.append("\n")
 
     def _close(self, tag: str) -> None:
-        if tag in self._hidden:
-            del self._hidden[self._hidden.index(tag) :]
+        if self._n_hidden[tag]:
+            last = ""
+            while last != tag:  # every tag is taken off once, so all of it is linear
+                last = self._hidden.pop()
+                self._n_hidden[last] -= 1
         if tag == self._within:
             self._within = ""
         if tag not in WITHIN_LINES:
@@ -140,12 +170,28 @@ class _Reader:
 
 
 def read_html(data: bytes) -> FileText:
-    """Scripts, styles, comments and attributes are left out; entities are characters."""
-    found = CHARSET.search(data[:2_000])
-    return html_text(decoded(data, found[1].decode() if found else ""))
+    """Read HTML; scripts, styles, comments and attributes are left out, entities are characters."""
+    charset = CHARSET.search(data[:2_000])
+    return html_text(decoded(data, charset[1].decode() if charset else ""))
+
+
+def read_svg(data: bytes) -> FileText:
+    """Read a picture: its title, descriptions and labels, never its markup."""
+    title, pieces, within, end = "", list[str](), "", 0
+    text = decoded(data)
+    for match in TAG.finditer(text):
+        piece = " ".join(unescape(text[end : match.start()]).split())
+        if piece and within in SVG_TEXT:
+            title = title or (piece if within == "title" else "")
+            pieces.append(piece)
+        end = match.end()
+        name = (match[2] or "").lower()
+        within = "" if match[1] or match[0].endswith("/>") else name or within
+    return FileText(title[:100], "\n".join(pieces))
 
 
 def html_text(text: str) -> FileText:
+    """Return title and visible text of HTML."""
     reader = _Reader()
     reader.read(text)
     title = " ".join(unescape("".join(reader.title or reader.heading)).split())
@@ -154,13 +200,15 @@ def html_text(text: str) -> FileText:
 
 
 def without_tags(text: str) -> str:
-    """HTML inside another format, as text."""
+    """Return HTML inside another format as text."""
     return html_text(text).body if re.search(r"<[a-zA-Z!/]", text) else text.strip()
 
 
 RULE = r"([=\-~^\"'#*+.:_`])\1{2,199}"
 FRONT_MATTER = re.compile(r"\A---\n(.{0,10000}?)\n---\n", re.S)
-NAMED = re.compile(r"^title:[ \t]*[\"']?([^\n]{1,300}?)[\"']?[ \t]*$", re.M)
+FRONT_MATTER_LINE = re.compile(r"([A-Za-z]\w{0,39}):[ \t]*([^\n]{0,1000})")
+LIST_ITEM = re.compile(r"[ \t]*-[ \t]+([^\n]{1,200})")
+MAX_FIELD_CHARACTERS = 1_000
 HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]{1,300}?)[ \t#]*$", re.M)
 UNDERLINED = re.compile(r"^([^\s\n][^\n]{0,300})\n(?:={1,200}|-{2,200})[ \t]*$", re.M)
 ADORNED = re.compile(rf"^[ \t]?([^\s\n][^\n]{{0,300}})\n{RULE.replace('1', '2')}[ \t]*$", re.M)
@@ -168,12 +216,13 @@ MARKED = r"(?=\S)([^\n]{1,300}?)(?<=\S)\1"  # between two equal marks
 
 
 def read_markdown(data: bytes) -> FileText:
+    """Read Markdown without its marks; front matter gives title, date, tags and further values."""
     text = decoded(data)
-    matter, title = FRONT_MATTER.match(text), ""
+    matter, title, at, fields = FRONT_MATTER.match(text), "", 0.0, dict[str, str]()
     if matter:
         text = text[matter.end() :]
-        named = NAMED.search(matter[1])
-        title = named[1] if named else ""
+        fields = front_matter(matter[1])
+        title, at = fields.pop("title", ""), _day(fields.pop("date", ""))
     heading = HEADING.search(text) or UNDERLINED.search(text)
     if heading and not title:
         title = heading[1].strip()
@@ -181,10 +230,34 @@ def read_markdown(data: bytes) -> FileText:
     text = re.sub(r"^[ \t]{0,3}(?:#{1,6}|>|[-*+]|\d{1,9}[.)])[ \t]+", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}(?:`{3,9}|~{3,9})[^\n]*$|^[=\-*_ ]{3,200}$|^[|:\- ]{1,500}$", "", text, flags=re.M)
     text = re.sub(rf"(\*\*|__|\*|`{{1,9}}|~~){MARKED}", r"\2", text)
-    return FileText(_unmarked(title), without_tags(text))
+    return FileText(_unmarked(title), without_tags(text), at, fields)
+
+
+def front_matter(text: str) -> dict[str, str]:
+    """Return the plain values of front matter by name; several values of `tags` are separated by \\x1f."""
+    values, name = dict[str, str](), ""
+    for line in text.splitlines():
+        if entry := FRONT_MATTER_LINE.fullmatch(line):
+            name, value = entry[1].lower(), entry[2].strip()
+            name = "tag" if name in ("tags", "keywords") else name
+            items = [item.strip(" \t\"'#") for item in value.strip("[]").split(",")] if name == "tag" else [value]
+            values[name] = "\x1f".join(item.strip("\"'") for item in items if item)[:MAX_FIELD_CHARACTERS]
+        elif name and (item := LIST_ITEM.fullmatch(line)):
+            joined = "\x1f".join(filter(None, [values.get(name, ""), item[1].strip(" \t\"'")]))
+            values[name] = joined[:MAX_FIELD_CHARACTERS]
+    return {name: value for name, value in values.items() if value}
+
+
+def _day(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text.strip("\"' "))
+    except ValueError:
+        return 0.0
+    return max((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), 0.0)
 
 
 def read_restructured(data: bytes) -> FileText:
+    """Read reStructuredText without its marks."""
     text = decoded(data)
     heading = ADORNED.search(text)
     text = re.sub(rf"^{RULE}[ \t]*$", "", text, flags=re.M)
@@ -202,6 +275,8 @@ def _unmarked(title: str) -> str:
 
 
 MAX_MESSAGE = 20 * 1024**2  # bytes of a message that are read
+MAX_MAIL_PARTS, MAX_MAIL_LEVELS = 1_000, 20
+MAIL_PART = re.compile(rb"^--[^\n]{1,100}$|^content-type:\s{0,9}multipart/", re.I | re.M)
 MAX_LINE = 64 * 1024
 MAX_HEADERS = 64 * 1024
 MAILBOX = re.compile(rb"From [^\n]{1,200}\r?\n[!-9;-~]{1,80}:")
@@ -209,7 +284,7 @@ MESSAGE_ID = re.compile(rb"^Message-ID:\s{0,9}<([!-;=?-~]{1,120})>", re.I | re.M
 
 
 def read_email(data: bytes) -> FileText:
-    """The subject and the text; of a message in HTML only, the text of that. Attachments are left out."""
+    """Read an e-mail: subject and text, or that of its HTML. Attachments are left out."""
     try:
         return _message(data)
     except InvalidInput:
@@ -219,26 +294,26 @@ def read_email(data: bytes) -> FileText:
 
 
 def is_mailbox(start: bytes) -> bool:
-    """Whether a file that begins so is an mbox: a line "From …" before the headers of its first message."""
+    """Return True where a file begins as an mbox: a line "From …", then the headers of its first message."""
     return MAILBOX.match(start) is not None
 
 
 def messages_of(mailbox: BinaryIO) -> Iterator[tuple[str, bytes]]:
-    """The messages of an mbox, each under its Message-ID, which stays when others are deleted; else under its number.
+    """Yield the messages of an mbox, each under its Message-ID, which stays when others are deleted; else its number.
 
-    Of a message that is larger than 20 MB the rest is left out.
+    Of a message that is larger than 20 MB only the beginning is read.
     """
-    number, given = 0, set[str]()
+    number, names = 0, set[str]()
     for number, data in enumerate(_parts(mailbox), 1):
         named = MESSAGE_ID.search(data[:MAX_HEADERS])
         name = named[1].decode() if named else str(number)
-        name = name if name not in given else str(number)
-        given.add(name)
+        name = name if name not in names else str(number)
+        names.add(name)
         yield name, data
 
 
 def _parts(mailbox: BinaryIO) -> Iterator[bytes]:
-    """Messages begin at a line "From …" after an empty one; only the one at hand is in memory."""
+    """Yield messages, which begin at a line "From …" after an empty one; only one is in memory at a time."""
     lines, size, is_start = list[bytes](), 0, True
     while line := mailbox.readline(MAX_LINE):
         if is_start and line.startswith(b"From "):
@@ -254,15 +329,34 @@ def _parts(mailbox: BinaryIO) -> Iterator[bytes]:
 
 
 def _message(data: bytes) -> FileText:
-    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(data)
+    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_few_parts(data))
     if not message.keys():
         raise InvalidInput("it is not an e-mail")
     part = message.get_body(("plain", "html"))
-    content = str(part.get_content()) if part is not None else ""
+    content = _content(part) if part is not None else ""
     is_html = part is not None and part.get_content_subtype() == "html"
     body = html_text(clean(content)).body if is_html else clean(content)
     subject, sender = (" ".join(clean(str(message.get(name, ""))).split()) for name in ("subject", "from"))
     return FileText(subject, f"{sender}\n{body}".strip(), _moment(str(message.get("date", ""))))
+
+
+def _content(part: Any) -> str:
+    """Return the text of a part; an encoding that is not on the list is taken for Windows-1252."""
+    payload: Any = part.get_payload(decode=True) or b""
+    charset = allowed_encoding(part.get_content_charset("utf-8"))
+    return str(payload.decode(charset or "cp1252", errors="replace"))
+
+
+def _few_parts(data: bytes) -> bytes:
+    """Return a message up to its limit of parts and of levels, whose product decides how long parsing takes."""
+    end, n_parts, n_levels = len(data), 0, 0
+    for match in MAIL_PART.finditer(data):
+        is_level = match[0].lower().endswith(b"multipart/")
+        n_parts, n_levels = n_parts + (not is_level), n_levels + is_level
+        if n_parts > MAX_MAIL_PARTS or n_levels > MAX_MAIL_LEVELS:
+            end = match.start()
+            break
+    return data[:end]
 
 
 def _moment(date: str) -> float:

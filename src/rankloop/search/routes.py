@@ -4,9 +4,13 @@ import asyncio
 import re
 import secrets
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
+from html import escape
+from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 import msgspec
@@ -15,6 +19,7 @@ from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
+from rankloop.search.integrations.cross_origin import CrossOriginAccess, check_origins
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
 from rankloop.search.sources import DocumentSource
@@ -28,6 +33,13 @@ from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
 
 PAGE = Path(__file__).parent / "static"
+OPENSEARCH = """<?xml version="1.0" encoding="UTF-8"?>
+<OpenSearchDescription xmlns="http://a9.com/-/spec/opensearch/1.1/">
+  <ShortName>rankloop search</ShortName>
+  <Description>Documents, in an order that learns from clicks</Description>
+  <Url type="text/html" template="{address}/search?q={{searchTerms}}"/>
+</OpenSearchDescription>
+"""
 COOKIE = "rankloop_visitor"
 VISITOR = re.compile(r"[0-9a-f]{32}")
 YEAR_SECONDS = 365 * 86_400
@@ -92,6 +104,9 @@ class SearchPage:
       study: Learn from half of the visitors, and compare the learned order with the engine's for the other half.
       seed: Of the swaps.
       fields: Columns that visitors' segments are crossed with.
+      remember_visitors: Learn for each visitor besides what all visitors teach.
+      origins: Of pages elsewhere that may search.
+      frames: Origins of pages that may show the search page in a frame.
     """
 
     search: RankedSearch
@@ -104,18 +119,25 @@ class SearchPage:
         study: bool = False,
         seed: int = 0,
         fields: tuple[str, ...] = (),
+        remember_visitors: bool = False,
+        origins: Iterable[str] = (),
+        frames: Iterable[str] = (),
     ) -> None:
         self.engine, self.source, self.study = engine, source, study
-        self._seed, self._fields = seed, fields
+        self._seed, self._fields, self._remember_visitors = seed, fields, remember_visitors
+        self._origins, self._frames = check_origins(origins), check_origins(frames)
         self._refreshing = Lock()
         self.found = self._refresh()
 
     async def begin(self, node: Node) -> None:
-        self.search = RankedSearch(node, self.engine, self._seed, self._fields)
+        self.search = RankedSearch(node, self.engine, self._seed, self._fields, self._remember_visitors)
         await self.search.begin()
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
         """Add the page and its endpoints."""
+        app: Any = endpoints.app
+        if self._origins or self._frames:
+            app.entry = CrossOriginAccess(app.entry, self._origins, self._frames)
         of_all = partial(endpoints.add, tag="search", ranker=RANKER)
         of_visitors = partial(of_all, role="rank")
 
@@ -222,7 +244,40 @@ class SearchPage:
         async def page() -> Response:
             return FileResponse(PAGE / "index.html")
 
+        @endpoints.add("GET /rankloop.js", role="anyone")
+        async def embedded() -> Response:
+            return FileResponse(PAGE / "rankloop.js", media_type="text/javascript")
+
+        @endpoints.add("GET /search/opensearch.xml", role="anyone")
+        async def description(request: Request) -> Response:
+            """Return the OpenSearch description by which a browser adds this search."""
+            text = OPENSEARCH.format(address=escape(str(request.base_url).rstrip("/"), quote=True))
+            return Response(text, media_type="application/opensearchdescription+xml")
+
         endpoints.add_files("/search/page", PAGE)
+
+    def watch(self) -> None:
+        """Read the documents again whenever files of the folder change, until the process ends.
+
+        Raises:
+          InvalidInput: If the documents are a table.
+          NotFound: If the package watchfiles is not installed.
+        """
+        folder = getattr(self.source, "folder", None)
+        if folder is None:
+            raise InvalidInput("--watch is for folders; a table is read again with POST /search/refresh")
+        if find_spec("watchfiles") is None:
+            raise NotFound("--watch needs the package watchfiles: pip install 'rankloop[search-watch]'")
+        Thread(target=self._watch, args=(folder,), name="watch", daemon=True).start()
+
+    def _watch(self, folder: Path) -> None:
+        import watchfiles
+
+        data = getattr(self.source, "without", None)
+        for changes in watchfiles.watch(folder, raise_interrupt=False):
+            if data is None or any(not Path(path).is_relative_to(data) for _, path in changes):
+                with suppress(InvalidInput):  # The next change tries again.
+                    self._refresh()
 
     def _refresh(self) -> Refresh:
         if not self._refreshing.acquire(blocking=False):

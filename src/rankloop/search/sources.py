@@ -16,6 +16,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.search import file_formats
 from rankloop.search.engine import TextDocument
 from rankloop.search.file_formats import CONTROL, SAMPLE, FileText, encoding_of, is_mailbox, messages_of, read_email
+from rankloop.search.office_formats import OFFICE_READERS, OfficeReader
 
 MAX_BODY = 5_000_000  # characters of a text that are indexed
 MAX_TITLE = 300
@@ -202,6 +203,7 @@ READERS: dict[str, Callable[[bytes], FileText]] = {
     ".rst": file_formats.read_restructured,
     ".rest": file_formats.read_restructured,
     ".eml": read_email,
+    ".svg": file_formats.read_svg,
 }
 
 
@@ -219,8 +221,16 @@ class FolderSource:
         self.without = None if without is None else without.resolve()
         self.name = str(folder)
         self.skipped = Skipped()
+        self._office = OfficeReader()
 
     def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+        """Yield all documents; `known` has the stamps of those that were read, by id."""
+        try:
+            yield from self._documents(known)
+        finally:
+            self._office.close()
+
+    def _documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
         self.skipped = Skipped()
         messages = dict[str, list[str]]()
         for id in known:
@@ -276,9 +286,14 @@ class FolderSource:
                 raise InvalidInput(CHANGES)
             self.skipped.add(id, CHANGES)
             return SourceDocument(id, known, None)
-        read = _reader(path)(data)
+        suffix = path.suffix.lower()
+        read = self._office.read(suffix, data) if suffix in OFFICE_READERS else _reader(path)(data)
         title = read.title or path.stem.replace("_", " ").replace("-", " ")
-        document = self._cut(TextDocument(id, title, read.body, read.at or status.st_mtime), status.st_size > MAX_READ)
+        fields = dict(read.fields) | {"type": path.suffix.lstrip(".").lower() or "text"}
+        if "/" in id:
+            fields["folder"] = id.rpartition("/")[0]
+        document = TextDocument(id, title, read.body, read.at or status.st_mtime, fields)
+        document = self._cut(document, status.st_size > MAX_READ)
         return SourceDocument(id, _stamp(status), document)
 
     def _messages(self, file: BinaryIO, id: str, before: Mapping[str, str]) -> Iterator[SourceDocument]:

@@ -41,6 +41,19 @@ def search(
         str, option("--language", "NAME", "Language of the stemmer; auto guesses it for each document.")
     ] = "auto",
     meaning: Annotated[str, option("--meaning", "NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
+    remember_visitors: Annotated[
+        bool, flag("--remember-visitors", "Learn for each visitor besides what all visitors teach.")
+    ] = False,
+    watch: Annotated[bool, flag("--watch", "Read files again when they change.")] = False,
+    mcp: Annotated[
+        str | None, option("--mcp", "stdio|http", "Serve agents by the Model Context Protocol instead of a page.")
+    ] = None,
+    origins: Annotated[
+        list[str] | None, option("--allow-origin", "ORIGIN", "A web page elsewhere that may search. Repeatable.")
+    ] = None,
+    frames: Annotated[
+        list[str] | None, option("--frame", "ORIGIN", "A web page that may show this one in a frame. Repeatable.")
+    ] = None,
     study: Annotated[
         bool, flag("--study", "Learn from half of the visitors, compare rankings on the other half.")
     ] = False,
@@ -76,9 +89,23 @@ def search(
             count = box.forget(**_forget_options(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
+    if mcp is not None:
+        _serve_agents(mcp, SearchBox, source, folder, fields=names, engine=engine, columns=parts, port=port)
+        return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
     documents = source_of(source, folder, parts, names)
-    page = SearchPage(LocalEngine(folder, engine, language, meaning), documents, study=study, seed=seed, fields=names)
+    page = SearchPage(
+        LocalEngine(folder, engine, language, meaning),
+        documents,
+        study=study,
+        seed=seed,
+        fields=names,
+        remember_visitors=remember_visitors,
+        origins=origins or (),
+        frames=frames or (),
+    )
+    if watch:
+        page.watch()
     _show_refresh(page.found, as_json)
 
     def announce(address: str) -> None:
@@ -88,6 +115,16 @@ def search(
             webbrowser.open(f"{address}/search")
 
     serve(settings, announce, addition=page)
+
+
+def _serve_agents(transport: str, box_class: Any, source: Path, folder: Path, *, port: int, **options: Any) -> None:
+    from rankloop.search.integrations.agent_server import run_agent_server
+
+    transports: Any = {"stdio": "stdio", "http": "streamable-http"}
+    if transport not in transports:
+        raise InvalidInput(f"--mcp {transport!r:.40}: give stdio or http")
+    with box_class(source, folder, **options) as box:
+        run_agent_server(box, transports[transport], port)
 
 
 def columns_of(texts: Any) -> dict[str, str]:

@@ -159,16 +159,22 @@ def fit_latent_space(texts: Sequence[Ints], n_dimensions: int | None = None, see
 def _right_singular_vectors(matrix: SparseRows, n: int, seed: int) -> Vectors:
     rng = np.random.default_rng(seed)
     width = min(n + N_EXTRA_DIMENSIONS, matrix.n_rows, matrix.n_columns)
-    basis = sparse_product(matrix, rng.standard_normal((matrix.n_columns, width)).astype(np.float32))
+    basis = sparse_product(matrix, rng.standard_normal((matrix.n_columns, width), dtype=np.float32))
     for _ in range(N_POWER_STEPS):
-        across = np.linalg.qr(transposed_product(matrix, np.linalg.qr(basis)[0]))[0]
-        basis = sparse_product(matrix, across)
-    projected = transposed_product(matrix, np.linalg.qr(basis)[0])
+        basis = sparse_product(matrix, _orthonormal(transposed_product(matrix, _orthonormal(basis))))
+    projected = transposed_product(matrix, _orthonormal(basis))
     values, vectors = np.linalg.eigh(projected.T @ projected)
     order = np.argsort(-values)[:n]
     order = order[values[order] > 1e-6 * max(float(values.max()), 1e-30)]
-    axes = projected @ (vectors[:, order] / np.sqrt(values[order]))
+    axes = projected @ (vectors[:, order] / np.sqrt(values[order])).astype(np.float32)
     return np.ascontiguousarray(axes, dtype=np.float32)
+
+
+def _orthonormal(columns: Vectors) -> Vectors:
+    """Return an orthonormal basis of the same span; unlike `numpy.linalg.qr` it copies nothing to 64 bits."""
+    values, vectors = np.linalg.eigh((columns.T @ columns).astype(np.float64))
+    kept = values > 1e-7 * max(float(values.max()), 1e-30)
+    return columns @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
 
 
 def _vocabulary(texts: Sequence[Ints]) -> tuple[Ints, Vectors]:

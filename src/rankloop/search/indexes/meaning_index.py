@@ -20,7 +20,7 @@ INT8_SCALE = 127.0
 MAX_EMBEDDED_CHARACTERS = 4_000  # of a document
 EMBEDDING_BATCH = 256
 CHUNK_DOCUMENTS = 4_096
-MAX_FITTED_DOCUMENTS = 40_000  # a larger collection is fitted on an even sample, and the others are folded in
+MAX_FITTED_DOCUMENTS = 20_000  # a larger collection is fitted on an even sample, and the others are folded in
 Embed = Callable[[list[str]], Any]
 
 
@@ -63,9 +63,20 @@ class VectorTable(NamedTuple):
           numbers: New ones, larger than those, ascending.
           vectors: Theirs.
         """
+        rows, scales = as_bytes(vectors)
+        return self.with_bytes(kept, numbers, rows, scales)
+
+    def with_bytes(self, kept: Ints, numbers: Ints, rows: Any, scales: Vectors) -> "VectorTable":
+        """Return the table with the rows of `kept` only, and new ones that are bytes already.
+
+        Args:
+          kept: Numbers that stay.
+          numbers: New ones, larger than those, ascending.
+          rows: Theirs, as bytes.
+          scales: One for each of those rows.
+        """
         at = self.positions(kept)
         at = at[at >= 0]
-        rows, scales = as_bytes(vectors)
         return VectorTable(
             np.concatenate([self.numbers[at], numbers]).astype(np.int64),
             np.concatenate([self.rows[at], rows]),
@@ -276,10 +287,14 @@ def _row_products(rows: Vectors, vector: Vectors) -> Vectors:
 
 
 def _folded(table: DocumentTable, vectors: VectorTable, numbers: Ints, new: Ints, space: LatentSpace) -> VectorTable:
-    parts = [(part, space.document_vectors(texts)) for part, texts in _chunks(table, new)]
-    rows = np.concatenate([np.empty((0, space.n_dimensions), np.float32), *(part for _, part in parts)])
-    added = np.concatenate([np.empty(0, np.int64), *(part for part, _ in parts)])
-    return vectors.changed(numbers[~np.isin(numbers, new)], added, rows)
+    added, rows, scales = [np.empty(0, np.int64)], [np.empty((0, space.n_dimensions), np.int8)], [np.empty(0)]
+    for part, texts in _chunks(table, new):  # Bytes at once, as numbers of 32 bits would take four times the memory.
+        part_rows, part_scales = as_bytes(space.document_vectors(texts))
+        added.append(part)
+        rows.append(part_rows)
+        scales.append(part_scales)
+    kept = numbers[~np.isin(numbers, new)]
+    return vectors.with_bytes(kept, np.concatenate(added), np.concatenate(rows), np.concatenate(scales))
 
 
 def embedding_of(meaning: str | Embed) -> tuple[Embed | None, str]:

@@ -126,14 +126,17 @@ function setPrivate(on) {
   if (document.body.dataset.view === "results" && !shown.preview) box.search(shown.text);
 }
 
-// The query is in the address after #, which browsers keep to themselves: back and reload find it again.
+// The query is in the address after #, which browsers keep to themselves: back and reload find it again. An address
+// with ?q= opens a search too, as browsers do that have added this page as a search engine.
 function remember(text) {
-  const address = text ? `#q=${encodeURIComponent(text)}` : location.pathname;
-  if (location.hash !== (text ? address : "")) history[text ? "pushState" : "replaceState"](null, "", address);
+  const hash = text ? `#q=${encodeURIComponent(text)}` : "";
+  const address = location.pathname + hash;
+  if (location.hash !== hash || location.search) history[text ? "pushState" : "replaceState"](null, "", address);
 }
 
 function recall() {
-  const text = new URLSearchParams(location.hash.slice(1)).get("q") ?? "";
+  const asked = location.hash ? location.hash.slice(1) : location.search;
+  const text = new URLSearchParams(asked).get("q") ?? "";
   $("query").value = text;
   if (text) box.search();
   else if (document.body.dataset.view === "results") clear();
@@ -194,7 +197,7 @@ $("key-form").addEventListener("submit", async (event) => {
   keepKey($("key").value);
   $("key").value = "";
   await progress.start();
-  if (location.hash && !$("view").hidden) recall();
+  if ((location.hash || location.search) && !$("view").hidden) recall();
 });
 $("again").addEventListener("click", () => box.search(shown.text));
 $("private").addEventListener("click", () => setPrivate(!secret));
@@ -221,4 +224,4 @@ offerKeys({
 });
 setPrivate(secret);
 await progress.start();
-if (location.hash && !$("view").hidden) recall();
+if ((location.hash || location.search) && !$("view").hidden) recall();

@@ -16,6 +16,8 @@ export class ResultList {
     this.acts = acts;
     this.found = { results: [], impression: "" };
     more.addEventListener("click", () => this.showMore());
+    this.correction = make("p", { className: "correction", hidden: true });
+    list.before(this.correction);
   }
 
   show(found) {
@@ -23,7 +25,15 @@ export class ResultList {
     if (!same) this.visible = STEP;
     this.found = found;
     this.list.dataset.impression = found.impression;
+    this.showCorrection(found.did_you_mean ?? "");
     this.draw();
+  }
+
+  showCorrection(text) {
+    this.correction.hidden = !text;
+    const made = make("button", { type: "button", className: "text" }, text);
+    made.addEventListener("click", () => (location.hash = `q=${encodeURIComponent(text)}`));
+    this.correction.replaceChildren("Did you mean ", made, "?");
   }
 
   showMore() {
@@ -66,6 +76,7 @@ export class ResultList {
     part(".title").textContent = titleOf(result);
     part(".path bdi").textContent = result.id;
     part(".snippet").replaceChildren(...marked(result.snippet, result.highlights));
+    part(".meaning").hidden = !result.by_meaning;
     const logged = Boolean(this.found.impression);
     part(".why").hidden = !logged;
     const told = part(".reasons");
@@ -100,7 +111,7 @@ export class ResultList {
           {},
           button("title", "", () => this.acts.open(id)),
         ),
-        make("p", { className: "path" }, make("bdi"), make("span", { className: "moved" })),
+        make("p", { className: "path" }, make("bdi"), make("span", { className: "meaning" }, "found by meaning"), make("span", { className: "moved" })),
         make("p", { className: "snippet" }),
         actions,
         make("div", { className: "reasons", hidden: true }),

@@ -1,0 +1,1 @@
+"""Ways to reach a search box from elsewhere: agents, retrieval frameworks, other web pages, other engines."""

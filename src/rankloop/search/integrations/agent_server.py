@@ -1,0 +1,72 @@
+"""A Model Context Protocol server over a search box: agents search, read, and report what they used."""
+
+from typing import Any, Literal
+
+from rankloop.core.errors import NotFound, RankloopError
+from rankloop.search.box import SearchBox
+
+MAX_READ_CHARACTERS = 20_000  # of a document in one call
+INSTRUCTIONS = (
+    "Search the user's documents with `search`, read a document with `read`, and report the ids that your answer used "
+    "with `used`: the search becomes better by it."
+)
+
+
+def make_agent_server(box: SearchBox) -> Any:
+    """Return a server with the tools `search`, `read` and `used`.
+
+    Args:
+      box: The documents.
+
+    Raises:
+      NotFound: If the package mcp is not installed.
+    """
+    try:
+        from mcp.server import MCPServer
+    except ImportError:
+        raise NotFound("--mcp needs the package mcp: pip install 'rankloop[search-agents]'") from None
+    server: Any = MCPServer("rankloop search", instructions=INSTRUCTIONS, log_level="WARNING")
+
+    def search(query: str, n: int = 10) -> dict[str, Any]:
+        """Search the documents by words and meaning.
+
+        The query may be a question of any length, with "phrases", -word, field:value and after:2024-01.
+        """
+        shown = box.search(query, n)
+        keys = ("id", "title", "snippet", "by_meaning")
+        results = [{key: getattr(result, key) for key in keys} for result in shown.results]
+        return {"impression": shown.impression, "did_you_mean": shown.did_you_mean, "results": results}
+
+    def read(id: str, start: int = 0) -> dict[str, Any]:
+        """Read a document from a character on; `next_start` is None at its end."""
+        document = box.read(id)
+        end = max(start, 0) + MAX_READ_CHARACTERS
+        next_start = end if end < len(document.body) else None
+        return {"id": id, "title": document.title, "text": document.body[max(start, 0) : end], "next_start": next_start}
+
+    def used(impression: str, ids: list[str]) -> str:
+        """Report which results of a search were used in the answer; an empty list says that none was useful."""
+        try:
+            box.learn(impression, used=ids)
+        except RankloopError as error:
+            return f"not learned: {error}"
+        return "learned"
+
+    for tool in (search, read, used):
+        server.add_tool(tool)
+    return server
+
+
+def run_agent_server(box: SearchBox, transport: Literal["stdio", "streamable-http"], port: int) -> None:
+    """Serve agents until they leave (stdio) or the process is stopped (HTTP).
+
+    Args:
+      box: The documents.
+      transport: By which agents call.
+      port: For HTTP, on this machine only.
+    """
+    server = make_agent_server(box)
+    if transport == "stdio":
+        server.run("stdio")
+    else:
+        server.run("streamable-http", host="127.0.0.1", port=port)

@@ -1,0 +1,194 @@
+"""PDF, office files, e-books and notebooks as plain text; each is read by a process of its own, with limits."""
+
+import json
+import multiprocessing
+import zipfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from io import BytesIO
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rankloop.core.errors import InvalidInput
+from rankloop.search.file_formats import FileText, html_text
+
+MAX_READ_SECONDS = 20.0
+MAX_MEMORY_BYTES = 1_000_000_000
+MAX_UNPACKED_BYTES = 300_000_000  # of a zip file, which office files are
+MAX_CHARACTERS = 5_000_000
+MAX_PAGES = 5_000
+INSTALL = "pip install 'rankloop[search-formats]'"
+
+
+def read_pdf(data: bytes) -> FileText:
+    """Read the text of a PDF, page by page."""
+    from pypdf import PdfReader
+
+    reader = PdfReader(BytesIO(data))
+    pages = (page.extract_text() for page, _ in zip(reader.pages, range(MAX_PAGES)))
+    title = reader.metadata.title if reader.metadata else None
+    return FileText(str(title or ""), _joined(pages))
+
+
+def read_docx(data: bytes) -> FileText:
+    """Read paragraphs and tables of a Word document."""
+    from docx import Document
+
+    document = Document(BytesIO(data))
+    cells = (cell.text for table in document.tables for row in table.rows for cell in row.cells)
+    lines = [paragraph.text for paragraph in document.paragraphs]
+    return FileText(document.core_properties.title or "", _joined([*lines, *cells]))
+
+
+def read_pptx(data: bytes) -> FileText:
+    """Read the texts of all slides of a presentation."""
+    from pptx import Presentation
+
+    presentation = Presentation(BytesIO(data))
+    shapes = (shape for slide in presentation.slides for shape in slide.shapes if shape.has_text_frame)
+    return FileText(presentation.core_properties.title or "", _joined(shape.text_frame.text for shape in shapes))
+
+
+def read_xlsx(data: bytes) -> FileText:
+    """Read the cells of all sheets of a workbook, a line for each row."""
+    from openpyxl import load_workbook
+
+    workbook = load_workbook(BytesIO(data), read_only=True, data_only=True)
+    rows = (row for sheet in workbook.worksheets for row in sheet.iter_rows(values_only=True))
+    return FileText("", _joined(" ".join(str(cell) for cell in row if cell is not None) for row in rows))
+
+
+def read_odt(data: bytes) -> FileText:
+    """Read the headings and paragraphs of an OpenDocument text."""
+    from odf import teletype, text
+    from odf.opendocument import load
+
+    body = load(BytesIO(data)).text
+    elements = [element for kind in (text.H, text.P) for element in body.getElementsByType(kind)]
+    return FileText("", _joined(teletype.extractText(element) for element in elements))
+
+
+def read_epub(data: bytes) -> FileText:
+    """Read the chapters of an e-book."""
+    from ebooklib import ITEM_DOCUMENT, epub
+
+    book = epub.read_epub(BytesIO(data))
+    titles = book.get_metadata("DC", "title")
+    items = book.get_items_of_type(ITEM_DOCUMENT)
+    chapters = (html_text(item.get_content().decode(errors="replace")).body for item in items)
+    return FileText(titles[0][0] if titles else "", _joined(chapters))
+
+
+def read_notebook(data: bytes) -> FileText:
+    """Read the cells of a Jupyter notebook, without their outputs."""
+    cells = json.loads(data).get("cells", [])
+    return FileText("", _joined("".join(cell.get("source", [])) for cell in cells if isinstance(cell, dict)))
+
+
+OFFICE_READERS: dict[str, tuple[str, Callable[[bytes], FileText]]] = {  # with the package that each needs
+    ".pdf": ("pypdf", read_pdf),
+    ".docx": ("docx", read_docx),
+    ".pptx": ("pptx", read_pptx),
+    ".xlsx": ("openpyxl", read_xlsx),
+    ".odt": ("odf", read_odt),
+    ".epub": ("ebooklib", read_epub),
+    ".ipynb": ("json", read_notebook),
+}
+
+
+class OfficeReader:
+    """Reads files one by one in a process that is replaced when a file takes too long, too much memory, or crashes.
+
+    Args:
+      max_seconds: For one file.
+      max_memory: Bytes that the process may have.
+    """
+
+    def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
+        self._max_seconds, self._max_memory = max_seconds, max_memory
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def read(self, suffix: str, data: bytes) -> FileText:
+        """Return title and text of a file.
+
+        Args:
+          suffix: One of `OFFICE_READERS`.
+          data: Its content.
+
+        Raises:
+          InvalidInput: If a package is missing, the file is damaged, or a limit is reached.
+        """
+        package, _ = OFFICE_READERS[suffix]
+        if find_spec(package) is None:
+            raise InvalidInput(f"{suffix} files need a package: {INSTALL}")
+        if self._connection is None:
+            self._start()
+        connection: Any = self._connection
+        try:
+            connection.send((suffix, data))
+            if not connection.poll(self._max_seconds):
+                raise InvalidInput(f"it took longer than {self._max_seconds:g} seconds to read")
+            answer = connection.recv()
+        except (EOFError, OSError):
+            self.close()
+            raise InvalidInput("it could not be read: the reader crashed or needed too much memory") from None
+        except InvalidInput:
+            self.close()
+            raise
+        if isinstance(answer, str):
+            raise InvalidInput(answer)
+        return FileText(*answer)
+
+    def _start(self) -> None:
+        self._connection, theirs = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        self._process = context.Process(target=_serve, args=(theirs, self._max_memory), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._connection is not None:
+            self._connection.close()
+            self._process.kill()
+            self._process.join()
+        self._connection = None
+
+
+def _serve(connection: Connection, max_memory: int) -> None:
+    """Answer with title and text of each file, or with a sentence that says why not."""
+    with suppress(ImportError, ValueError, OSError):  # Windows has no such limit.
+        import_module("resource").setrlimit(import_module("resource").RLIMIT_AS, (max_memory, max_memory))
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            suffix, data = connection.recv()
+            connection.send(_read(suffix, data))
+
+
+def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
+    try:
+        if data.startswith(b"PK") and zipfile.is_zipfile(BytesIO(data)):
+            unpacked = sum(entry.file_size for entry in zipfile.ZipFile(BytesIO(data)).infolist())
+            if unpacked > MAX_UNPACKED_BYTES:
+                return f"unpacked it has more than {MAX_UNPACKED_BYTES // 1_000_000} MB"
+        text = OFFICE_READERS[suffix][1](data)
+    except MemoryError:
+        return "it needs too much memory to be read"
+    except Exception as error:  # The libraries fail on damaged files in more ways than they name.
+        return f"it is a damaged {suffix} file ({type(error).__name__})"
+    return text.title.strip(), text.body
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """Return the lines that have text, up to the limit of characters."""
+    kept, size = list[str](), 0
+    for line in lines:
+        if line and line.strip():
+            kept.append(line.strip())
+            size += len(line)
+        if size > MAX_CHARACTERS:
+            break
+    return "\n".join(kept)

@@ -1,0 +1,114 @@
+"""Office files as the libraries write them; damaged, endless and hostile ones."""
+
+import json
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.search import office_formats
+from rankloop.search.office_formats import OFFICE_READERS, OfficeReader
+from rankloop.search.sources import FolderSource
+
+TEXT = "The bowline holds a boat."
+
+
+def saved(write: Any) -> bytes:
+    buffer = BytesIO()
+    write(buffer)
+    return buffer.getvalue()
+
+
+def docx() -> bytes:
+    document = pytest.importorskip("docx").Document()
+    document.core_properties.title = "Knots"
+    document.add_paragraph(TEXT)
+    return saved(document.save)
+
+
+def pptx() -> bytes:
+    presentation = pytest.importorskip("pptx").Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[0])
+    slide.shapes.title.text = TEXT
+    return saved(presentation.save)
+
+
+def xlsx() -> bytes:
+    workbook = pytest.importorskip("openpyxl").Workbook()
+    workbook.active.append([TEXT, 3])
+    return saved(workbook.save)
+
+
+def odt() -> bytes:
+    pytest.importorskip("odf")
+    from odf.opendocument import OpenDocumentText
+    from odf.text import P
+
+    document = OpenDocumentText()
+    document.text.addElement(P(text=TEXT))
+    return saved(document.write)
+
+
+def pdf() -> bytes:
+    pytest.importorskip("pypdf")
+    stream = f"BT /F1 12 Tf 72 720 Td ({TEXT}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n" % len(stream) + stream + b"\nendstream",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    content, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(content))
+        content += b"%d 0 obj\n" % number + body + b"\nendobj\n"
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return content + (
+        b"xref\n0 6\n0000000000 65535 f \n"
+        + table
+        + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % len(content)
+    )
+
+
+def notebook() -> bytes:
+    return json.dumps({"cells": [{"cell_type": "markdown", "source": [TEXT]}]}).encode()
+
+
+FILES = {".docx": docx, ".pptx": pptx, ".xlsx": xlsx, ".odt": odt, ".pdf": pdf, ".ipynb": notebook}
+
+
+@pytest.mark.parametrize("suffix", FILES)
+def test_texts_of_files(suffix: str) -> None:
+    read = OFFICE_READERS[suffix][1](FILES[suffix]())
+    assert TEXT in read.body
+    assert suffix != ".docx" or read.title == "Knots"
+
+
+def test_files_of_a_folder_are_read_in_isolation(tmp_path: Path) -> None:
+    (tmp_path / "good.docx").write_bytes(docx())
+    (tmp_path / "bad.docx").write_bytes(b"PK\x03\x04 nothing")
+    source = FolderSource(tmp_path)
+    documents = {document.id: document.document for document in source.documents({})}
+    assert TEXT in documents["good.docx"].body
+    assert documents["good.docx"].fields["type"] == "docx"
+    assert "damaged .docx file" in source.skipped["bad.docx"]
+
+
+def test_limits_of_time_size_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = OfficeReader(max_seconds=0.0)
+    with pytest.raises(InvalidInput, match="longer than 0 seconds"):
+        reader.read(".ipynb", notebook())
+    reader.close()
+    bomb = BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b" " * 2_000_000)
+    monkeypatch.setattr(office_formats, "MAX_UNPACKED_BYTES", 1_000_000)
+    assert "unpacked it has more than 1 MB" in office_formats._read(".docx", bomb.getvalue())
+    monkeypatch.setitem(OFFICE_READERS, ".pdf", ("no_such_package", OFFICE_READERS[".pdf"][1]))
+    with pytest.raises(InvalidInput, match="search-formats"):
+        OfficeReader().read(".pdf", b"")
