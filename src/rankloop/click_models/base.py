@@ -232,7 +232,13 @@ class ClickModel:
 
 
 def shares(hits: Floats, rows: Floats, prior: Prior) -> Floats:
-    """Return the expected share of each pair after so many hits in so many rows."""
+    """Return the expected share of each pair after so many hits in so many rows.
+
+    Args:
+      hits: The hits of each pair.
+      rows: The rows of each pair.
+      prior: The belief about shares.
+    """
     total = rows + prior.rows
     means = np.where(total > 0.0, (hits + prior.rows * prior.mean) / np.where(total > 0.0, total, 1.0), prior.mean)
     return clipped(means)
@@ -249,6 +255,10 @@ def estimate_prior(hits: Floats, rows: Floats) -> Prior:
 
     With p = hits/rows, mean m and variance τ² between pairs, E Σ rows (p − m)² = Σ m(1 − m) + τ² Σ (rows − 1), from
     which τ² and the rows of a beta distribution, m(1 − m)/τ² − 1.
+
+    Args:
+      hits: The hits of each pair.
+      rows: The rows of each pair.
     """
     mean = float((hits.sum() + 0.5) / (rows.sum() + 1.0))
     n, h = rows[rows > 0.0], hits[rows > 0.0]

@@ -40,7 +40,13 @@ def rows_of(log: ClickArrays | ClickRows) -> ClickRows:
 
 @kernel
 def examination_at(table: Floats, position: int, last_click: int) -> float:
-    """Return the probability that a reader examines a position; `last_click` is −1 where there is none above."""
+    """Return the probability that a reader examines a position; `last_click` is −1 where there is none above.
+
+    Args:
+      table: Examination by position and last click.
+      position: The position, from 0.
+      last_click: The position of the last click above; −1 if there is none.
+    """
     row = min(position, table.shape[0] - 1)
     distance = 0 if last_click < 0 else position - last_click
     return float(table[row, min(distance, table.shape[1] - 1)])
@@ -48,7 +54,13 @@ def examination_at(table: Floats, position: int, last_click: int) -> float:
 
 @kernel
 def stop_after(parameters: ClickParameters, pair: int, position: int) -> float:
-    """Return the probability that a user stops after a click: satisfied by the pair, or because of the position."""
+    """Return the probability that a user stops after a click: satisfied by the pair, or because of the position.
+
+    Args:
+      parameters: The parameters of the click model.
+      pair: The number of the pair.
+      position: The position, from 0.
+    """
     satisfied = parameters.satisfaction[pair]
     return float(satisfied + (1.0 - satisfied) * parameters.stop[min(position, len(parameters.stop) - 1)])
 
@@ -85,6 +97,10 @@ def examined_given_clicks(parameters: ClickParameters, rows: ClickRows) -> Float
     """Return P(examined | clicks above on the page) of each row.
 
     After a click the user reads on unless they stop; after none, no click speaks against that they still read.
+
+    Args:
+      parameters: The parameters of the click model.
+      rows: The rows of the pages.
     """
     examined = np.empty(len(rows.pair))
     for page in range(len(rows.offsets) - 1):
@@ -108,6 +124,10 @@ def examined_whatever_clicks(parameters: ClickParameters, rows: ClickRows) -> Fl
 
     reading[j] is the probability that the user still reads and that the last click was in row j − 1 of the page (0: no
     click yet). Where examination does not depend on the last click one entry stands for all.
+
+    Args:
+      parameters: The parameters of the click model.
+      rows: The rows of the pages.
     """
     examined = np.zeros(len(rows.pair))
     by_distance = parameters.examination.shape[1] > 1

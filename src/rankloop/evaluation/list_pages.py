@@ -95,7 +95,13 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
 
 
 def queries_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None) -> Iterator[Query]:
-    """Yield the query of each page in the numbers or fields that the ranker knows."""
+    """Yield the query of each page in the numbers or fields that the ranker knows.
+
+    Args:
+      log: The log.
+      feature_names: The features of a ranker without a schema.
+      schema: The schema of the ranker, or None.
+    """
     if schema is not None:
         encoder = Encoder(schema)
         yield from (shown.query(encoder) for shown in log.lists(schema))
@@ -117,7 +123,12 @@ def _feature_rows(log: ListLog, names: Sequence[str]) -> Floats:
 
 
 def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -> Iterator[ShownPage]:
-    """Yield the pages of a service, each with the state that drew it; what weighs more than a click is a purchase."""
+    """Yield the pages of a service, each with the state that drew it; what weighs more than a click is a purchase.
+
+    Args:
+      log: The log.
+      schema: The schema of the ranker, or None.
+    """
     encoder, rankings = None if schema is None else Encoder(schema), list(log)
     weighted = any((entry.rewards != (entry.rewards > 0)).any() for entry in rankings)
     for entry in rankings:

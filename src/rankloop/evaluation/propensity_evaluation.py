@@ -167,7 +167,14 @@ def evaluate_on_rankings(
 
 
 def evaluate_rows(log: Iterable[ChoiceRows], name: str, method: str, options: Options) -> Report:
-    """Estimate a policy from rows with its probabilities, beside the policy that made the log."""
+    """Estimate a policy from rows with its probabilities, beside the policy that made the log.
+
+    Args:
+      log: The pieces of the log with the policy's probabilities.
+      name: The name in the report.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+    """
     estimator = method_of(method)
     check_options(options, estimator)
     current, target = Sums(), Sums()
@@ -180,7 +187,13 @@ def evaluate_rows(log: Iterable[ChoiceRows], name: str, method: str, options: Op
 
 
 def evaluate_target(table: ChoiceLog, method: str = "snips", options: Options | None = None) -> Report:
-    """Estimate the policy whose probabilities stand in the log's own column, on all rows."""
+    """Estimate the policy whose probabilities stand in the log's own column, on all rows.
+
+    Args:
+      table: The log as a table.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+    """
     return evaluate_rows(table.rows(), table.columns.target, method, options or Options())
 
 
@@ -200,6 +213,17 @@ def evaluate_policies(
 
     The current policy is evaluated by the mean of what it earned, the others by `method`, and with them one that shows
     ads at random.
+
+    Args:
+      table: The log as a table.
+      encoding: How contexts become numbers.
+      policies: The policies by name.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+      model: True to fit a reward model.
+      seed: The seed of random draws.
+      share: The share of rows that was used for training.
+      watch: Called with the progress.
     """
     options, known = options or Options(), method_of(method)
     check_options(options, known)
@@ -233,6 +257,15 @@ def evaluate_saved_policy(
     """Estimate what `save_policy` wrote on a log that it has not learned from.
 
     All rows count; where the method needs a reward model, a random half fits it and the other half counts.
+
+    Args:
+      table: The log as a table.
+      policy: The saved policy.
+      name: The name in the report.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+      seed: The seed of random draws.
+      watch: Called with the progress.
     """
     if not isinstance(policy, SavedPolicy):
         name, policy = name or f"policy of {os.path.basename(policy)}", load_policy(policy)
@@ -254,7 +287,13 @@ def evaluate_saved_policy(
 
 
 def policy_rows(log: AdLog, policy: Policy, model: RewardModel | None = None) -> ChoiceRows:
-    """The log with a policy's probabilities of what was shown, and a reward model's values where there is one."""
+    """Yield the log with a policy's probabilities of what was shown, and a reward model's values if there is one.
+
+    Args:
+      log: The log.
+      policy: The policy.
+      model: The reward model, or None.
+    """
     shares, own = policy.probabilities(log.contexts), (np.arange(len(log.ads)), log.ads)
     if model is None:
         return ChoiceRows(log.rewards, log.propensities, shares[own])

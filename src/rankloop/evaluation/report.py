@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.evaluation.off_policy.estimators import Estimate
-from rankloop.evaluation.off_policy.intervals import FEW_REWARDS, is_off_balance, rests_on
+from rankloop.evaluation.off_policy.intervals import MIN_REWARDS, is_off_balance, rests_on
 from rankloop.evaluation.off_policy.sums import Sums
 
 CURRENT, UNIFORM = "current", "ads at random"
@@ -125,11 +125,17 @@ def _finite(value: Any) -> Any:
 
 
 def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
-    """One or two plain sentences: better, not better, or the log cannot tell."""
+    """Return one or two sentences: better, not better, or the log cannot tell.
+
+    Args:
+      name: The name of the policy.
+      found: The estimate.
+      unit: What is earned.
+    """
     if is_off_balance(found.overlap):
         return _cannot_tell(name, found.overlap.mean_weight)
-    if (carried := rests_on(found.overlap, found.bound)) < FEW_REWARDS:
-        longer = FEW_REWARDS / max(carried, 0.5)
+    if (carried := rests_on(found.overlap, found.bound)) < MIN_REWARDS:
+        longer = MIN_REWARDS / max(carried, 0.5)
         reason = unit.in_words(found.warnings[0].split(": ", 1)[1])
         return f"The log is too small to tell how good the {name} is: {reason}. {_long_enough(longer)}"
     earned = f"{unit.of(found.value)} {unit.name} instead of {unit.of(found.current)}"
@@ -167,4 +173,4 @@ def _further_warnings(found: Estimate) -> tuple[str, ...]:
     """The warnings that the verdict itself does not give as its reason."""
     if is_off_balance(found.overlap):
         return ()
-    return found.warnings[int(rests_on(found.overlap, found.bound) < FEW_REWARDS) :]
+    return found.warnings[int(rests_on(found.overlap, found.bound) < MIN_REWARDS) :]

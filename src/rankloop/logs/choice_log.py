@@ -37,9 +37,19 @@ def rows_of(
     where: str = "",
     ndim: int = 1,
 ) -> ChoiceRows:
-    """Check and copy; a fault names its row, counted from `first_row`, and `where` it is (a file).
+    """Check and copy the columns of a log of single choices; an error names its row.
 
     With `ndim` = 2 every entry is a row of numbers, one per position of a ranking.
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      predicted: The reward model's prediction for what was shown.
+      expected: The reward model's mean under the target policy.
+      first_row: The number of the first row, for messages.
+      where: The file, for messages.
+      ndim: 1 for single choices, 2 for positions of rankings.
     """
     prefix = f"{where}, " if where else ""
     columns = {

@@ -242,6 +242,12 @@ def encoding_of(
 
     `context` names the columns to learn from, also those that look like ids, times or outcomes of the click; by default
     all are but these, and those of them that are in `asked_for`. `without` names columns not to learn from.
+
+    Args:
+      pieces: The pieces of the log.
+      context: The columns of the context.
+      without: Columns to leave out.
+      asked_for: Columns that were named by the user.
     """
     ads: Counter[str] = Counter()
     revealed = Outcomes()

@@ -64,7 +64,12 @@ def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, 
 
 
 def feedback_of(kind: str, weight: Floats) -> Feedback:
-    """Return the feedback of one page, of which `weight` holds the click weight, grade or reward of each item."""
+    """Return the feedback of one page, of which `weight` holds the click weight, grade or reward of each item.
+
+    Args:
+      kind: The kind of feedback.
+      weight: By position.
+    """
     if kind == "reward":
         return Reward(float(weight.sum()))
     if kind == "relevances":

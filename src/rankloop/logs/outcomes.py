@@ -63,7 +63,12 @@ class Outcomes:
 
 
 def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str, str]:
-    """The outcomes among the columns of a whole table, each with what gave it away."""
+    """Return the outcomes among the columns of a table, each with the reason.
+
+    Args:
+      columns: The columns by name.
+      clicked: The clicks.
+    """
     seen = Outcomes()
     seen.add(columns, clicked)
     return seen.found()
@@ -75,7 +80,12 @@ def is_outcome_name(name: str) -> bool:
 
 
 def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = None) -> str:
-    """One line about columns that are not learned from."""
+    """Return one line about columns that are not used as features.
+
+    Args:
+      outcomes: The outcomes with their reasons.
+      names: The columns.
+    """
     chosen = outcomes if names is None else {name: outcomes[name] for name in names}
     return ", ".join(f"{name} ({reason})" for name, reason in chosen.items())
 

@@ -54,9 +54,13 @@ class _Column(NamedTuple):
 
 
 def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
-    """The schema that a log suggests; outcomes are left out unless `asked_for`, and so is what says nothing.
+    """Return the schema that a log suggests; outcomes are left out unless they are named.
 
     The item's own column becomes an id, that of the query a text of words or a category.
+
+    Args:
+      table: The log as a table.
+      asked_for: Columns that were named by the user.
     """
     roles = table.columns
     for name in asked_for:

@@ -53,7 +53,13 @@ def arrow_fields(schemas: Sequence[Schema]) -> list[tuple[str, Any]]:
 def typed_row(
     schemas: Sequence[Schema], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the cells of one ranking; what is missing is null."""
+    """Return the cells of one ranking; what is missing is null.
+
+    Args:
+      schemas: The schemas by version.
+      rows: The rows of the items.
+      context: The values of the context.
+    """
     features, asked = fields_of(schemas)
     cells: dict[str, Any] = {
         OF_ITEM + name: [typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()
@@ -62,7 +68,12 @@ def typed_row(
 
 
 def typed_value(field: Any, value: Any) -> Any:
-    """Return a value in the type of its column: dates in seconds since 1970, lists as JSON."""
+    """Return a value in the type of its column: dates in seconds since 1970, lists as JSON.
+
+    Args:
+      field: The kind of the field.
+      value: The value.
+    """
     kind = kind_of(field)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
@@ -84,7 +95,12 @@ def typed_value(field: Any, value: Any) -> Any:
 
 
 def notes_of(schemas: Sequence[Schema], feature_names: Sequence[str] = ()) -> dict[bytes, bytes]:
-    """Return the metadata of a file: its schemas, or what its plain numbers are called."""
+    """Return the metadata of a file: its schemas, or what its plain numbers are called.
+
+    Args:
+      schemas: The schemas by version.
+      feature_names: The names of plain numbers.
+    """
     notes: dict[str, Any] = {"feature_names": list(feature_names)} if feature_names else {}
     if schemas:
         notes["schemas"] = [schema.to_plain() for schema in schemas]

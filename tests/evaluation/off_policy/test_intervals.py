@@ -21,7 +21,7 @@ from rankloop.evaluation import (
     rows_of,
     snips,
 )
-from rankloop.evaluation.off_policy.intervals import FEW_REWARDS, _resampled, bernstein, hoeffding
+from rankloop.evaluation.off_policy.intervals import MIN_REWARDS, _resampled, bernstein, hoeffding
 from rankloop.evaluation.report import verdict
 from rankloop.logs.choice_log import ChoiceLog
 
@@ -178,7 +178,7 @@ def test_plenty_of_losses_and_rewards_are_not_warned_of():
     assert logged((rng.random(200) < 0.5).astype(float)).warnings == ()
     assert logged(rng.normal(5.0, 1.0, 100)).warnings == ()
     many = (np.arange(500) % 10 > 0).astype(float)  # 50 losses
-    assert logged(many).overlap.effective_losses > FEW_REWARDS
+    assert logged(many).overlap.effective_losses > MIN_REWARDS
     assert logged(many).warnings == ()
 
 

@@ -72,18 +72,30 @@ class Options(NamedTuple):
 
 
 def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options | None = None) -> Estimate:
-    """The estimate over a log that comes in pieces, in constant memory."""
+    """Estimate from a log that comes in pieces, in constant memory.
+
+    Args:
+      pieces: The pieces, in any number.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+    """
     options, known = options or Options(), method_of(method)
     check_options(options, known)
     return summed((series_of(rows, known, float(options.limit)) for rows in pieces), method, options, SPANS[known])
 
 
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """Inverse propensity scoring: (1/n) Σ reward · target / propensity.
+    """Estimate by inverse propensity scoring: (1/n) Σ reward · target / propensity.
 
     Unbiased when whatever the target policy shows had a probability above 0 in the log; noisy when that was small.
     Keywords are those of `Options`. References: Horvitz and Thompson (1952); Theocharous, Thomas and Ghavamzadeh
     (2015), Personalized Ad Recommendation Systems for Life-Time Value Optimization with Guarantees.
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      **options: Fields of `Options`.
     """
     return estimate([rows_of(reward, propensity, target)], "ips", Options(**options))
 
@@ -91,18 +103,31 @@ def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: 
 def clipped_ips(
     reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, limit: float, **options: Any
 ) -> Estimate:
-    """IPS with weights cut at `limit`: never above IPS, so too low rather than too high, and far less noisy.
+    """Estimate by IPS with weights cut at `limit`, which is too low rather than too high, and far less noisy.
 
     Reference: Ionides (2008), Truncated Importance Sampling.
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      limit: The weight beyond which the estimator cuts or uses the model.
+      **options: Fields of `Options`.
     """
     return estimate([rows_of(reward, propensity, target)], "clipped_ips", Options(limit=limit, **options))
 
 
 def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """Self-normalised: Σ reward · weight / Σ weight. Slightly biased, always within the rewards, usually closer.
+    """Estimate by self-normalised IPS: Σ reward · weight / Σ weight.
 
     Its bounds are t (linearised) and bootstrap. Reference: Swaminathan and Joachims (2015), The Self-Normalized
     Estimator for Counterfactual Learning.
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      **options: Fields of `Options`.
     """
     return estimate([rows_of(reward, propensity, target)], "snips", Options(**options))
 
@@ -110,7 +135,15 @@ def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options
 def direct_method(
     reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, expected: ArrayLike, **options: Any
 ) -> Estimate:
-    """The reward model's own opinion, (1/n) Σ expected: as good as the model, however large the log."""
+    """Estimate by the reward model alone, (1/n) Σ expected: as good as the model, however large the log.
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      expected: The reward model's mean under the target policy.
+      **options: Fields of `Options`.
+    """
     return estimate([rows_of(reward, propensity, target, None, expected)], "direct_method", Options(**options))
 
 
@@ -123,9 +156,17 @@ def doubly_robust(
     expected: ArrayLike,
     **options: Any,
 ) -> Estimate:
-    """A reward model, corrected by IPS of what it missed: unbiased if the propensities or the model are right.
+    """Estimate by a reward model, corrected by IPS of its errors.
 
     Reference: Dudík, Langford and Li (2011), Doubly Robust Policy Evaluation and Learning.
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      predicted: The reward model's prediction for what was shown.
+      expected: The reward model's mean under the target policy.
+      **options: Fields of `Options`.
     """
     rows = rows_of(reward, propensity, target, predicted, expected)
     return estimate([rows], "doubly_robust", Options(**options))
@@ -141,10 +182,19 @@ def switch_dr(
     limit: float,
     **options: Any,
 ) -> Estimate:
-    """Doubly robust where the weight is at most `limit`, the model alone beyond.
+    """Estimate by doubly robust where the weight is at most `limit`, and by the model alone beyond.
 
     Reference: Wang, Agarwal and Dudík (2017), Optimal and Adaptive Off-policy Evaluation in Contextual Bandits
     (SWITCH-DR).
+
+    Args:
+      reward: The reward of each row.
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+      predicted: The reward model's prediction for what was shown.
+      expected: The reward model's mean under the target policy.
+      limit: The weight beyond which the estimator cuts or uses the model.
+      **options: Fields of `Options`.
     """
     rows = rows_of(reward, propensity, target, predicted, expected)
     return estimate([rows], "switch_dr", Options(limit=limit, **options))
@@ -158,7 +208,12 @@ def method_of(name: str) -> Method:
 
 
 def check_options(options: Options, method: str) -> None:
-    """Refuse what no log could answer, before it is read."""
+    """Refuse options that no log can satisfy, before the log is read.
+
+    Args:
+      options: Level, bound and limits; see `Options`.
+      method: The name of the estimator.
+    """
     check_bound(options.bound, options.level, method == "snips")
     whole_number(options.seed, "seed", 0)
     if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
@@ -170,10 +225,15 @@ def check_options(options: Options, method: str) -> None:
 
 @np.errstate(over="ignore", invalid="ignore")
 def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
-    """The summands of each estimator; w = target / propensity, q the reward model.
+    """Return the summands of an estimator; w = target / propensity, q is the reward model.
 
     ips: w·r.  clipped_ips: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct_method: Σ_a target(a)·q(a).
     doubly_robust: Σ_a target(a)·q(a) + w·(r − q).  switch_dr: the same, with the correction only where w ≤ limit.
+
+    Args:
+      rows: The rows.
+      method: The name of the estimator.
+      limit: The weight beyond which the estimator cuts or uses the model.
     """
     weight = rows.target / rows.propensity
     bottom = weight if method == "snips" else np.ones(len(weight))
@@ -210,7 +270,15 @@ SPANS: dict[Method, Span] = {
 def summed(
     pieces: Iterable[Series], method: str, options: Options, span: Span = SPANS["ips"], positions: int = 1
 ) -> Estimate:
-    """The estimate from an estimator's series, piece by piece; see `concluded`."""
+    """Return the estimate from an estimator's series, piece by piece; see `concluded`.
+
+    Args:
+      pieces: The pieces, in any number.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+      span: The range of a summand per unit of reward, from the heaviest weight and the limit.
+      positions: How many positions count, from the first.
+    """
     sums = Sums()
     for piece in pieces:
         sums.add(piece)
@@ -218,9 +286,16 @@ def summed(
 
 
 def concluded(sums: Sums, method: str, options: Options, span: Span = SPANS["ips"], positions: int = 1) -> Estimate:
-    """The estimate when the log has ended.
+    """Return the estimate when the log has ended.
 
     A row adds up the rewards of so many `positions`, each from 0 to `max_reward`.
+
+    Args:
+      sums: The sums over the log.
+      method: The name of the estimator.
+      options: Level, bound and limits; see `Options`.
+      span: The range of a summand per unit of reward, from the heaviest weight and the limit.
+      positions: How many positions count, from the first.
     """
     check_options(options, method)
     sums.checked()

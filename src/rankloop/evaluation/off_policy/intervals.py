@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.random import default_rng
 
+from rankloop.core.distributions import student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
@@ -25,7 +26,13 @@ class Margins(NamedTuple):
 
 
 def check_bound(bound: str, level: float, ratio: bool) -> None:
-    """Refuse unknown bounds, and those that need a known range where the estimate has none."""
+    """Refuse unknown bounds, and those that need a known range where the estimate has none.
+
+    Args:
+      bound: The name of the bound.
+      level: The probability with which the bound holds.
+      ratio: True if the estimate is a ratio of two sums.
+    """
     if not 0.5 <= level < 1.0:
         raise InvalidInput(f"level = {level} must be a probability from 0.5 to below 1, such as 0.95")
     if bound not in get_args(Bound):
@@ -39,9 +46,17 @@ def check_bound(bound: str, level: float, ratio: bool) -> None:
 def margins(
     sums: Sums, bound: Bound, level: float, span: float, seed: int, max_reward: float
 ) -> tuple[Margins, Margins]:
-    """One-sided bounds of the value and of its gain over the log.
+    """Return one-sided bounds of the value and of its gain over the log.
 
     Each summand lies in an interval of length `span`, each reward in one of length `max_reward`.
+
+    Args:
+      sums: The sums over the log.
+      bound: The name of the bound.
+      level: The probability with which the bound holds.
+      span: The length of the interval in which each summand lies.
+      seed: The seed of random draws.
+      max_reward: The largest possible reward.
     """
     if bound == "bootstrap":
         return _bootstrap(sums.filled_groups(), level, seed)
@@ -58,14 +73,27 @@ def _width(error: float, n: int, bound: Bound, level: float, span: float) -> flo
 
 
 def student(error: float, n: int, level: float) -> float:
-    """t_(level, n−1) · σ / √n, equation 5.5 of the thesis; infinite with one row."""
-    from scipy.special import stdtrit  # takes a tenth of a second: not for who starts a service
+    """Return t_(level, n−1) · σ / √n, equation 5.5 of the thesis; infinite with one row.
 
-    return error * float(stdtrit(n - 1, level)) if n > 1 else math.inf
+    Args:
+      error: The standard error of the mean.
+      n: The number of rows.
+      level: The probability with which the bound holds.
+    """
+    return error * student_quantile(level, n - 1) if n > 1 else math.inf
 
 
 def bernstein(deviation: float, n: int, level: float, span: float) -> float:
-    """√(2 σ² ln(2/δ) / n) + 7 · span · ln(2/δ) / (3 (n − 1)), δ = 1 − level (Maurer and Pontil 2009, theorem 4)."""
+    """Return √(2 σ² ln(2/δ) / n) + 7 · span · ln(2/δ) / (3 (n − 1)) with δ = 1 − level.
+
+        Reference: Maurer and Pontil (2009), theorem 4.
+
+    Args:
+      deviation: The standard deviation of a summand.
+      n: The number of rows.
+      level: The probability with which the bound holds.
+      span: The length of the interval in which each summand lies.
+    """
     if n < 2:
         return math.inf
     log = math.log(2.0 / (1.0 - level))
@@ -73,7 +101,13 @@ def bernstein(deviation: float, n: int, level: float, span: float) -> float:
 
 
 def hoeffding(n: int, level: float, span: float) -> float:
-    """span · √(ln(1/δ) / (2 n)), δ = 1 − level (Hoeffding 1963)."""
+    """Return span · √(ln(1/δ) / (2 n)) with δ = 1 − level (Hoeffding 1963).
+
+    Args:
+      n: The number of rows.
+      level: The probability with which the bound holds.
+      span: The length of the interval in which each summand lies.
+    """
     return span * math.sqrt(math.log(1.0 / (1.0 - level)) / (2.0 * n))
 
 
@@ -104,7 +138,7 @@ def _quantiles(values: Floats, level: float) -> Margins:
     return Margins(float(low), float(high))
 
 
-FEW_REWARDS, FEW_ROWS = 20, 100
+MIN_REWARDS, MIN_ROWS = 20, 100
 THIN_SHARE = 0.1
 HEAVY_SHARE = 0.1
 
@@ -143,25 +177,36 @@ def is_off_balance(overlap: Overlap) -> bool:
 
 
 def rests_on(overlap: Overlap, bound: str) -> float:
-    """How many rows carry the estimate and its bound from below; `FEW_REWARDS` are needed to tell anything."""
+    """Return how many rows carry the estimate and its lower bound; `MIN_REWARDS` are needed.
+
+    Args:
+      overlap: Diagnostics of the weights.
+      bound: The name of the bound.
+    """
     rewards, losses = overlap.effective_rewards, overlap.effective_losses
     return rewards if bound in RANGED else min(rewards, losses)
 
 
 def warnings_of(overlap: Overlap, n: int, bound: str) -> tuple[str, ...]:
-    """In plain words, what makes the estimate doubtful; empty when nothing does."""
+    """Return sentences about what makes the estimate unreliable; none if nothing does.
+
+    Args:
+      overlap: Diagnostics of the weights.
+      n: The number of rows.
+      bound: The name of the bound.
+    """
     found = []
-    if overlap.effective_rewards < FEW_REWARDS:
+    if overlap.effective_rewards < MIN_REWARDS:
         found.append(
             f"the log is too small to tell: the estimate is based on about {overlap.effective_rewards:.0f} rewarded "
-            f"rows, and needs {FEW_REWARDS} or more for a bound worth having"
+            f"rows, and needs {MIN_REWARDS} or more for a bound worth having"
         )
-    elif rests_on(overlap, bound) < FEW_REWARDS:
+    elif rests_on(overlap, bound) < MIN_REWARDS:
         found.append(
             f"the log is too small to tell: only about {overlap.effective_losses:.0f} rows earned much less than the "
-            f"others, and the lower bound needs {FEW_REWARDS} or more to hold"
+            f"others, and the lower bound needs {MIN_REWARDS} or more to hold"
         )
-    if overlap.effective_n < min(FEW_ROWS, n) or overlap.effective_n < THIN_SHARE * n:
+    if overlap.effective_n < min(MIN_ROWS, n) or overlap.effective_n < THIN_SHARE * n:
         found.append(
             f"the log's {n:,} rows count as only {overlap.effective_n:,.0f}: the target policy mostly shows what the "
             "log seldom shows"

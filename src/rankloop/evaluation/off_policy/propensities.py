@@ -32,14 +32,25 @@ class RankingPolicy(NamedTuple):
 
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
-    """How many positions people see when this policy ranks so many items."""
+    """Return how many positions users see when this policy ranks so many items.
+
+    Args:
+      policy: A learner in one of its states.
+      n_items: The number of items.
+    """
     return int(seen_count(int(from_layers(policy.state, "shown", ALL_POSITIONS)), n_items))
 
 
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
-    """The probability of each position's item given those above it, for the first `positions`: a row of `cascade_ips`.
+    """Return the probability of each position's item given those above it: a row of `cascade_ips`.
 
     P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many positions are seen.
+
+    Args:
+      policy: A learner in one of its states.
+      query: The query.
+      ranking: The ranking, best first.
+      positions: How many positions count, from the first.
     """
     logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, positions)]
     possible = np.isfinite(logs)
@@ -49,9 +60,15 @@ def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, pos
 
 
 def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
-    """The probability of each of these items at its position, whatever stands elsewhere: a row of `position_wise`.
+    """Return the probability of each item at its position, whatever stands elsewhere: a row of `position_wise`.
 
     Exact, as a sum over all that the policy can show in these positions; refused where that is too much.
+
+    Args:
+      policy: A learner in one of its states.
+      query: The query.
+      ranking: The ranking, best first.
+      positions: How many positions count, from the first.
     """
     found = np.zeros(positions)
     for shown, probability in shown_parts(policy, query, positions).items():
@@ -60,10 +77,15 @@ def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, p
 
 
 def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tuple[int, ...], float]:
-    """Everything that the policy can show in the first `positions`, with its probability, and nothing that it cannot.
+    """Return everything that the policy can show in the first `positions`, with its probability.
 
     A prefix is followed by the items that `predict` has next, until its probability is used up; so learners that move
     items a little (3pr, fair_pairs) are quickly written down, and those that may show any order only for few positions.
+
+    Args:
+      policy: A learner in one of its states.
+      query: The query.
+      positions: How many positions count, from the first.
     """
     expected: list[int] = policy.learner.predict(policy.state, query).tolist()
     parts: dict[tuple[int, ...], float] = {(): 1.0}
@@ -120,10 +142,16 @@ def reward_of(feedback: Feedback) -> float:
 def session_rows(
     session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = reward_of, first: int = 0
 ) -> Iterator[ChoiceRows]:
-    """Rows for `estimate`, the target being the session as it is now, exploration included.
+    """Yield rows for `estimate`; the target is the session as it is now, exploration included.
 
     Every arrival has the decision with the `log_propensity` of its day. Refused, with the row: a decision whose
     propensity is unknown, and a target without a closed form for its probabilities. Rows are counted from `first`.
+
+    Args:
+      session: The session of the ranker.
+      log: The arrivals: decisions with their log-propensity, and feedback.
+      reward: The value of feedback.
+      first: The number of the first row, for messages.
     """
     entries = iter(log)
     while piece := list(islice(entries, PIECE)):

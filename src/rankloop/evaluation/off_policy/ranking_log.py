@@ -54,7 +54,13 @@ class LoggedRanking(NamedTuple):
 
 
 def rewards_by_position(ranking: Ints, feedback: Feedback, positions: int) -> Floats:
-    """What each of the first `positions` earned: its weighted clicks, its grade, or the first one the reward."""
+    """Return what each of the first `positions` earned: its click weights, its grade, or the reward at the first.
+
+    Args:
+      ranking: The ranking, best first.
+      feedback: The feedback on the ranking.
+      positions: How many positions count, from the first.
+    """
     if isinstance(feedback, Preferred):
         raise InvalidInput("a preferred order has no value by itself, so it cannot judge a policy")
     rewards = np.zeros(positions)
@@ -75,11 +81,19 @@ def ranking_series(
     limit: float = math.inf,
     encoder: Encoder | None = None,
 ) -> Iterator[Series]:
-    """The summands of an estimator, piece by piece; with `positions`, only what the first so many earned counts.
+    """Yield the summands of an estimator, piece by piece.
 
     The target is asked by the schema of the `encoder`, where it has one of its own.
     Methods that are not for rankings (ips, snips, clipped_ips) weigh by the probability of all that was seen.
     Refused, with the number of the ranking: a policy that cannot say with which probability it shows what was shown.
+
+    Args:
+      log: The logged rankings.
+      target: The policy to estimate.
+      method: The name of the estimator.
+      positions: Only what the first so many positions earned counts; None: all.
+      limit: The weight beyond which the estimator cuts or uses the model.
+      encoder: The encoder of the target's schema; None: the queries as they are.
     """
 
     def both(entry: LoggedRanking, probabilities: Callable[..., Floats]) -> tuple[Floats, Floats]:
@@ -150,9 +164,16 @@ def checked_first(
     model: str,
     names_in_log: Sequence[str] = (),
 ) -> Iterator[Entry]:
-    """The log, refused if its first query has other features, items or context than the session of `model` knows.
+    """Return the log, or refuse it if its first query does not have the session's features, items or context.
 
     One ranker made all of the log, so its first query stands for the others.
+
+    Args:
+      log: The log.
+      query_of: Returns the query of an entry.
+      session: The session of the ranker.
+      model: The name of the model, for messages.
+      names_in_log: The feature names of the log.
     """
     entries = iter(log)
     for first in entries:

@@ -17,34 +17,52 @@ MAX_ITEMS = 10_000
 
 
 def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """(1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p], for rewards that depend on item and position alone.
+    """Estimate by (1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p].
 
     All three have a row per ranking and a column per position; the probabilities are those of this item at this
     position, whatever stands elsewhere. Unbiased when people judge every position for itself (the position-based
     model).
     Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
     with Click Models.
+
+    Args:
+      reward: One row per ranking, one column per position.
+      propensity: The probability of this item at this position in the log, whatever stands elsewhere.
+      target: The same under the target policy.
+      **options: Fields of `Options`.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
     return summed([position_series(rows)], "position_wise", Options(**options), positions=rows.reward.shape[1])
 
 
 def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """(1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q], for rewards that depend on what stands above.
+    """Estimate by (1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q].
 
     Column p of the probabilities is that of the item at position p given the items above it. Unbiased when people read
     from the top (the cascade model), with weights far smaller than those of the whole ranking.
     Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
     Recommendations with Sequential Reward Interactions.
+
+    Args:
+      reward: One row per ranking, one column per position.
+      propensity: The probability of each item in the log, given the items above it.
+      target: The same under the target policy.
+      **options: Fields of `Options`.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
     return summed([cascade_series(rows)], "cascade_ips", Options(**options), positions=rows.reward.shape[1])
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """IPS of whole rankings: (1/n) Σ (Σ_p reward[p]) · target / propensity, with the probability of all that was seen.
+    """Estimate by IPS of whole rankings: (1/n) Σ (Σ_p reward[p]) · target / propensity.
 
     Assumes nothing about people, and needs far longer logs than the others.
+
+    Args:
+      reward: One row per ranking, one column per position.
+      propensity: The probability of the seen part in the log, one per ranking.
+      target: The same under the target policy.
+      **options: Fields of `Options`.
     """
     earned = finite_floats(reward, 2, "reward").sum(axis=1)
     rows = rows_of(earned, propensity, target)
@@ -52,12 +70,17 @@ def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
 
 
 def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
-    """(1/n) Σ reward · weight with the weights of `slate_weight`, for a reward of the whole ranking.
+    """Estimate by (1/n) Σ reward · weight with the weights of `slate_weight`.
 
     Unbiased when the reward is a sum of unknown parts, one per item and position, even though only the sum is seen.
     Weights may be negative. The Hoeffding and Bernstein bounds need `max_weight`.
     Reference: Swaminathan, Krishnamurthy, Agarwal, Dudík, Langford, Jose and Zitouni (2017), Off-policy Evaluation for
     Slate Recommendation.
+
+    Args:
+      reward: The reward of each ranking.
+      weight: The weight of each ranking; may be negative.
+      **options: Fields of `Options`.
     """
     earned, weights = finite_floats(reward, 1, "reward"), finite_floats(weight, 1, "weight")
     if earned.shape != weights.shape:
@@ -70,11 +93,18 @@ def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Esti
 def slate_weight(
     shown: Sequence[int], rankings: ArrayLike, logged: ArrayLike, target: ArrayLike, n_items: int
 ) -> float:
-    """q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
+    """Return q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
 
     `rankings` lists all rankings of the query's items that either policy can show (their seen part), `logged` and
     `target` their probabilities. 1_y marks which item stands at which position, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
     q_target = Σ_y target(y) · 1_y.
+
+    Args:
+      shown: The items that were shown, by position.
+      rankings: All seen parts that either policy can show.
+      logged: Their probabilities in the log.
+      target: Their probabilities under the target policy.
+      n_items: The number of items.
     """
     if whole_number(n_items, "n_items", 1) > MAX_ITEMS:
         raise InvalidInput(f"n_items = {n_items} is more than the {MAX_ITEMS} that a matrix of all places can hold")
@@ -92,7 +122,12 @@ def slate_weight(
 
 
 def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
-    """1 − positions + Σ_p target[p] / propensity[p]: the same weight, for logs that draw positions independently."""
+    """Return 1 − positions + Σ_p target[p] / propensity[p]: the weight for logs that draw positions independently.
+
+    Args:
+      propensity: The probability with which the logging policy showed what was shown.
+      target: The probability with which the target policy would show it.
+    """
     rows = rows_of(np.zeros(real_numbers(propensity, "propensity").shape), propensity, target, ndim=2)
     ratios = rows.target / rows.propensity
     weights: Floats = 1.0 - ratios.shape[1] + ratios.sum(axis=1)
@@ -100,7 +135,12 @@ def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
 
 
 def indicator(ranking: ArrayLike, n_items: int) -> Floats:
-    """1_y as a vector: entry position · n_items + item is 1 where this item stands at this position."""
+    """Return 1_y as a vector: entry position · n_items + item is 1 where this item stands at this position.
+
+    Args:
+      ranking: The ranking, best first.
+      n_items: The number of items.
+    """
     items = item_indices(ranking, "ranking")
     if len(items) and (items.min() < 0 or items.max() >= n_items):
         raise InvalidInput(f"the ranking {items.tolist()} names an item outside 0 … {n_items - 1}")
@@ -122,12 +162,22 @@ def cascade_series(rows: ChoiceRows) -> Series:
 
 
 def weighted_series(reward: Floats, weight: Floats) -> Series:
-    """The summands of `pseudo_inverse`, one per ranking."""
+    """Return the summands of `pseudo_inverse`, one per ranking.
+
+    Args:
+      reward: The reward of each row.
+      weight: The weight of each ranking.
+    """
     return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0, extremes_of(weight, reward))
 
 
 def either_sign(heaviest: float, _: float) -> float:
-    """The range of a summand whose weight may be negative."""
+    """Return the range of a summand whose weight may be negative.
+
+    Args:
+      heaviest: The heaviest weight.
+      _: Not used.
+    """
     return 2.0 * heaviest
 
 

@@ -17,7 +17,13 @@ class ExplorationCost(NamedTuple):
 
 
 def utility_of(weights: Floats, query: Query, ranking: Ints) -> float:
-    """w · φ(x, y) = Σ_p (w · φ(x, y[p])) / log₂(p + 2), the utility of coactive learning."""
+    """Return w · φ(x, y) = Σ_p (w · φ(x, y[p])) / log₂(p + 2), the utility of coactive learning.
+
+    Args:
+      weights: The weights.
+      query: The query.
+      ranking: The ranking, best first.
+    """
     scores = scores_of(query.features, weights)
     return float(np.sum(discounts(len(ranking)) * scores[ranking]))
 
@@ -25,7 +31,16 @@ def utility_of(weights: Floats, query: Query, ranking: Ints) -> float:
 def exploration_cost(
     measure: Measure, query: Query, relevance: Floats, shown: Ints, predicted: Ints, weights: Floats
 ) -> ExplorationCost:
-    """How much a round gave up by showing `shown` rather than what the `weights` predict."""
+    """Return how much a round lost by showing `shown` instead of what the `weights` predict.
+
+    Args:
+      measure: The measure.
+      query: The query.
+      relevance: The grades of all items.
+      shown: The ranking that was shown.
+      predicted: The ranking without exploration.
+      weights: The weights.
+    """
     sign = 1.0 if measure.higher_is_better else -1.0
     return ExplorationCost(
         utility_of(weights, query, predicted) - utility_of(weights, query, shown),

@@ -39,7 +39,15 @@ def score_model(
     normalise: bool = False,
     watch: Callable[[range], Iterable[int]] = iter,
 ) -> Scores:
-    """How a saved ranker ranks the queries of a LETOR file, scaled if asked for or if it learned from scaled ones."""
+    """Return how a saved ranker ranks the queries of a LETOR file.
+
+    Args:
+      model: The file of the ranker.
+      data: The LETOR file.
+      measures: Names of measures.
+      normalise: True to scale features within each query; also done if it was trained so.
+      watch: Called with the progress.
+    """
     parsed = measures_of(measures)
     session, notes = load_with_notes(model)
     if session.problem.n_hashed:

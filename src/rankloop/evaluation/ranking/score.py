@@ -75,7 +75,14 @@ class Scores(NamedTuple):
 def score_session(
     session: Session, dataset: Dataset, measures: Measures, *, watch: Callable[[range], Iterable[int]] = iter
 ) -> Scores:
-    """What a session would show without exploring, judged query by query; `watch` may draw a progress bar."""
+    """Evaluate the rankings of a session without exploration, query by query.
+
+    Args:
+      session: The session of the ranker.
+      dataset: Queries with grades.
+      measures: Names of measures.
+      watch: Called with the progress.
+    """
     if dataset.n_queries == 0:
         raise InvalidInput("the data set has no query to judge")
     rankings = [session.predict(dataset.query(index)[0]) for index in watch(range(dataset.n_queries))]
@@ -85,7 +92,15 @@ def score_session(
 def score_scores(
     scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str], measures: Measures
 ) -> Scores:
-    """Items by descending score, ties by item number, judged query by query; sorted once for all measures."""
+    """Evaluate items by descending score, ties by item number, query by query.
+
+    Args:
+      scores: One score per item.
+      relevance: The grades of all items.
+      offsets: Where each query begins, and the number of items at the end.
+      query_ids: The ids of the queries.
+      measures: Names of measures.
+    """
     numbers = finite_floats(scores, 1, "scores")
     borders = checked_offsets(offsets, len(numbers))
     parsed = measures_of(measures)
@@ -101,9 +116,17 @@ def score_rankings(
     measures: Measures,
     shown: ArrayLike | None = None,
 ) -> Scores:
-    """Rankings one after another, each counting its own items from 0, judged query by query.
+    """Evaluate rankings query by query; each counts its own items from 0.
 
     `shown` tells how many items of each query were shown, all unless given.
+
+    Args:
+      rankings: All rankings, one after another.
+      relevance: The grades of all items.
+      offsets: Where each query begins, and the number of items at the end.
+      query_ids: The ids of the queries.
+      measures: Names of measures.
+      shown: How many positions are seen; None: all.
     """
     parsed = measures_of(measures)
     columns = [measure.of_rankings(rankings, relevance, offsets, shown) for measure in parsed]

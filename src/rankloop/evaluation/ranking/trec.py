@@ -37,12 +37,18 @@ def score_run(
     *,
     every_query: bool = False,
 ) -> Scores:
-    """Judge a run as trec_eval does.
+    """Evaluate a run as trec_eval does.
 
     Documents stand by descending score in single precision, ties by document id, the last first. Documents without a
     judgment have grade 0; judged ones that were not retrieved count among the relevant, but are never met. Queries
     without judgments are left out, and so are judged queries that the run lacks, unless `every_query` (trec_eval's
     -c): then nothing was shown for them.
+
+    Args:
+      run: Scores by query and document.
+      qrels: Grades by query and document.
+      measures: Names of measures.
+      every_query: True to count queries without results as 0.
     """
     for name, lists in (("the run", run), ("the judgments", qrels)):
         if not isinstance(lists, Mapping) or not all(isinstance(one, Mapping) for one in lists.values()):

@@ -26,7 +26,13 @@ class Asked(NamedTuple):
 
 
 def query_lines(asked: Asked, at: float, attributes: dict[str, Any]) -> bytes:
-    """A ranking as a query; what was typed is the query's id, which is all that a ranker was told."""
+    """Return a ranking as a UBI query; its text is the query id.
+
+    Args:
+      asked: The ranking.
+      at: The time in seconds since 1970.
+      attributes: Further attributes.
+    """
     document = {
         "application": asked.application[:MAX_ID],
         "query_id": asked.query_id[:MAX_ID],
@@ -40,7 +46,15 @@ def query_lines(asked: Asked, at: float, attributes: dict[str, Any]) -> bytes:
 
 
 def event_lines(asked: Asked, at: float, kind: str, position: int, value: float) -> bytes:
-    """What was done with the item at a position, counted from 0; feedback of which `kind`, and what it weighs."""
+    """Return the UBI event of feedback on a position.
+
+    Args:
+      asked: The ranking.
+      at: The time in seconds since 1970.
+      kind: The kind of feedback.
+      position: From 0.
+      value: The value.
+    """
     who = {"session_id": asked.session, "user_id": asked.user}
     document = {
         "application": asked.application[:MAX_ID],

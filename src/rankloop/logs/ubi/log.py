@@ -130,7 +130,14 @@ class _Page(NamedTuple):
 def read_ubi(
     queries: Path, events: Path, items: Given | None = None, weights: Mapping[str, float] | None = None
 ) -> UbiLog:
-    """Read the files of ubi_queries and ubi_events, and join them; see `ubi_log`."""
+    """Read the files of ubi_queries and ubi_events, and join them; see `ubi_log`.
+
+    Args:
+      queries: The file of ubi_queries.
+      events: The file of ubi_events.
+      items: A table of items, or None.
+      weights: Weights of actions.
+    """
     return ubi_log(read_queries(queries), read_events(events), items, weights)
 
 
@@ -144,6 +151,12 @@ def ubi_log(
 
     A hit counts as clicked when something was done with it that weighs more than 0: click, add_to_cart and purchase
     weigh 1 unless `weights` says otherwise; `click_weight` is the largest of them. Positions count from 1.
+
+    Args:
+      queries: The queries.
+      events: The events.
+      items: A table of items, or None.
+      weights: Weights of actions.
     """
     known = WEIGHTS | {action: _weight(action, weight) for action, weight in (weights or {}).items()}
     counts, actions = Counter[str](), Counter[str]()
