@@ -47,9 +47,9 @@ def lessons_per_second(learner: str, lessons: int = LESSONS) -> float:
         store = SqliteStore(Path(folder) / "rankloop.db")
         try:
             write_log(store, learner, lessons)
-            restored_consumer("ranker/shop", store, 3, lambda name: None)  # compiles
+            restored_consumer("ranker/shop", store, 3)  # compiles
             begun = time.process_time()
-            course = restored_consumer("ranker/shop", store, store.last(), lambda name: None)
+            course = restored_consumer("ranker/shop", store, store.last())
             seconds = time.process_time() - begun
         finally:
             store.close()

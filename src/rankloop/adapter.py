@@ -328,7 +328,7 @@ class QueryRequest(NamedTuple):
     fixed: bool  # the items are a fixed set
     missing: int  # the number of values that were missing
     values: RawValues | None = None  # where there is a schema
-    catalogue: int = 0  # the event after which further values were read from a catalogue
+    has_catalogue: bool = False  # some of the values are those of a catalogue
     base_model: str = ""  # the model that computed the base score
     present: Bools | None = None  # the features that were not missing; None: all
 

@@ -11,6 +11,7 @@ from rankloop.adapter import Id
 from rankloop.core.types import Floats
 from rankloop.service.requests import CreateBody, ExperimentBody
 
+IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of an impression, and of each item beside its features
 Values = Mapping[str, Any]  # the values of an item or of the context, by field name
 
 
@@ -49,15 +50,19 @@ class Ranked(Event, tag="ranked"):
     explored: float = 0.0  # distance from the predicted ranking, from 0 to 1
     state_number: int = 0
     generator_state: str = ""  # the state of the random generator after the decision
-    values: bytes = b""  # with a schema: the values of the request (`domain.named_values`), instead of features
+    values: bytes = b""  # with a schema: the values of items and context (`domain.named_values`), instead of features
     at: float = 0.0  # the time of the request; fields of kind date become ages relative to it
     schema: int = 0  # the version of the schema that encoded the request; 0: features are plain numbers
-    catalogue: int = 0  # the last catalogue event that the request could see
     user: str = ""
     session: str = ""
     tags: dict[str, str] = {}
     base_model: str = ""  # the name or hash of the model that computed the base score
     ingested: bool = False  # another system showed this order; the decision is the one the learner would have made
+
+    @property
+    def memory_bytes(self) -> int:
+        """An estimate of the memory of the impression."""
+        return IMPRESSION_BYTES + ITEM_BYTES * len(self.ids) + len(self.features) + len(self.values)
 
     @property
     def all_features(self) -> Floats:

@@ -134,6 +134,16 @@ def test_an_impression_keeps_the_rows_of_its_time(client: httpx.Client) -> None:
     assert "brand = other" in _names(client, later["impression"], "sku-3")
 
 
+def test_a_key_knows_the_same_request_again_after_a_change_of_the_catalogue(client: httpx.Client) -> None:
+    def asked(**body: Any) -> httpx.Response:
+        return client.post("/rankers/by-id/rank", json=body, headers={"Idempotency-Key": "once by id"})
+
+    first = asked(ids=["sku-5", "sku-6"]).json()
+    client.put("/catalogues/products", json={"rows": {"sku-5": {"brand": "yet another"}}}).raise_for_status()
+    assert asked(ids=["sku-5", "sku-6"]).json() == first
+    assert asked(ids=["sku-5", "sku-7"]).status_code == 409
+
+
 def _names(client: httpx.Client, impression: str, id: str) -> set[str]:
     found = client.get("/rankers/by-id/explain", params={"impression": impression, "id": id}).json()
     return {part["name"] for part in found["contributions"]}

@@ -28,7 +28,7 @@ from rankloop.service.domain.feedback_rules import (
     merge_feedback,
     received_feedback,
 )
-from rankloop.service.domain.projection import TEAM_DRAFT, AppliedRecord, Projection
+from rankloop.service.domain.projection import TEAM_DRAFT, Projection
 from rankloop.service.domain.trainer import Trainer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import (
@@ -95,7 +95,8 @@ class World:
         self.projection = Projection(runtime.config, method)
         self.forgetful = Projection(runtime.config, method)  # a learner with no memory for what is open
         self.forgetful.find = self.find
-        self.projection.trainer = Trainer(runtime.config) if isinstance(runtime, ServedRanker) else None
+        if isinstance(runtime, ServedRanker):
+            self.projection.trainer, self.forgetful.trainer = Trainer(runtime.config), Trainer(runtime.config)
         self.records: list[Record] = []
         self.seq = 0
 
@@ -113,7 +114,8 @@ class World:
         outcome, other = self.projection.apply(record), self.forgetful.apply(record)
         self.forgetful.make_room(0)
         assert self.forgetful.saved() == self.projection.saved()
-        assert _lesson(other) == _lesson(outcome)
+        assert other == outcome
+        assert _learned(self.forgetful) == _learned(self.projection)
         again = Projection(self.runtime.config)
         again.restore(self.projection.saved())
 
@@ -147,9 +149,10 @@ class World:
                 self.log(event)
 
 
-def _lesson(outcome: AppliedRecord) -> Any:
-    """What is learned; a mark names where the oldest open impression began, which only a memory knows."""
-    return outcome.step._replace(mark=None) if outcome.step is not None else None
+def _learned(projection: Projection) -> Any:
+    """What was learned so far, bit for bit."""
+    trainer = projection.trainer
+    return None if trainer is None else (trainer.number, trainer.rejected, trainer.digest())
 
 
 def body_of(table: dict[str, Any]) -> CreateBody:

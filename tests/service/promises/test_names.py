@@ -179,4 +179,5 @@ def test_what_evolved_and_what_a_catalogue_knew_is_exported(tmp_path: Path) -> N
     assert dict(zip(second.ids, second.rows)) == {"a": {"brand": "acme", "stars": 3.0}, "b": {"brand": "bolt"}}
     assert dict(zip(first.ids, first.rows))["b"] == {"brand": "bolt"}
     ranked = [event for event in map(json.loads, lines) if event["kind"] == "ranked"]
-    assert all("features" not in event and event["rows"] == [{}, {}] for event in ranked)
+    assert [event["rows"][0] for event in ranked] == [{"brand": "acme"}, {"brand": "acme", "stars": 3}]
+    assert all("features" not in event for event in ranked)

@@ -16,6 +16,8 @@ import pytest
 
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.errors import Unavailable
+from rankloop.service.log.writer import entry_of
+from rankloop.service.records import RolledBack
 from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
@@ -80,17 +82,14 @@ def test_a_rollback_waits_until_the_log_can_be_read(location: Location, monkeypa
 
 
 def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(location) as client, ThreadPoolExecutor(1) as thread:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
         failures = ["the connection broke"] * 10_000
         breaking(inside(client), failures, monkeypatch)
-        waiting = thread.submit(client.post, "/rankers/shop/rollback", json={"state": 2})
-        until(lambda: len(failures) < 10_000)
-        inside(client).learning.worker._no_retries.set()  # as a stop does, when calls have had their time
-        assert waiting.result(10).status_code == 503
-        failures.clear()
+        inside(client).log.submit(entry_of("ranker/shop", RolledBack(2, "requested"))).result(10)
+        until(lambda: len(failures) < 9_998)  # it is tried again and again, until the service stops
     with running(location) as client:
         learn(client, 3)
         assert report(client)["counts"]["learned"] == 8

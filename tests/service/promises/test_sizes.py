@@ -141,7 +141,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
     store._writer.execute("COMMIT")
     store.close()
     store = SqliteStore(tmp_path / "rankloop.db")
-    course = restored_consumer("ranker/shop", store, store.last(), lambda name: None)
+    course = restored_consumer("ranker/shop", store, store.last())
     assert course.projection.open_bytes <= MAX_OPEN_BYTES
     append(store, entry_of("ranker/shop", *course.snapshot()))  # as the learner does after so many events
     ago = time.time() - (window - 3)  # so that no time between two events is longer than the window

@@ -341,9 +341,7 @@ class Administration:
         ranked = await self.node.ranking.logged_ranking(runtime.entity, impression[:MAX_ID_LENGTH])
         if ranked is None:
             raise NotFound(f"there is no impression {impression[:MAX_ID_LENGTH]!r}")
-        return await asyncio.to_thread(
-            explanation_of, runtime.config, runtime.published.state, runtime.catalogue, ranked, id
-        )
+        return await asyncio.to_thread(explanation_of, runtime.config, runtime.published.state, ranked, id)
 
     async def weights(self, name: str) -> dict[str, Any]:
         """Return the largest weights by name; with a schema, of the names in recent impressions."""
@@ -352,8 +350,7 @@ class Administration:
         if runtime.config.schema is not None:
             newest = await asyncio.to_thread(self.node.store.newest_rankings, runtime.entity, N_RECENT)
             recent = [record.event for record in newest if isinstance(record.event, Ranked)]
-        state, catalogue = runtime.published.state, runtime.catalogue
-        return await asyncio.to_thread(recent_weights, runtime.config, state, catalogue, recent)
+        return await asyncio.to_thread(recent_weights, runtime.config, runtime.published.state, recent)
 
     async def _append(self, entity: str, event: AnyEvent, unless_after: int | None = None) -> Written:
         """Log an event, unless its entity changed after the event `unless_after`."""
@@ -401,7 +398,7 @@ class Administration:
             with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
                 changes, count = find()
                 if changes:
-                    Amendment(store, entity, node.settings.data, node.directory.catalogue).write(changes, keeps_state)
+                    Amendment(store, entity, node.settings.data).write(changes, keeps_state)
                 return changes, count
 
         async with node.log.holding(entity):

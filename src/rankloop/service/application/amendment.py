@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.core.saved_session import loads
-from rankloop.service.application.rebuild import FindCatalogue, Rebuilt, first_record, rebuild
+from rankloop.service.application.rebuild import first_record, rebuild
+from rankloop.service.domain.projection import Projection
 from rankloop.service.domain.trainer import digest
 from rankloop.service.log.archive import amend_archive, drop_files, read_records, remove_orphans
 from rankloop.service.log.writer import entry_of, row_of
@@ -101,12 +102,10 @@ class Amendment:
       store: Of the log.
       entity: Whose events are changed.
       data: The folder of the archive.
-      find_catalogue: Returns the catalogue of a name.
     """
 
-    def __init__(self, store: Store, entity: str, data: Path, find_catalogue: FindCatalogue) -> None:
+    def __init__(self, store: Store, entity: str, data: Path) -> None:
         self.store, self.entity, self.data = store, entity, data
-        self._find_catalogue = find_catalogue
         self._snapshots: list[Snapshot] = []
         self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
         remove_orphans(store, entity, data)
@@ -142,43 +141,43 @@ class Amendment:
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
                 snapshot = self.store.snapshot(self.entity, event.number)
                 changes[record.seq] = None if snapshot is None else Rebased(event.number, snapshot.session)
-        rebuilt = self._rebuild({}, last + 1, last)
-        trainer, projection = rebuilt.trainer, rebuilt.projection
+        projection = self._rebuild({}, last + 1, last)
+        trainer = projection.trainer
         if trainer is None:
             changes[last] = Rebased(projection.now.counters.closed, projection=projection.saved())
         else:
             changes[last] = Rebased(trainer.number, trainer.saved(), trainer.rejected, projection.saved())
 
-    def _rebuild(self, changes: dict[int, AnyEvent | None], since: int, until: int | None = None) -> Rebuilt:
+    def _rebuild(self, changes: dict[int, AnyEvent | None], since: int, until: int | None = None) -> Projection:
         """Rebuild the entity from the last snapshot before a change, with new versions of the later snapshots."""
         numbers = [number for number, seq, _ in self.store.snapshots(self.entity) if seq < since]
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
         first = first_record(self.store, self.entity)
-        rebuilt = rebuild(first, self._find_catalogue, snapshot, self.store)
+        projection = rebuild(first, snapshot, self.store)
         begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
-        if rebuilt.trainer is not None:
-            rebuilt.trainer.find_state = lambda number: self._state_at(number, rebuilt)
+        if projection.trainer is not None:
+            projection.trainer.find_state = self._state_at
         due = [each.event for each in self._records() if isinstance(each.event, Snapshotted)] if changes else []
         due = sorted((event for event in due if event.state_seq >= since), key=lambda event: event.state_seq)
         for record in self._records(until, begin):
-            if record.seq <= rebuilt.seq:
-                rebuilt.projection.reopen(record)
+            if record.seq <= projection.seq:
+                projection.reopen(record)
                 continue
             while due and due[0].state_seq < record.seq:
-                self._add_snapshot(due.pop(0), rebuilt)
+                self._add_snapshot(due.pop(0), projection)
             event = changes.get(record.seq, record.event)
             if isinstance(event, Snapshotted) and changes and event.state_seq >= since:
                 number = self._numbers[event.number]
-                state_digest = digest(self._state_at(number, rebuilt))
+                state_digest = digest(self._state_at(number))
                 event = changes[record.seq] = Snapshotted(number, event.state_seq, state_digest, event.rankloop_version)
             elif isinstance(event, RolledBack) and event.to in self._numbers:
                 event = changes[record.seq] = RolledBack(self._numbers[event.to], event.reason, event.freezes)
             if event is not None:
-                rebuilt.projection.apply(record._replace(event=event))
-        return rebuilt
+                projection.apply(record._replace(event=event))
+        return projection
 
-    def _add_snapshot(self, old: Snapshotted, rebuilt: Rebuilt) -> None:
-        trainer, projection = rebuilt.trainer, rebuilt.projection
+    def _add_snapshot(self, old: Snapshotted, projection: Projection) -> None:
+        trainer = projection.trainer
         if trainer is None:
             return
         self._numbers[old.number] = trainer.number
@@ -194,10 +193,11 @@ class Amendment:
             )
         )
 
-    def _state_at(self, number: int, rebuilt: Rebuilt) -> Any:
+    def _state_at(self, number: int) -> Any:
+        """Return the state of a snapshot, if possible of a new one; None for the first state."""
         new = next((each for each in reversed(self._snapshots) if each.number == number), None)
         snapshot = (new or self.store.snapshot(self.entity, number)) if number else None
-        return loads(snapshot.session).state if snapshot else rebuilt.trainer and rebuilt.trainer.first
+        return loads(snapshot.session).state if snapshot else None
 
     def _records(self, until: int | None = None, after: int = 0) -> Iterator[Record]:
         return read_records(self.store, self.entity, self.data, until, after)

@@ -12,7 +12,7 @@ from rankloop.service.application.ranking import ServedRanker
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.experiment import ServedExperiment
-from rankloop.service.domain.projection import PublishedState
+from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
     AliasSet,
@@ -282,7 +282,7 @@ class Directory:
 
     def _add_catalogue(self, name: str) -> ItemCatalogue:
         if name not in self.catalogues:
-            catalogue = ItemCatalogue(lambda after: iter(self.store.changes(catalogue_entity(name), after)))
+            catalogue = ItemCatalogue(lambda after: self.store.changes(catalogue_entity(name), after))
             catalogue.catch_up()
             self.catalogues.setdefault(name, catalogue)
         return self.catalogues[name]

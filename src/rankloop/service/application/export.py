@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rankloop.features.schema import Schema
-from rankloop.logs.service_export import arrow_fields, fields_of, notes_of, typed_row
+from rankloop.logs.service_export import arrow_fields, notes_of, typed_row
 from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
-from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
 from rankloop.service.domain.named_values import unpacked
-from rankloop.service.records import Closed, Created, ExperimentCreated, FeedbackReceived, Ranked, Record, Values
+from rankloop.service.records import Closed, Created, ExperimentCreated, FeedbackReceived, Ranked, Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,12 +92,7 @@ def _columns(has_base_model: bool, with_users: bool) -> "list[tuple[str, pa.Data
     return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if with_users else columns
 
 
-def parquet(
-    records: Iterator[Record],
-    schemas: Sequence[Schema] = (),
-    catalogue: ItemCatalogue | None = None,
-    with_users: bool = False,
-) -> Iterator[bytes]:
+def parquet(records: Iterator[Record], schemas: Sequence[Schema] = (), with_users: bool = False) -> Iterator[bytes]:
     """Yield a Parquet file with one row per closed impression: the items in the order shown, and their feedback.
 
     Items that the learner did not rank are in `pinned`, so that the propensity is that of `ranking`. The names of the
@@ -108,7 +102,6 @@ def parquet(
       records: Of a ranker or an experiment.
       schemas: All versions of the ranker's schema. It has a typed column for each field: a list in the order of
         `ranking` for a field of the items, a value for one of the context.
-      catalogue: For values of items that the requests did not give.
       with_users: Add `user`, `session` and `tags`, which a table with schemas always has.
     """
     import pyarrow as pa  # 30 MB, which a worker that serves does not need
@@ -120,7 +113,7 @@ def parquet(
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
-    for row in impression_rows(chain([] if first is None else [first], records), schemas, catalogue):
+    for row in impression_rows(chain([] if first is None else [first], records), schemas):
         rows.append(row)
         if len(rows) == MAX_ROWS_PER_GROUP:
             writer.write_table(pa.Table.from_pylist(rows, arrow))
@@ -143,22 +136,19 @@ def _has_base_model(first: Record | None) -> bool:
     return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
 
 
-def impression_rows(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None
-) -> Iterator[dict[str, Any]]:
+def impression_rows(records: Iterator[Record], schemas: Sequence[Schema] = ()) -> Iterator[dict[str, Any]]:
     """Yield a row for every closed impression, with its merged feedback.
 
     Args:
       records: Of a ranker or an experiment.
       schemas: All versions of the ranker's schema.
-      catalogue: For values of items that the requests did not give.
     """
     first = next(records, None)
     config = config_of(first.event.body) if first is not None and isinstance(first.event, Created) else None
     for record, impression in closed_impressions(chain([] if first is None else [first], records)):
         row, ranking = _row(record, impression)
         if impression.ranked.schema:
-            yield row | _values(impression.ranked, ranking, schemas, catalogue)
+            yield row | _values(impression.ranked, ranking, schemas)
         else:
             yield row | _numbers(impression.ranked, ranking, config)
 
@@ -200,16 +190,10 @@ def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) ->
     return {"features": features[ranking].tolist(), "context": ranked.context}
 
 
-def _values(
-    ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: ItemCatalogue | None
-) -> dict[str, Any]:
+def _values(ranked: Ranked, ranking: list[int], schemas: Sequence[Schema]) -> dict[str, Any]:
     """Return typed columns; `at` is the time of the request, relative to which dates become ages."""
     values = unpacked(ranked.values, len(ranked.ids))
-    rows: Sequence[Values] = values.rows
-    if ranked.catalogue and catalogue is not None:
-        names = fields_of(schemas)[0].keys()
-        rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
-    return typed_row(schemas, [rows[i] for i in ranking], values.context) | {"at": ranked.at}
+    return typed_row(schemas, [values.rows[i] for i in ranking], values.context) | {"at": ranked.at}
 
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:

@@ -14,9 +14,10 @@ from rankloop.core.errors import NotFound, RankloopError
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.publication import Publisher
 from rankloop.service.application.jobs.window_expiry import MAX_CHECK_SECONDS, FeedbackWindows
-from rankloop.service.application.rebuild import MAX_OPEN_BYTES, FindCatalogue, rebuild, restored_consumer
+from rankloop.service.application.rebuild import MAX_OPEN_BYTES, rebuild, restored_consumer
 from rankloop.service.domain.feedback_rules import settle_end
-from rankloop.service.domain.projection import Consumer, Due, PublishedState
+from rankloop.service.domain.projection import Consumer, Due
+from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter, entry_of, settled_entry
 from rankloop.service.records import (
@@ -55,7 +56,6 @@ class LearnerReport(NamedTuple):
     acquired: Sequence[str] = ()  # entities that are learned here from now on
     released: Sequence[str] = ()  # entities that are not learned here any more
     partitions: frozenset[int] = frozenset()  # that are learned here
-    failed: tuple[str, ...] = ()  # entities with a step that could not be taken now
 
 
 class LearnerWorker:
@@ -65,7 +65,6 @@ class LearnerWorker:
       store: Of the log.
       log: Writes what is due: ends of windows, snapshots, rollbacks.
       partitions: Those that this process may learn.
-      find_catalogue: Returns the catalogue of a name.
       report: Called on the worker's thread with every change.
     """
 
@@ -74,7 +73,6 @@ class LearnerWorker:
         store: Store,
         log: LogWriter,
         partitions: Sequence[int],
-        find_catalogue: FindCatalogue,
         report: Callable[[LearnerReport], Any],
     ) -> None:
         self.store = store
@@ -88,12 +86,10 @@ class LearnerWorker:
         self._windows: dict[str, FeedbackWindows] = {}  # of entities with open impressions
         self._window_checks: dict[str, float] = {}  # by the clock of the store: when to look for windows that end
         self._held: dict[int, Lease] = {}  # leases whose consumers are up to date
-        self._find_catalogue = find_catalogue
         self._report = report
         self._wake = Flag()
         self._stopping = Flag()
         self._partitions: dict[str, int] = {}
-        self._no_retries = Flag()
         self._requested_snapshots: list[tuple[str, Future[None]]] = []
         self._broken: set[str] = set()  # entities that must be rebuilt from their log
         self._pool = ThreadPoolExecutor(MAX_LEARNER_THREADS, thread_name_prefix="learn")
@@ -125,7 +121,6 @@ class LearnerWorker:
     def stop(self) -> None:
         """Learn the remaining events, write a snapshot of everything that has changed, and release the leases."""
         self._stopping.set()
-        self._no_retries.set()
         self.wake()
         if self._thread.is_alive():
             self._thread.join()
@@ -192,7 +187,7 @@ class LearnerWorker:
         return consumers
 
     def _restore(self, entity: str, until: int, first: Record | None = None) -> Consumer:
-        return restored_consumer(entity, self.store, until, self._find_catalogue, first, self._no_retries)
+        return restored_consumer(entity, self.store, until, first)
 
     def _learn_next(self) -> bool:
         """Learn the next part of the log; return whether there is more."""
@@ -239,9 +234,7 @@ class LearnerWorker:
             self._watch_windows(consumer, now)
         errors = [due for due, _ in applied if isinstance(due, Unavailable)]
         if errors:
-            broken = [consumer.entity for consumer, _ in work if consumer.is_broken]
-            self._broken.update(broken)
-            self._report(LearnerReport([], 0, partitions=frozenset(self._held), failed=tuple(broken)))
+            self._broken.update(consumer.entity for consumer, _ in work if consumer.is_broken)
             raise errors[0]
         return [(consumer.entity, published) for (consumer, _), (_, published) in zip(work, applied) if published]
 
@@ -259,10 +252,10 @@ class LearnerWorker:
             self.consumers[entity] = self._restore(entity, records[-1].seq)
         if entity not in self.consumers and records and isinstance(records[0].event, Created | ExperimentCreated):
             try:
-                rebuilt = rebuild(records[0], self._find_catalogue, store=self.store)
+                projection = rebuild(records[0], store=self.store)
             except NotFound:  # a ranker of the experiment was deleted
                 return records
-            self.consumers[entity] = Consumer(entity, self.store, rebuilt.projection, rebuilt.seq, self._no_retries)
+            self.consumers[entity] = Consumer(entity, self.store, projection)
             self._report(LearnerReport([], 0, acquired=[entity], partitions=frozenset(self._held)))
         return records
 
@@ -404,7 +397,7 @@ class Learning:
         self._served = 0  # everything up to this event is in the served states, of what is learned here
         self._waiters: list[Waiter] = []
         partitions = node.settings.partitions_of(node.store.partitions)
-        self.worker = LearnerWorker(node.store, node.log, partitions, node.directory.catalogue, self._receive)
+        self.worker = LearnerWorker(node.store, node.log, partitions, self._receive)
         self.learns = self.worker.learns
 
     def served(self, entity: str, seq: int, seconds: float = SERVED_SECONDS) -> Awaitable[None]:
@@ -455,25 +448,14 @@ class Learning:
             self.node.loop_lag = max(time.monotonic() - begun - WAITER_CHECK_SECONDS, 0.0)
             self.release_waiters(self._served)
 
-    def release_waiters(self, until: int, failed: Sequence[str] = ()) -> None:
-        """End the waiting for events that are served by now.
-
-        Args:
-          until: Everything up to this event is served.
-          failed: Entities whose events could not be learned now; who waits for them gets an error.
-        """
+    def release_waiters(self, until: int) -> None:
+        """End the waiting for events up to this one, which are served by now."""
         waiters, self._waiters = self._waiters, []
         now = time.monotonic()
         for waiter in waiters:
-            if waiter.future.done():
-                continue
-            if waiter.entity in failed:
-                waiter.future.set_exception(
-                    Unavailable("the log cannot be read now; the feedback is kept and learned later")
-                )
-            elif waiter.seq > until and now < waiter.deadline and self._is_learned(waiter.entity):
+            if waiter.seq > until and now < waiter.deadline and self._is_learned(waiter.entity):
                 self._waiters.append(waiter)
-            else:
+            elif not waiter.future.done():
                 waiter.future.set_result(None)
 
     def _is_learned(self, entity: str) -> bool:
@@ -504,4 +486,4 @@ class Learning:
         self.started.set()
         self._served = max(self._served, report.until)
         if self._waiters:
-            self.release_waiters(self._served, report.failed)
+            self.release_waiters(self._served)

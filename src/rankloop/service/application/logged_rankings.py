@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,13 +17,12 @@ from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
-from rankloop.service.domain.catalogue import ItemCatalogue, catalogue_of
 from rankloop.service.domain.feedback_rules import learner_feedback
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.trainer import fitted, logged_decision
 from rankloop.service.log.archive import read_records
-from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged, catalogue_entity
-from rankloop.service.stores.open import ReadOnlyLog, log_at
+from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
+from rankloop.service.stores.open import log_at
 
 
 class ClosedImpression(NamedTuple):
@@ -62,16 +60,15 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     """
     with log_at(where) as log:
         records = read_records(log, _entity(log.entities(), ranker, where), log.folder)
-        first = next(records)
-        replay = Replay(first, _catalogues(first, log))
+        replay = Replay(next(records))
         learner = replay.trainer.config.learner
         if replay.trainer.config.body.shadow:
             raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")
         for ranked, received, state in _closed_impressions(replay, records):
             if not ranked.trainable or ranked.decision is None or ranked.ingested:
                 continue
-            config, catalogue = replay.trainer.config, replay.trainer.catalogue
-            query, decision = logged_decision(ranked, config, catalogue)
+            config = replay.trainer.config
+            query, decision = logged_decision(ranked, config)
             policy = RankingPolicy(learner, fitted(state, config))
             received = received or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
@@ -79,7 +76,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
             ids, shown = [ranked.ids[i] for i in chosen], None
             if ranked.schema:
-                values = logged_values(ranked, config, catalogue)
+                values = logged_values(ranked, config)
                 rows = [values.rows[i] for i in chosen]
                 shown = ShownList(ranked.query_id, ids, rows, values.context, values.at)
             user = ranked.session or ranked.user
@@ -97,10 +94,7 @@ def write_export(where: str, to: Path, ranker: str = "") -> None:
     with log_at(where) as log, to.open("wb") as file:
         entity = _entity(log.entities(), ranker, where)
         schemas = schemas_of(read_records(log, entity, log.folder))
-        records = read_records(log, entity, log.folder)
-        first = next(records)
-        catalogue = next(iter(_catalogues(first, log).values()), None)
-        for piece in parquet(chain([first], records), schemas, catalogue):
+        for piece in parquet(read_records(log, entity, log.folder), schemas):
             file.write(piece)
 
 
@@ -116,12 +110,6 @@ def schemas_of(records: Iterable[Record]) -> list[Schema]:
         if schema is not None and (not schemas or schema.version == schemas[-1].version + 1):
             schemas.append(schema)
     return schemas
-
-
-def _catalogues(first: Record, log: ReadOnlyLog) -> dict[str, ItemCatalogue]:
-    """Return the catalogue of a ranker by its name, if it has one."""
-    name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
-    return {name: catalogue_of(log.read(catalogue_entity(name)))} if name else {}
 
 
 def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:

@@ -23,8 +23,8 @@ from rankloop.service.domain.configuration import RankerConfig, named_model
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.named_values import add_values, named_request, same_values
-from rankloop.service.domain.projection import TEAM_DRAFT, PublishedState
-from rankloop.service.domain.trainer import Trainer, evolved_session, fitted
+from rankloop.service.domain.projection import TEAM_DRAFT
+from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_session, fitted
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
@@ -400,7 +400,7 @@ def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
         raise Conflict("this Idempotency-Key was used for another ranking")
     if logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")
-    if request.values is not None and not same_values(logged, request.values):
+    if not same_values(logged, request):
         raise Conflict("this Idempotency-Key was used for another ranking")
     return logged
 

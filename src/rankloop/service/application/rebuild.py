@@ -1,11 +1,10 @@
 """Rebuild rankers and experiments from their log: after a restart, in a replay, and after an amendment."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from threading import Event as Flag
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,15 +14,12 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import entries
 from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
-from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.projection import Consumer, Projection
 from rankloop.service.domain.trainer import Trainer, digest
 from rankloop.service.errors import DamagedArchive
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import (
-    AliasSet,
-    CatalogueChanged,
     Created,
     Deleted,
     ExperimentCreated,
@@ -39,32 +35,20 @@ from rankloop.service.stores.open import log_at
 MAX_OPEN_BYTES = 12_000_000  # of open impressions that a consumer keeps in memory
 MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time
 MAX_RECENT_STATES = 10_000  # with which a snapshot is compared that was written late
-FindCatalogue = Callable[[str], ItemCatalogue | None]
 
 
-class Rebuilt(NamedTuple):
-    """A ranker or an experiment after the event `seq`; `projection.apply` continues from there and learns."""
-
-    projection: Projection
-    trainer: Trainer | None  # of a ranker
-    seq: int
-
-
-def rebuild(
-    first: Record, find_catalogue: FindCatalogue, snapshot: Snapshot | None = None, store: Store | None = None
-) -> Rebuilt:
+def rebuild(first: Record, snapshot: Snapshot | None = None, store: Store | None = None) -> Projection:
     """Build a ranker or an experiment from its first record, or from a snapshot of it.
 
     Args:
       first: The record of its creation.
-      find_catalogue: Returns the catalogue of a name.
       snapshot: To continue from; its open impressions have to be read from the log.
       store: In which the rankers of an experiment are looked up.
 
     Raises:
       InvalidInput: If the first record is no creation.
     """
-    event, trainer = first.event, None
+    event = first.event
     if isinstance(event, ExperimentCreated):
         config = None if store is None else _config_of_sides(event, store)
         projection = Projection(config, event.body.method)
@@ -73,7 +57,7 @@ def rebuild(
         session, notes = loads_with_notes(snapshot.session) if snapshot is not None else (None, {})
         if notes.get("schemas"):
             config = config.with_schemas([Schema.from_plain(plain) for plain in notes["schemas"]])
-        trainer = Trainer(config, event.start, find_catalogue(config.body.problem.catalogue or ""))
+        trainer = Trainer(config, event.start)
         if snapshot is not None and session is not None:
             trainer.restore(session, snapshot.number, snapshot.rejected)
         projection = Projection(config, trainer=trainer)
@@ -83,36 +67,27 @@ def rebuild(
         projection.restore(snapshot.projection)
         projection.passed = snapshot.oldest_open - 1
     projection.first_window = event.body.window
-    return Rebuilt(projection, trainer, first.seq if snapshot is None else snapshot.state_seq)
+    projection.seq = first.seq if snapshot is None else snapshot.state_seq
+    return projection
 
 
-def restored_consumer(
-    entity: str,
-    store: Store,
-    until: int,
-    find_catalogue: FindCatalogue,
-    first: Record | None = None,
-    stopping: Flag | None = None,
-) -> Consumer:
+def restored_consumer(entity: str, store: Store, until: int, first: Record | None = None) -> Consumer:
     """Rebuild a ranker or an experiment from its newest snapshot and the log after it.
 
     Args:
       entity: The ranker or experiment.
       store: Of the log.
       until: The last event that is applied.
-      find_catalogue: Returns the catalogue of a name.
       first: The record of its creation, if it was read already.
-      stopping: When set, the consumer does not wait any longer for a log that cannot be read.
     """
     first = first_record(store, entity) if first is None else first
     snapshot = store.snapshot(entity)
     if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
         snapshot = None
-    rebuilt = rebuild(first, find_catalogue, snapshot, store)
-    consumer = Consumer(entity, store, rebuilt.projection, rebuilt.seq, stopping or Flag())
+    consumer = Consumer(entity, store, rebuild(first, snapshot, store))
     consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
     records: list[Record] = []
-    for record in store.read(entity, consumer.seq, until):
+    for record in store.read(entity, consumer.projection.seq, until):
         records.append(record)
         if len(records) == MAX_RECORDS_AT_ONCE:
             consumer.apply(records)  # events that are due were written when these were learned first
@@ -200,17 +175,15 @@ class Replay:
 
     Args:
       first: The record of its creation.
-      catalogues: By name.
     """
 
-    def __init__(self, first: Record, catalogues: Mapping[str, ItemCatalogue] | None = None) -> None:
+    def __init__(self, first: Record) -> None:
         if not isinstance(first.event, Created):
             raise InvalidInput(f"the log of {first.entity} does not begin with the creation of the ranker")
         self.entity = first.entity
-        rebuilt = rebuild(first, (catalogues or {}).get)
-        self.projection = rebuilt.projection
-        self.trainer: Trainer = rebuilt.trainer  # type: ignore[assignment]  # a ranker has one
-        self.trainer.find_state = lambda number: self._snapshot_states.get(number, self.trainer.first)
+        self.projection = rebuild(first)
+        self.trainer: Trainer = self.projection.trainer  # type: ignore[assignment]  # a ranker has one
+        self.trainer.find_state = lambda number: self._snapshot_states.get(number)
         self.events = 1
         self.checked = 0
         self.differing: list[int] = []
@@ -223,7 +196,7 @@ class Replay:
     def apply(self, record: Record) -> None:
         """Apply a record; a snapshot is compared with the state of the replay."""
         self.events += 1
-        if self.projection.apply(record).step is not None:
+        if self.projection.apply(record).is_step:
             self._recent[self.trainer.number] = self.trainer.session.state
             if len(self._recent) > MAX_RECENT_STATES:
                 self._recent.popitem(last=False)
@@ -281,18 +254,15 @@ def replay_log(where: str, data: Path | None = None) -> tuple[list[ReplayResult]
 def replay_records(records: Iterable[Record]) -> list[ReplayResult]:
     """Learn every ranker of a log again from its first event."""
     replays: dict[str, Replay] = {}
-    catalogues: dict[str, ItemCatalogue] = {}
     for record in records:
-        if isinstance(record.event, CatalogueChanged):
-            catalogues.setdefault(record.entity.partition("/")[2], ItemCatalogue()).put(record.seq, record.event.rows)
-        elif isinstance(record.event, AliasSet) or record.entity.startswith("experiment/"):
+        if not record.entity.startswith("ranker/"):
             continue
-        elif isinstance(record.event, Deleted):
+        if isinstance(record.event, Deleted):
             replays.pop(record.entity, None)
         elif record.entity not in replays and getattr(record.event, "impression", None) is not None:
             continue  # logged by a process that had not noticed the deletion yet
         elif record.entity not in replays:
-            replays[record.entity] = Replay(record, catalogues)
+            replays[record.entity] = Replay(record)
         elif isinstance(record.event, Created):
             continue  # two requests created it at the same moment; the first counts
         else:

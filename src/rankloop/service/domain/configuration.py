@@ -88,21 +88,16 @@ class RankerConfig(NamedTuple):
         ranked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
         return request._replace(features=features, query=request.query._replace(features=ranked))
 
-    def with_booster_values(
-        self, rows: Sequence[Values], query_id: str, scored_rows: Sequence[Values] | None = None
-    ) -> list[Values]:
+    def with_booster_values(self, rows: Sequence[Values], query_id: str) -> list[Values]:
         """Return values by name with the score of the booster added.
 
         Args:
           rows: The values of the items.
           query_id: The query.
-          scored_rows: The values that the booster scores; `rows` unless given.
         """
         if self.booster is None:
             return list(rows)
-        scores = self._scored(
-            lambda booster: booster.scores_of_values(rows if scored_rows is None else scored_rows, query_id)
-        )
+        scores = self._scored(lambda booster: booster.scores_of_values(rows, query_id))
         return [{**row, BASE_SCORE: score} for row, score in zip(rows, scores.tolist())]
 
     def _scored(self, score: Callable[[Any], Floats]) -> Floats:

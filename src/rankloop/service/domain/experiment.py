@@ -19,7 +19,7 @@ from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values
-from rankloop.service.domain.projection import PublishedState
+from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.records import Ranked
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
 
@@ -184,8 +184,6 @@ class ServedExperiment:
         """Return the query as one side encodes it."""
         rows, context, at, _ = request.values  # type: ignore[misc]
         ids, encoder = request.ids, runtime.config.encoders[max(runtime.config.encoders)]
-        if self.catalogue is not None:
-            rows = merged_rows(self.catalogue.rows(ids, request.catalogue), rows, encoder.schema.features.keys())
         rows = runtime.config.with_booster_values(rows, request.query.id)
         if request.candidates is not None:
             ids, rows = [ids[i] for i in request.candidates], [rows[i] for i in request.candidates]

@@ -21,7 +21,6 @@ from rankloop.service.requests import FeedbackBody
 
 ACCEPTED, CLOSED, REPEATED, REFUSED, LATE = "accepted", "closed", "repeated", "refused", "late"
 MAX_NAME_LENGTH = 64  # characters; no impression has a longer name
-IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of an open impression, and of each item without its features
 REPLACING_KINDS = ("preferred", "reward")  # kinds of feedback that replace earlier feedback
 
 

@@ -10,7 +10,6 @@ from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explain_item, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
-from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
 from rankloop.service.domain.named_values import logged_values
@@ -106,15 +105,12 @@ def _learner_reports(config: RankerConfig, state: Any) -> dict[str, Any]:
 # The functions below run on threads, so they build encoders of their own: the event loop uses those of the ranker.
 
 
-def explanation_of(
-    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, ranked: Ranked, id: str
-) -> dict[str, Any]:
+def explanation_of(config: RankerConfig, state: Any, ranked: Ranked, id: str) -> dict[str, Any]:
     """Return the contribution of each value of an item to its score now, the largest first.
 
     Args:
       config: The ranker's configuration.
       state: The state that is served.
-      catalogue: The ranker's catalogue.
       ranked: The impression that showed the item.
       id: The item.
 
@@ -125,7 +121,7 @@ def explanation_of(
     item = next((i for i, other in enumerate(ranked.ids) if str(other) == id), None)
     if item is None:
         raise NotFound(f"{id!r:.80} is not among the items of this impression")
-    explanation = _explained(config, state, catalogue, ranked, item)
+    explanation = _explained(config, state, ranked, item)
     return {
         "impression": ranked.impression,
         "id": explanation.id,
@@ -135,22 +131,19 @@ def explanation_of(
     }
 
 
-def recent_weights(
-    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, recent: Sequence[Ranked]
-) -> dict[str, Any]:
+def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -> dict[str, Any]:
     """Return the largest weights by name; with a schema, of the names that occur in recent impressions.
 
     Args:
       config: The ranker's configuration.
       state: The state that is served.
-      catalogue: The ranker's catalogue.
       recent: Recent impressions, the oldest first.
     """
     if config.schema is None:
         weights = weights_of(config, state)
         return {"weights": [{"name": name, "weight": weight} for name, weight in weights.items()]}
     version = config.schema.version
-    items = [_top_items(ranked, config, catalogue) for ranked in recent if ranked.schema == version]
+    items = [_top_items(ranked, config) for ranked in recent if ranked.schema == version]
     named = named_weights(Encoder(config.schema), from_layers(state, "table"), items)
     largest = list(named.items())[:MAX_WEIGHTS]
     return {
@@ -168,19 +161,17 @@ def recent_weights(
     }
 
 
-def _top_items(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> tuple[list[Id], RawValues]:
+def _top_items(ranked: Ranked, config: RankerConfig) -> tuple[list[Id], RawValues]:
     """Return the items at the top of an impression, with their values."""
-    values = logged_values(ranked, config, catalogue)
+    values = logged_values(ranked, config)
     top = ranked.order[: config.problem.shown or MAX_ITEMS_NAMED][:MAX_ITEMS_NAMED]
     return [ranked.ids[i] for i in top], values._replace(rows=[values.rows[i] for i in top])
 
 
-def _explained(
-    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, ranked: Ranked, item: int
-) -> Explanation:
+def _explained(config: RankerConfig, state: Any, ranked: Ranked, item: int) -> Explanation:
     id = ranked.ids[item]
     if ranked.schema:
-        values = logged_values(ranked, config, catalogue)
+        values = logged_values(ranked, config)
         encoder = Encoder(config.encoders[ranked.schema].schema)
         table, trust = from_layers(state, "table"), memory_trust(config.learner, state)
         return explain_item(encoder, table, id, values.rows[item], values.context, values.at, trust)

@@ -87,16 +87,15 @@ def add_values(ranked: Ranked, request: QueryRequest) -> None:
     values = request.values
     if values is not None:
         ranked.values = packed(values.rows, values.context)
-        ranked.at, ranked.schema, ranked.catalogue = values.at, values.schema, request.catalogue
+        ranked.at, ranked.schema = values.at, values.schema
 
 
-def logged_values(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None = None) -> RawValues:
+def logged_values(ranked: Ranked, config: RankerConfig) -> RawValues:
     """Return the values that an impression was ranked by.
 
     Args:
       ranked: The impression.
       config: The ranker's configuration.
-      catalogue: The ranker's catalogue; its values are merged in as they were then.
 
     Raises:
       InvalidInput: If the ranker never had the schema version of the impression.
@@ -104,9 +103,6 @@ def logged_values(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue
     if ranked.schema not in config.encoders:
         raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
     rows, context = unpacked(ranked.values, len(ranked.ids))
-    if ranked.catalogue and catalogue is not None:
-        names = config.encoders[ranked.schema].schema.features.keys()
-        rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
     return RawValues(rows, context, ranked.at, ranked.schema)
 
 
@@ -118,51 +114,41 @@ def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue
       config: The ranker's configuration.
       catalogue: The ranker's catalogue, if it has one.
 
-    Returns:
-      The query; its `values` are those of the request alone, since the log keeps the catalogue separately.
-
     Raises:
       Rejected: If a field of the request is wrong.
     """
     ids = [*(item.id for item in body.items), *body.ids]
     if not all(map(is_valid_id, ids)):
         raise Rejected("items", INVALID_ID)
-    request_rows = [_row_of(item.id, item.features) for item in body.items] + [{}] * len(body.ids)
+    rows = [_row_of(item.id, item.features) for item in body.items] + [{}] * len(body.ids)
     if body.ids and catalogue is None:
         raise Rejected("ids", "items by id alone need a catalogue in the ranker's problem; give items with features")
     if not ids and catalogue is not None:
-        ids, request_rows = list(config.adapter.items), [{}] * len(config.adapter.items)
-    if config.booster is not None and any(BASE_SCORE in row for row in request_rows):
+        ids, rows = list(config.adapter.items), [{}] * len(config.adapter.items)
+    if config.booster is not None and any(BASE_SCORE in row for row in rows):
         raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's booster: leave it out")
-    rows: Sequence[Values] = request_rows
     if catalogue is not None:
-        version = catalogue.version
-        catalogue_rows = catalogue.rows(ids, version)
-        for id, catalogue_row, request_row in zip(ids, catalogue_rows, request_rows):
+        catalogue_rows = catalogue.rows(ids)
+        for id, catalogue_row, request_row in zip(ids, catalogue_rows, rows):
             if catalogue_row is None and not request_row:
                 raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
-        rows = merged_rows(catalogue_rows, request_rows, frozenset(config.adapter.feature_names))
-    if config.booster is not None:
-        request_rows = config.with_booster_values(request_rows, body.query_id, rows)
-        rows = [{**row, BASE_SCORE: scored[BASE_SCORE]} for row, scored in zip(rows, request_rows)]
+        rows = merged_rows(catalogue_rows, rows, frozenset(config.adapter.feature_names))
+    rows = config.with_booster_values(rows, body.query_id)
     request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, time.time())
-    if catalogue is None or request.values is None:
-        return request
-    row_by_id = dict(zip(map(str, ids), request_rows))  # a fixed set of items comes in its own order
-    values = request.values._replace(rows=[row_by_id[str(id)] for id in request.ids])
-    return request._replace(values=values, catalogue=version)
+    return request._replace(has_catalogue=catalogue is not None)
 
 
-def same_values(ranked: Ranked, values: RawValues) -> bool:
+def same_values(ranked: Ranked, request: QueryRequest) -> bool:
     """Return True if a request has the values of an earlier one; time and schema version are not compared.
 
     Args:
       ranked: The event of the earlier request.
-      values: The values of the new request.
+      request: The new request; a catalogue may have changed since the earlier one, so that its rows are not compared.
     """
-    if ranked.values == packed(values.rows, values.context):
-        return True
-    return bool(ranked.values) and unpacked(ranked.values, len(ranked.ids)) == (values.rows, values.context)
+    if request.values is None or not ranked.values:
+        return request.values is None
+    rows, context = unpacked(ranked.values, len(ranked.ids))
+    return context == request.values.context and (request.has_catalogue or rows == request.values.rows)
 
 
 def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Iterable[RankerConfig]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ applies all. All three run this code and read no clock, so they reach the same s
 
 import logging
 from collections.abc import Callable, Sequence
-from threading import Event as Flag
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,12 +18,11 @@ from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, is_w
 from rankloop.service.domain.feedback_rules import (
     ACCEPTED,
     CLOSED,
-    IMPRESSION_BYTES,
-    ITEM_BYTES,
     LATE,
     TrackedImpression,
     impression_of,
 )
+from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
     AnyEvent,
@@ -43,12 +41,8 @@ from rankloop.service.records import (
     WindowChanged,
 )
 
-if TYPE_CHECKING:
-    from rankloop.service.domain.trainer import Trainer
-
 logger = logging.getLogger("rankloop.service")
 TEAM_DRAFT = "team_draft"
-RETRY_SECONDS = 0.2  # while the log cannot be read
 LOG_BYTES_PER_SNAPSHOT_BYTE = 4  # at least, between two snapshots of a large state
 EXPERIMENT_SNAPSHOT_EVERY = 1_000  # closed impressions of an experiment
 MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, so that a restart stays quick
@@ -56,70 +50,15 @@ ID_BYTES = 16  # an estimate, of an item in the log without its features
 FindImpression = Callable[[str, int], TrackedImpression | None]
 
 
-class SnapshotMark(NamedTuple):
-    """A snapshot is due after a step; `projection` holds the counts at that event."""
-
-    projection: bytes
-    oldest_open: int
-
-
-class Update(NamedTuple):
-    """A closed impression with the feedback on it: a training example."""
-
-    seq: int
-    ranked: Ranked
-    feedback: FeedbackReceived
-    mark: SnapshotMark | None = None
-
-
-class Rollback(NamedTuple):
-    """Set the state back to that of a snapshot."""
-
-    seq: int
-    to: int
-    mark: SnapshotMark | None = None
-
-
-class Evolution(NamedTuple):
-    """Continue under the next version of the schema."""
-
-    seq: int
-    config: RankerConfig
-    mark: SnapshotMark | None = None
-
-
-class Rebase(NamedTuple):
-    """Continue from a kept state whose events were removed from the log."""
-
-    seq: int
-    event: Rebased
-    mark: SnapshotMark | None = None
-
-
-Step = Update | Rollback | Evolution | Rebase
-
-
 class AppliedRecord(NamedTuple):
-    """The result of applying a record, and the step to learn from it."""
+    """The result of applying a record."""
 
     verdict: str  # shown, done, or a verdict of `feedback_rules`
-    step: Step | None = None
+    is_step: bool = False  # something was learned, or the state was replaced
+    is_snapshot_due: bool = False
 
 
 DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
-
-
-class PublishedState(NamedTuple):
-    """A state for serving, and the last event that is in it."""
-
-    number: int = 0
-    state: Any = None  # None for an experiment
-    learned: int = 0
-    refused: int = 0
-    rejected: int = 0
-    seq: int = 0
-    projection: bytes = b""  # counts and flags at that event
-    schemas: tuple[Schema, ...] = ()  # all versions up to that of the state
 
 
 class LogReader(Protocol):
@@ -144,10 +83,11 @@ class Projection:
     reads an impression from the log as it was before an event.
     """
 
-    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: "Trainer | None" = None) -> None:
+    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: Trainer | None = None) -> None:
         self.config = config
         self.method = method  # the interleaving method
         self.trainer = trainer  # None for an experiment
+        self.seq = 0  # the last event that was applied
         self.find: FindImpression | None = None
         self.first_window = 0.0  # the feedback window in seconds, unless it was changed
         self.now = SavedProjection()
@@ -158,16 +98,12 @@ class Projection:
 
     def apply(self, record: Record) -> AppliedRecord:
         """Apply a record, and learn from it if it closes an impression."""
-        event = record.event
+        event, self.seq = record.event, record.seq
         if isinstance(event, Ranked):
             return self._show(event, record.seq)
         if isinstance(event, FeedbackReceived | Closed):
-            outcome = self._receive(event, record.seq)
-        else:
-            outcome = self._change(record)
-        if outcome.step is not None and self.trainer is not None:
-            self.trainer.learn(outcome.step)
-        return outcome
+            return self._receive(event, record.seq)
+        return self._change(event)
 
     def reopen(self, record: Record) -> None:
         """Apply a record that is in the snapshot already: only open impressions are rebuilt."""
@@ -202,16 +138,16 @@ class Projection:
 
     def _open(self, ranked: Ranked, seq: int) -> None:
         self.open[ranked.impression] = TrackedImpression(ranked, seq, seq)
-        self.open_bytes += _bytes_of(ranked)
+        self.open_bytes += ranked.memory_bytes
 
     def _remove(self, name: str) -> None:
         impression = self.open.pop(name, None)
         if impression is not None:
-            self.open_bytes -= _bytes_of(impression.ranked)
+            self.open_bytes -= impression.ranked.memory_bytes
 
-    def _change(self, record: Record) -> AppliedRecord:
+    def _change(self, event: AnyEvent) -> AppliedRecord:
         """Apply an event that belongs to no impression."""
-        event, now = record.event, self.now
+        now, trainer = self.now, self.trainer
         if isinstance(event, Frozen | Resumed):
             now.frozen = isinstance(event, Frozen)
             now.reason = event.reason if isinstance(event, Frozen) else ""
@@ -219,25 +155,31 @@ class Projection:
             now.counters.wins = now.counters.ties = now.counters.losses = 0
             if event.freezes:
                 now.frozen, now.reason = True, event.reason
-            return AppliedRecord("done", Rollback(record.seq, event.to, self._mark(record.seq)))
+            if trainer is not None:
+                trainer.roll_back(event.to)
+            return AppliedRecord("done", is_step=True, is_snapshot_due=True)
         elif isinstance(event, WindowChanged):
             now.window = event.window
         elif isinstance(event, SchemaChanged):
-            return self._evolve(event, record.seq)
+            return self._evolve(event)
         elif isinstance(event, Rebased) and event.projection:
             self.restore(event.projection)
-            return AppliedRecord("done", Rebase(record.seq, event) if event.session else None)
+            if trainer is not None:
+                trainer.restore(loads(event.session), event.number, event.rejected)
+            return AppliedRecord("done", is_step=trainer is not None)
         elif isinstance(event, Snapshotted | Rebased) and now.counters.wins >= now.counters.losses:
             now.last_good_state = event.number
         return DONE
 
-    def _evolve(self, event: SchemaChanged, seq: int) -> AppliedRecord:
+    def _evolve(self, event: SchemaChanged) -> AppliedRecord:
         """Apply a new version of the schema; of two concurrent changes only the first takes effect."""
         schema = Schema.from_plain(event.schema)
         if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
             return AppliedRecord("refused")
         self.config = self.config.with_schemas([schema])
-        return AppliedRecord("done", Evolution(seq, self.config))
+        if self.trainer is not None:
+            self.trainer.evolve(self.config)
+        return AppliedRecord("done", is_step=True)
 
     def _show(self, ranked: Ranked, seq: int) -> AppliedRecord:
         if ranked.generator_state:
@@ -262,14 +204,15 @@ class Projection:
                 return AppliedRecord(ACCEPTED)  # it is read again when the impression closes
             impression = self.find(event.impression, seq)
         verdict = LATE if impression is None else impression.add(event)
-        return self._close(impression, seq) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
+        return self._close(impression) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
 
-    def _close(self, impression: TrackedImpression, seq: int) -> AppliedRecord:
+    def _close(self, impression: TrackedImpression) -> AppliedRecord:
         ranked, feedback, config, counters = impression.ranked, impression.feedback, self.config, self.now.counters
         self._remove(ranked.impression)
         counters.close(ranked, feedback, None if config is None else config.problem.shown, self.method)
         if ranked.mixed is not None:
-            return AppliedRecord(CLOSED)
+            is_due = self.trainer is None and counters.closed % EXPERIMENT_SNAPSHOT_EVERY == 0
+            return AppliedRecord(CLOSED, is_snapshot_due=is_due)
         if feedback is None and config is not None and config.body.default_feedback == "not_clicked":
             feedback = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             counters.default_feedback += 1
@@ -279,47 +222,37 @@ class Projection:
             counters.not_learned += 1
             return AppliedRecord(CLOSED)
         self.now.updates += 1
-        due = config is not None and self.now.updates % config.body.snapshot_every == 0
-        return AppliedRecord(CLOSED, Update(seq, ranked, feedback, self._mark(seq) if due else None))
-
-    def _mark(self, seq: int) -> SnapshotMark:
-        return SnapshotMark(self.saved(), self.oldest_open(seq))
-
-
-def _bytes_of(ranked: Ranked) -> int:
-    """Return an estimate of the memory of an open impression."""
-    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
+        if self.trainer is not None:
+            self.trainer.learn(ranked, feedback)
+        is_due = config is not None and self.now.updates % config.body.snapshot_every == 0
+        return AppliedRecord(CLOSED, is_step=True, is_snapshot_due=is_due)
 
 
 class Consumer:
-    """Reads the log of one ranker or experiment in order; its state follows from the log up to `seq`.
+    """Reads the log of one ranker or experiment in order; its state follows from the log.
 
     Args:
       entity: The ranker or experiment.
       log: The log.
-      projection: Its projection, after the event `seq`.
-      seq: The last event that was applied.
-      stopping: Set when the process stops; then the consumer no longer waits for a log that cannot be read.
+      projection: Its projection.
     """
 
-    def __init__(self, entity: str, log: LogReader, projection: "Projection", seq: int, stopping: Flag) -> None:
+    def __init__(self, entity: str, log: LogReader, projection: Projection) -> None:
         self.entity = entity
         self.log = log
         self.projection = projection
         self.trainer = projection.trainer
-        self.seq = seq
         self.is_guarding = False  # True while the guard's rollback is being written to the log
-        self.is_broken = False  # a step failed because the process stops
+        self.is_broken = False  # a step failed because the log could not be read; it must be rebuilt
         self.is_kept = True  # True if the last snapshot is up to date
         self.snapshot_bytes = 0  # of the last snapshot
         self._written_at_snapshot = 0  # `projection.written` at the last snapshot
-        self._stopping = stopping
         self._events_since_snapshot = 0
         self._published: PublishedState | None = None  # until the state changes
         self._closing: dict[str, list[Record]] = {}  # records of impressions that the current batch closes
         self.projection.find = self._find
         if self.trainer is not None:
-            self.trainer.find_state = self._state_when_readable
+            self.trainer.find_state = self._state_of_snapshot
 
     def apply(self, records: Sequence[Record]) -> list[Due]:
         """Apply a batch of records.
@@ -328,24 +261,23 @@ class Consumer:
           Events to write: snapshots, and the guard's rollback.
 
         Raises:
-          Unavailable: If the log cannot be read; then nothing has changed.
+          Unavailable: If the log cannot be read.
         """
-        records = [record for record in records if record.seq > self.seq]
+        records = [record for record in records if record.seq > self.projection.seq]
         self._look_up(records)
         due: list[Due] = []
         for record in records:
             try:
                 if not isinstance(record.event, Created):  # a concurrent creation; the first counts
                     outcome = self.projection.apply(record)
-                    self._published = self._published if outcome.step is None else None
-                    if outcome.step is not None or outcome.verdict == CLOSED:
-                        due += self._due(record.seq, outcome)
+                    self._published = None if outcome.is_step else self._published
+                    due += self._due(outcome)
             except Unavailable:
                 self.is_broken = True
                 raise
             except Exception as error:  # later records still count, and a replay fails in the same way
                 logger.error("apply", exc_info=error)
-            self.seq = record.seq
+            self.projection.seq = record.seq
             self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
             is_snapshot = isinstance(record.event, Snapshotted)
             self.is_kept = self.is_kept and is_snapshot
@@ -365,10 +297,10 @@ class Consumer:
         now, trainer = self.projection.now, self.trainer
         projection = msgspec.msgpack.encode(now)
         if trainer is None:
-            return PublishedState(number=now.counters.closed, seq=self.seq, projection=projection)
+            return PublishedState(number=now.counters.closed, seq=self.projection.seq, projection=projection)
         if self._published is None:
             self._published = trainer.published()
-        return self._published._replace(seq=self.seq, projection=projection)
+        return self._published._replace(seq=self.projection.seq, projection=projection)
 
     def guard(self) -> list[Due]:
         """Return a rollback that freezes learning if the ranker is worse than its base.
@@ -383,19 +315,10 @@ class Consumer:
         self.is_guarding = True
         return [Due(RolledBack(now.last_good_state, LOST_TO_BASE, freezes=True))]
 
-    def snapshot(self) -> Due:
-        """Return a snapshot of the current state."""
-        return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
-
-    def _due(self, seq: int, outcome: AppliedRecord) -> list[Due]:
-        due, step = [], outcome.step
-        if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
-            due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
-        if outcome.verdict != CLOSED:
-            return due
-        if self.trainer is None and self.projection.now.counters.closed % EXPERIMENT_SNAPSHOT_EVERY == 0:
-            due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
-        return due + self.guard()
+    def _due(self, outcome: AppliedRecord) -> list[Due]:
+        is_closed = outcome.verdict == CLOSED
+        is_snapshot_due = outcome.is_snapshot_due and (not is_closed or self._is_worth_it())
+        return [*([self.snapshot()] if is_snapshot_due else []), *(self.guard() if is_closed else [])]
 
     def _is_worth_it(self) -> bool:
         """Return True unless the state is large and the log since the last snapshot is quicker to read again."""
@@ -404,8 +327,9 @@ class Consumer:
             return True
         return self.projection.written - self._written_at_snapshot >= LOG_BYTES_PER_SNAPSHOT_BYTE * self.snapshot_bytes
 
-    def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Due:
-        trainer, self.is_kept = self.trainer, True
+    def snapshot(self) -> Due:
+        """Return a snapshot of the current state."""
+        trainer, seq, self.is_kept = self.trainer, self.projection.seq, True
         if trainer is None:
             number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
         else:
@@ -417,25 +341,16 @@ class Consumer:
             number=number,
             state_seq=seq,
             session=session,
-            projection=projection,
+            projection=self.projection.saved(),
             rejected=rejected,
-            oldest_open=oldest_open,
+            oldest_open=self.projection.oldest_open(seq),
         )
         return Due(Snapshotted(number, seq, state_digest, __version__), snapshot)
 
-    def _state_when_readable(self, number: int) -> Any:
-        """Return the state of a snapshot; retry until the log can be read, since a logged step must not be skipped."""
-        while number:
-            try:
-                snapshot = self.log.snapshot(self.entity, number)
-            except Unavailable:
-                if self._stopping.wait(RETRY_SECONDS):
-                    raise
-            else:
-                if snapshot is not None:
-                    return loads(snapshot.session).state
-                break
-        return None if self.trainer is None else self.trainer.first
+    def _state_of_snapshot(self, number: int) -> Any:
+        """Return the state of a snapshot; None for the first state."""
+        snapshot = self.log.snapshot(self.entity, number) if number else None
+        return None if snapshot is None else loads(snapshot.session).state
 
     def _look_up(self, records: Sequence[Record]) -> None:
         """Read all impressions that this batch closes and that are not in memory, in one call."""

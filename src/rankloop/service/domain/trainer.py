@@ -15,12 +15,11 @@ from rankloop.core.serialisation import decision_from_plain, to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
 from rankloop.core.weight_table import with_columns
-from rankloop.service.domain.catalogue import ItemCatalogue
+from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_rules import learner_feedback
 from rankloop.service.domain.named_values import logged_values
-from rankloop.service.domain.projection import Evolution, PublishedState, Rollback, Step, Update
-from rankloop.service.records import Ranked
+from rankloop.service.records import FeedbackReceived, Ranked
 
 logger = logging.getLogger("rankloop.service")
 
@@ -32,21 +31,29 @@ class LoggedDecision(NamedTuple):
     decision: Decision[Any]
 
 
-FindState = Callable[[int], Any]
+class PublishedState(NamedTuple):
+    """A state for serving, and the last event that is in it."""
+
+    number: int = 0
+    state: Any = None  # None for an experiment
+    learned: int = 0
+    refused: int = 0
+    rejected: int = 0
+    seq: int = 0
+    projection: bytes = b""  # counts and flags at that event
+    schemas: tuple[Schema, ...] = ()  # all versions up to that of the state
 
 
 class Trainer:
-    """Applies steps to a state. Nothing else changes the state, so equal steps give bit-equal states.
+    """Learns, step by step. Nothing else changes the state, so equal steps give bit-equal states.
 
     Args:
       config: The ranker's configuration.
       start: A saved session to start from; empty: the learner's initial state.
-      catalogue: The ranker's catalogue.
     """
 
-    def __init__(self, config: RankerConfig, start: bytes = b"", catalogue: ItemCatalogue | None = None) -> None:
+    def __init__(self, config: RankerConfig, start: bytes = b"") -> None:
         self.config = config
-        self.catalogue = catalogue
         self.session = Session(config.learner, config.problem, config.body.seed)
         if start:
             _, generator, _, _ = self.session.snapshot()
@@ -54,7 +61,7 @@ class Trainer:
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
-        self.find_state: FindState = lambda number: self.first  # returns the state of a snapshot
+        self.find_state: Callable[[int], Any] = lambda number: None  # that of a snapshot; None for the first state
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
         """Continue from a snapshot.
@@ -68,26 +75,30 @@ class Trainer:
         self.session.restore(state, generator, learned, refused)
         self.number, self.rejected = number, rejected
 
-    def learn(self, step: Step) -> None:
-        """Apply one step; an update that fails is counted, not raised."""
-        if isinstance(step, Update):
-            self._update(step)
-        elif isinstance(step, Rollback):
-            _, generator, learned, refused = self.session.snapshot()
-            self.session.restore(fitted(self.find_state(step.to), self.config), generator, learned, refused)
-            self.number += 1
-        elif isinstance(step, Evolution):
-            # New columns start at 0. The number grows, since snapshots of both versions may exist.
-            self.config, self.session = step.config, evolved_session(self.session, step.config)
-            self.number += 1
-        else:
-            self.restore(loads(step.event.session), step.event.number, step.event.rejected)
+    def roll_back(self, number: int) -> None:
+        """Set the state back to that of a snapshot."""
+        state = self.find_state(number)
+        _, generator, learned, refused = self.session.snapshot()
+        state = self.first if state is None else state
+        self.session.restore(fitted(state, self.config), generator, learned, refused)
+        self.number += 1
 
-    def _update(self, step: Update) -> None:
+    def evolve(self, config: RankerConfig) -> None:
+        """Continue under the next version of the schema; new columns start at 0."""
+        self.config, self.session = config, evolved_session(self.session, config)
+        self.number += 1  # since snapshots of both versions may exist
+
+    def learn(self, ranked: Ranked, received: FeedbackReceived) -> None:
+        """Learn from a closed impression; an update that fails is counted, not raised.
+
+        Args:
+          ranked: The impression.
+          received: All feedback on it.
+        """
         try:
-            query, decision = logged_decision(step.ranked, self.config, self.catalogue)
-            shadow = self.config.body.shadow or step.ranked.ingested
-            feedback = learner_feedback(step.feedback, step.ranked, decision, self.config.problem, shadow)
+            query, decision = logged_decision(ranked, self.config)
+            shadow = self.config.body.shadow or ranked.ingested
+            feedback = learner_feedback(received, ranked, decision, self.config.problem, shadow)
             self.session.learn(query, decision, feedback)
         except UnstableUpdate:
             return  # the session has counted it in `refused`
@@ -99,13 +110,8 @@ class Trainer:
         else:
             self.number += 1
 
-    def published(self, seq: int = 0, projection: bytes = b"") -> PublishedState:
-        """Return the state for serving.
-
-        Args:
-          seq: The last event that is in the state.
-          projection: Counts and flags at that event.
-        """
+    def published(self) -> PublishedState:
+        """Return the state for serving, without the event and the counts that belong to it."""
         encoders = self.config.encoders
         schemas = tuple([encoder.schema for encoder in encoders.values()]) if encoders else ()
         return PublishedState(
@@ -114,8 +120,6 @@ class Trainer:
             learned=self.session.learned,
             refused=self.session.refused,
             rejected=self.rejected,
-            seq=seq,
-            projection=projection,
             schemas=schemas,
         )
 
@@ -151,17 +155,16 @@ def evolved_session(session: Session, config: RankerConfig) -> Session:
     return evolved
 
 
-def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None = None) -> LoggedDecision:
+def logged_decision(ranked: Ranked, config: RankerConfig) -> LoggedDecision:
     """Return the query and the decision of a logged impression.
 
     Args:
       ranked: The impression.
       config: The ranker's configuration.
-      catalogue: The ranker's catalogue.
     """
     decision = decision_from_plain(ranked.decision or {}, config.learner)
     if ranked.schema:
-        return LoggedDecision(_encoded_query(ranked, config, catalogue), decision)
+        return LoggedDecision(_encoded_query(ranked, config), decision)
     features = np.array(np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1))
     if ranked.candidates is not None:
         features = np.ascontiguousarray(features[ranked.candidates])
@@ -171,8 +174,8 @@ def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalog
     return LoggedDecision(Query(ranked.query_id, features, context, ranked.user), decision)
 
 
-def _encoded_query(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> Query:
-    values, chosen = logged_values(ranked, config, catalogue), ranked.candidates
+def _encoded_query(ranked: Ranked, config: RankerConfig) -> Query:
+    values, chosen = logged_values(ranked, config), ranked.candidates
     ids, rows = ranked.ids, values.rows
     if chosen is not None:
         ids, rows = [ids[i] for i in chosen], [rows[i] for i in chosen]

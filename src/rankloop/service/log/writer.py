@@ -16,6 +16,7 @@ import msgspec
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import (
+    IMPRESSION_BYTES,
     AnyEvent,
     Closed,
     FeedbackReceived,
@@ -33,7 +34,6 @@ MAX_BATCH = 512  # entries in one transaction
 MAX_BATCH_BYTES = 64_000_000  # of its bodies, unless one alone has more
 MAX_LOCKS = 128  # entries of one transaction that lock an impression or an entity
 MAX_RECENT_BYTES = 20_000_000  # of recent impressions in memory, which need not be read again
-IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of such an impression, and of each item beside its features
 MAX_GATHER_SECONDS = 0.002  # for which a transaction waits for more entries, while each turn of the loop brings some
 MAX_LOOP_BLOCK_SECONDS = 0.002  # for which the event loop waits for a transaction, if the last was shorter than that
 FAILING_SECONDS = 5.0  # after a failed write, in which the log counts as failing
@@ -102,10 +102,6 @@ def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
       body: The encoded event, where it is not that of the entry.
     """
     return LogRow(entry.entity, kind_of(event), entry.impression, body or entry.body, entry.snapshot)
-
-
-def _bytes_of(ranked: Ranked) -> int:
-    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
 def _encoded(event: AnyEvent) -> bytes:
@@ -209,7 +205,7 @@ class Batch:
             key = record.entity, record.event.impression  # type: ignore[union-attr]
             subject = self._recent.fold([record], self._subject(key))
             if isinstance(record.event, Ranked):
-                self._sizes[key] = _bytes_of(record.event)
+                self._sizes[key] = record.event.memory_bytes
             if subject is not None:
                 self._subjects[key] = subject
         changes = dict(changed)
@@ -237,7 +233,7 @@ class Batch:
             key = row.entity, row.impression
             if isinstance(event, Ranked):
                 self._subjects.pop(key, None)
-                self._recent.put(key, Record(seq, row.entity, at, event), _bytes_of(event))
+                self._recent.put(key, Record(seq, row.entity, at, event), event.memory_bytes)
             elif key in self._subjects:
                 self._subjects[key].seq = seq  # type: ignore[misc]  # the impression was built when the event was settled
         for key, subject in self._subjects.items():

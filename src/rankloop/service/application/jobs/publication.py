@@ -10,7 +10,7 @@ from typing import Any
 from rankloop.core.saved_session import dumps
 from rankloop.core.session import Session
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.projection import PublishedState
+from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import partition_of
 from rankloop.service.stores.base import Lease, Publication, SharedStore

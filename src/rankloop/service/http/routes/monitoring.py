@@ -16,7 +16,6 @@ from rankloop.features.schema import Schema
 from rankloop.service.application.export import json_lines, parquet, ubi_bulk
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import experiment_report, ranker_report
-from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.metrics import Metrics
@@ -68,8 +67,7 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         if form == "jsonl":
             return stream(json_lines(records), "application/x-ndjson")
         if form == "parquet":
-            schemas, catalogue = _schemas(endpoints.node, entity)
-            content = parquet(records, schemas, catalogue, who)
+            content = parquet(records, _schemas(endpoints.node, entity), who)
             return stream(content, "application/vnd.apache.parquet")
         if form == "ubi":
             return stream(ubi_bulk(records, name), "application/x-ndjson")
@@ -104,15 +102,15 @@ def _entity(node: Node, name: str, of: str) -> str:
     raise NotFound(f"there is no {of if of in ENTITY_KINDS else ' and no '.join(ENTITY_KINDS)} {name!r}")
 
 
-def _schemas(node: Node, entity: str) -> tuple[list[Schema], ItemCatalogue | None]:
-    """Return all schemas of a ranker, or of both sides of an experiment, and the catalogue."""
+def _schemas(node: Node, entity: str) -> list[Schema]:
+    """Return all schemas of a ranker, or of both sides of an experiment."""
     name = entity.partition("/")[2]
     if entity == ranker_entity(name):
         runtime = node.directory.rankers[name]
-        return [encoder.schema for encoder in runtime.config.encoders.values()], runtime.catalogue
+        return [encoder.schema for encoder in runtime.config.encoders.values()]
     experiment = node.directory.experiments[name]
     schemas = [side.ranker.config.schema for side in experiment.sides if side.ranker is not None]
-    return [schema for schema in schemas if schema is not None], experiment.catalogue
+    return [schema for schema in schemas if schema is not None]
 
 
 class EventStream:
