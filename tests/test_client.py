@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
-from rankloop.client import AsyncClient, Client, FeedbackReceipt, Refused, Unreachable, packed_items, pauses
+from rankloop.client import AsyncClient, Client, FeedbackReceipt, Refused, Unreachable, _packed_items, _pauses
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from tests.docs.pages import blocks_of
@@ -67,13 +67,13 @@ def test_features_may_travel_as_bytes(served: httpx.Client, dtype: Any) -> None:
 
 
 def test_only_lists_of_as_many_numbers_are_bytes() -> None:
-    assert packed_items({"a": [1, 2.5], 7: [3, 4]}) == {
+    assert _packed_items({"a": [1, 2.5], 7: [3, 4]}) == {
         "ids": ["a", 7],
         "features": np.array([[1.0, 2.5], [3.0, 4.0]]).tobytes(),
         "dtype": "float64",
     }
     for other in ({"a": {"x": 1}}, {"a": [1], "b": [1, 2]}, {"a": []}, {}, {"a": ["x"]}, {"a": [True]}, [{"id": "a"}]):
-        assert packed_items(other) is None  # type: ignore[arg-type]
+        assert _packed_items(other) is None  # type: ignore[arg-type]
 
 
 def test_a_refusal_says_why(served: httpx.Client) -> None:
@@ -211,11 +211,11 @@ def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("rankloop.client.time.monotonic", lambda: now[0])
     slept = []
-    for pause in pauses(10.0):
+    for pause in _pauses(10.0):
         slept.append(pause)
         now[0] += pause
     assert slept == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0, 0.9])
-    assert list(pauses(0.0)) == []
+    assert list(_pauses(0.0)) == []
 
 
 @pytest.mark.parametrize("wrong", [{"address": "127.0.0.1:8080"}, {"patience": -1.0}, {"patience": float("nan")}])

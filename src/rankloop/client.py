@@ -109,31 +109,7 @@ class Request:
         return call | {"headers": headers, "content": content}
 
 
-def rank_request(
-    path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any], wire: str = JSON_WIRE
-) -> Request:
-    """Build a call that ranks. Its key makes the service return the same ranking if the call is repeated.
-
-    Args:
-      path: The path of a ranker or an experiment.
-      items: The items.
-      query_id: The query.
-      context: Numbers, or values by column name.
-      more: Further fields of the body.
-      wire: The encoding, `json` or `msgpack`.
-    """
-    plain_context = dict(context) if isinstance(context, Mapping) else list(context)
-    body = {"query_id": query_id, "context": plain_context, **more}
-    request = Request("POST", f"{path}/rank", key=secrets.token_hex(16))
-    packed = packed_items(items) if wire == MSGPACK_WIRE else None
-    if packed is not None:
-        content = msgspec.msgpack.encode(packed | body, enc_hook=plain_value)
-        return replace(request, body=content, media="application/msgpack")
-    listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
-    return replace(request, body={"items": listed} | body)
-
-
-def packed_items(items: Items) -> dict[str, Any] | None:
+def _packed_items(items: Items) -> dict[str, Any] | None:
     """Return ids, and their features as the bytes of one array; None if features are not equally long lists."""
     if not isinstance(items, Mapping) or any(isinstance(row, Mapping | str) for row in items.values()):
         return None
@@ -148,52 +124,12 @@ def packed_items(items: Items) -> dict[str, Any] | None:
     return {"ids": plain_ids(items), "features": content, "dtype": dtype}
 
 
-def feedback_request(path: str, shown: Impression | str, final: bool, feedback: Mapping[str, Any]) -> Request:
-    """Build a call that gives feedback. It needs no key: the service recognises repeated feedback.
-
-    Args:
-      path: The path of a ranker or an experiment.
-      shown: The impression, or its name.
-      final: True to close the impression.
-      feedback: One of clicks, relevances, preferred and reward.
-    """
-    impression = shown if isinstance(shown, str) else shown.impression
-    revealed = {kind: value for kind, value in feedback.items() if value is not None}
-    return Request("POST", f"{path}/feedback", {"impression": impression, "final": final, **revealed})
-
-
-def create_request(
-    name: str, learner: Any, problem: Mapping[str, Any], schema: Schema | Row | None, more: Mapping[str, Any]
-) -> Request:
-    """Build a call that creates a ranker.
-
-    Args:
-      name: Its name.
-      learner: The spec of its learner.
-      problem: Its problem.
-      schema: Its schema, if features are not plain numbers.
-      more: Further fields of the body; a booster in the base may be a path.
-    """
-    plain = schema.to_plain() if isinstance(schema, Schema) else schema
-    problem = dict(problem) | ({} if plain is None else {"schema": dict(plain)})
-    if isinstance(more.get("base"), Mapping) and more["base"].get("booster") is not None:
-        booster = more["base"]["booster"]
-        content = booster if isinstance(booster, bytes) else Path(booster).read_bytes()
-        more = {**more, "base": {**more["base"], "booster": b64encode(content).decode()}}
-    return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": problem, **more})
-
-
-def path_of(name: str, experiment: bool) -> str:
-    """Return the path of a ranker or an experiment.
-
-    Args:
-      name: Its name.
-      experiment: True for an experiment.
-    """
+def _path_of(name: str, experiment: bool = False) -> str:
+    """Return the path of a ranker or an experiment."""
     return f"/experiments/{name}" if experiment else f"/rankers/{name}"
 
 
-def pauses(patience: float) -> Iterator[float]:
+def _pauses(patience: float) -> Iterator[float]:
     """Yield pauses in seconds, each longer than the last, until `patience` seconds have passed."""
     end, pause = time.monotonic() + patience, FIRST_PAUSE
     while (left := end - time.monotonic()) > 0:
@@ -201,12 +137,8 @@ def pauses(patience: float) -> Iterator[float]:
         pause = min(2 * pause, MAX_PAUSE)
 
 
-def answer_of(response: httpx.Response) -> dict[str, Any]:
-    """Return the response of the service.
-
-    Raises:
-      Refused: If it refused the call, or if another program responded.
-    """
+def _answer_of(response: httpx.Response) -> dict[str, Any]:
+    """Return the response of the service; raise `Refused` if it refused the call, or if another program responded."""
     try:
         document = response.json()
     except ValueError:
@@ -214,59 +146,54 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
     if response.is_success and isinstance(document, dict):
         return document
     if response.is_success or not isinstance(document, dict) or "title" not in document:
-        raise foreign(response.status_code, response.text)
+        raise _foreign(response.status_code, response.text)
     raise Refused(response.status_code, document)
 
 
-def impression_of(response: httpx.Response) -> Impression:
+def _impression_of(response: httpx.Response) -> Impression:
     """Return the impression of a response, as `Ranker.rank` returns it."""
     names = ("impression", "ranking", "state", "log_propensity")
-    impression, ids, state, log_propensity = _parts(answer_of(response), names)
+    impression, ids, state, log_propensity = _parts(_answer_of(response), names)
     decision: Decision[Any] = Decision(np.arange(len(ids)), np.nan if log_propensity is None else log_propensity, ())
     return Impression(items=ids, decision=decision, impression=impression, state=state)
 
 
-def file_of(response: httpx.Response) -> bytes:
+def _file_of(response: httpx.Response) -> bytes:
     """Return the content of a file."""
     if not response.is_success:
-        answer_of(response)
+        _answer_of(response)
     return response.content
 
 
-def explanation_of(response: httpx.Response) -> Explanation:
+def _explanation_of(response: httpx.Response) -> Explanation:
     """Return the explanation of a response, as `Ranker.explain` returns it."""
-    id, score, parts = _parts(answer_of(response), ("id", "score", "contributions"))
+    id, score, parts = _parts(_answer_of(response), ("id", "score", "contributions"))
     contributions = [Contribution._make(_parts(part, Contribution._fields)) for part in parts]
     contributions = [part._replace(shares_column_with=tuple(part.shares_column_with)) for part in contributions]
     return Explanation(id, score, contributions)
 
 
-def receipt_of(response: httpx.Response) -> FeedbackReceipt:
+def _receipt_of(response: httpx.Response) -> FeedbackReceipt:
     """Return the receipt of feedback."""
-    impression, verdict, state = _parts(answer_of(response), ("impression", "verdict", "state"))
+    impression, verdict, state = _parts(_answer_of(response), ("impression", "verdict", "state"))
     return FeedbackReceipt(impression, verdict, state)
 
 
 def _parts(answer: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     """Return these fields of a response; other fields, of a later version, are ignored."""
     if not all(name in answer for name in names):
-        raise foreign(200, str(answer))
+        raise _foreign(200, str(answer))
     return [answer[name] for name in names]
 
 
-def foreign(status: int, text: str) -> Refused:
-    """Return the error for a response that is not from rankloop.
-
-    Args:
-      status: The HTTP status.
-      text: The content.
-    """
+def _foreign(status: int, text: str) -> Refused:
+    """Return the error for a response that is not from rankloop."""
     return Refused(status, {"status": status, "title": "not a response of rankloop", "detail": text[:200]})
 
 
-def done(response: httpx.Response) -> None:
+def _done(response: httpx.Response) -> None:
     """Raise `Refused` unless the call succeeded."""
-    answer_of(response)
+    _answer_of(response)
 
 
 class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
@@ -293,7 +220,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http: Any = self._connections(base_url=address, headers=headers, timeout=timeout)
 
-    def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
+    def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
         """Send a call, repeatedly while the service cannot be reached or is busy.
 
         Args:
@@ -323,7 +250,17 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           schema: The kinds of its fields, if features are not plain numbers.
           **more: Further fields, such as `window`; `base={"booster": path}` sends the file of a booster.
         """
-        return self.send(create_request(name, learner, problem, schema, more))
+        plain = schema.to_plain() if isinstance(schema, Schema) else schema
+        body = {
+            "learner": learner,
+            "problem": dict(problem) | ({} if plain is None else {"schema": dict(plain)}),
+            **more,
+        }
+        if isinstance(more.get("base"), Mapping) and more["base"].get("booster") is not None:
+            booster = more["base"]["booster"]
+            content = booster if isinstance(booster, bytes) else Path(booster).read_bytes()
+            body["base"] = {**more["base"], "booster": b64encode(content).decode()}
+        return self.send(Request("PUT", _path_of(name), body))
 
     def upload(self, name: str, path: str | os.PathLike[str]) -> Table:
         """Create a ranker from a saved file; another ranker of that name is refused (409).
@@ -342,7 +279,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           path: The file.
         """
         request = Request("GET", f"/rankers/{name}/state")
-        return self.send(request, lambda response: atomic_write(Path(path), file_of(response)))
+        return self.send(request, lambda response: atomic_write(Path(path), _file_of(response)))
 
     def evolve(
         self,
@@ -376,7 +313,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         """
         impression = shown if isinstance(shown, str) else shown.impression
         request = Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
-        return self.send(request, explanation_of)
+        return self.send(request, _explanation_of)
 
     def weights(self, name: str) -> Table:
         """Return the largest weights by name; with a schema, of the names in recent impressions."""
@@ -404,6 +341,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         query_id: str = "",
         context: Context = (),
         experiment: bool = False,
+        key: str = "",
         **more: Any,
     ) -> Shown:
         """Return the order to show.
@@ -414,10 +352,22 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           query_id: The query.
           context: Numbers, or values by column name.
           experiment: True to rank by the experiment of that name.
+          key: A call with the key of an earlier one gets the same impression; a new key unless given.
           **more: Further fields, such as `user`, `pinned` and `ids`.
         """
-        request = rank_request(path_of(name, experiment), items, query_id, context, more, self._wire)
-        return self.send(request, impression_of)
+        body = {
+            "query_id": query_id,
+            "context": dict(context) if isinstance(context, Mapping) else list(context),
+            **more,
+        }
+        request = Request("POST", f"{_path_of(name, experiment)}/rank", key=key or secrets.token_hex(16))
+        packed = _packed_items(items) if self._wire == MSGPACK_WIRE else None
+        if packed is not None:
+            content = msgspec.msgpack.encode(packed | body, enc_hook=plain_value)
+            return self.send(replace(request, body=content, media="application/msgpack"), _impression_of)
+        if isinstance(items, Mapping):
+            items = [{"id": id, "features": row} for id, row in items.items()]
+        return self.send(replace(request, body={"items": list(items)} | body), _impression_of)
 
     def feedback(
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **feedback: Any
@@ -431,11 +381,14 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           experiment: True for the experiment of that name.
           **feedback: One of clicks, relevances, preferred and reward.
         """
-        return self.send(feedback_request(path_of(name, experiment), shown, final, feedback), receipt_of)
+        impression = shown if isinstance(shown, str) else shown.impression
+        revealed = {kind: value for kind, value in feedback.items() if value is not None}
+        body = {"impression": impression, "final": final, **revealed}
+        return self.send(Request("POST", f"{_path_of(name, experiment)}/feedback", body), _receipt_of)
 
     def ranker(self, name: str) -> Table:
         """Return the spec, state number, counts and health of a ranker."""
-        return self.send(Request("GET", path_of(name, False)))
+        return self.send(Request("GET", _path_of(name)))
 
     def delete(self, name: str, *, experiment: bool = False) -> Nothing:
         """Delete a ranker or an experiment with its events; its name may be used again.
@@ -444,7 +397,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           name: Its name.
           experiment: True for an experiment.
         """
-        return self.send(Request("DELETE", path_of(name, experiment)), done)
+        return self.send(Request("DELETE", _path_of(name, experiment)), _done)
 
     def set_window(self, name: str, window: float) -> Table:
         """Change the feedback window of a ranker, also for open impressions.
@@ -453,7 +406,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           name: The ranker.
           window: In seconds.
         """
-        return self.send(Request("PATCH", path_of(name, False), {"window": window}))
+        return self.send(Request("PATCH", _path_of(name), {"window": window}))
 
     def set_alias(self, name: str, ranker: str | None) -> Nothing:
         """Point an alias to a ranker.
@@ -463,8 +416,8 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           ranker: The ranker; None deletes the alias.
         """
         if ranker is None:
-            return self.send(Request("DELETE", f"/aliases/{name}"), done)
-        return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), done)
+            return self.send(Request("DELETE", f"/aliases/{name}"), _done)
+        return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), _done)
 
     def erase_user(self, user: str, *, relearn: bool = False) -> Table:
         """Erase a user's events in all rankers and experiments.
@@ -485,11 +438,11 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           b: The other side.
           **more: Further fields, such as `method` and `window`.
         """
-        return self.send(Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more}))
+        return self.send(Request("PUT", _path_of(name, True), {"a": dict(a), "b": dict(b), **more}))
 
     def experiment(self, name: str) -> Table:
         """Return wins, ties and losses of side a, the ratio wins / losses, and the p-value of the sign test."""
-        return self.send(Request("GET", path_of(name, True)))
+        return self.send(Request("GET", _path_of(name, True)))
 
 
 class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, None]):
@@ -515,14 +468,14 @@ class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, No
         """Close all connections."""
         self._http.close()
 
-    def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
+    def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
         """Send a call, repeatedly while the service cannot be reached or is busy.
 
         Args:
           request: The call.
           read: Turns the response into the result.
         """
-        for pause in pauses(self._patience):
+        for pause in _pauses(self._patience):
             try:
                 response = self._http.request(**request.arguments())
                 if response.status_code not in RETRIED_STATUSES:
@@ -559,14 +512,14 @@ class AsyncClient(
         """Close all connections."""
         await self._http.aclose()
 
-    async def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
+    async def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
         """Send a call, repeatedly while the service cannot be reached or is busy.
 
         Args:
           request: The call.
           read: Turns the response into the result.
         """
-        for pause in pauses(self._patience):
+        for pause in _pauses(self._patience):
             try:
                 response = await self._http.request(**request.arguments())
                 if response.status_code not in RETRIED_STATUSES:

@@ -1,6 +1,5 @@
 """Ingestion: send the pages of a log, which another system has shown, to a ranker of a running service."""
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.client import Client, Refused, feedback_request, path_of, rank_request
+from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from rankloop.impression import plain_value
@@ -70,11 +69,11 @@ def ingest(
       InvalidInput: If the log has no column of items, or the ranker no names of features.
     """
     spec = client.ranker(ranker)
-    schema = schema_of(spec, ranker)
+    schema = _schema_of(spec, ranker)
     lists = lists_in(log, schema=schema, columns=columns)
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
-    pages = list(keyed(lists.lists(schema), [session or "" for session in lists.session], ranker))
+    pages = list(_keyed(lists.lists(schema), [session or "" for session in lists.session], ranker))
     verdicts, clicks = Counter[bool](), 0
     for number, page in enumerate(pages, 1):
         weights = zip(page.shown.ids, page.shown.clicked.tolist())
@@ -86,16 +85,8 @@ def ingest(
     return Ingested(len(pages), verdicts[True], verdicts[False], clicks, learned, str(lists.columns))
 
 
-def schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
-    """Return the fields of a ranker; plain features are fields of kind number.
-
-    Args:
-      spec: The report of the ranker.
-      ranker: Its name.
-
-    Raises:
-      InvalidInput: If its features have no names.
-    """
+def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
+    """Return the fields of a ranker; plain features are fields of kind number."""
     problem = spec["spec"]["problem"]
     if spec.get("schema"):
         schema = Schema.from_plain(spec["schema"])
@@ -110,14 +101,8 @@ def schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
     return Schema(dict.fromkeys(problem["feature_names"], "number"))
 
 
-def keyed(lists: Sequence[ShownList], sessions: Sequence[str], ranker: str) -> Iterator[KeyedPage]:
-    """Yield pages with their idempotency keys; equal pages are numbered.
-
-    Args:
-      lists: The pages.
-      sessions: The session of each page.
-      ranker: The name of the ranker.
-    """
+def _keyed(lists: Sequence[ShownList], sessions: Sequence[str], ranker: str) -> Iterator[KeyedPage]:
+    """Yield pages with their idempotency keys; equal pages are numbered."""
     copies = Counter[str]()
     for shown, session in zip(lists, sessions):
         shown = _in_order(shown)
@@ -135,23 +120,29 @@ def _in_order(shown: ShownList) -> ShownList:
 
 def _send(client: Client, ranker: str, page: KeyedPage, clicked: Mapping[str, float], by_schema: bool) -> bool:
     """Send a page and its clicks; return True if the page was new to the service."""
-    shown, path = page.shown, path_of(ranker, False)
-    rows = [{name: plain_value_of(value) for name, value in row.items() if value is not None} for row in shown.rows]
+    shown = page.shown
+    rows = [{name: _plain_value_of(value) for name, value in row.items() if value is not None} for row in shown.rows]
     if not by_schema:
         rows = [{name: float(value) for name, value in row.items()} for row in rows]
-    items = [{"id": id, "features": row} for id, row in zip(shown.ids, rows)]
-    more = {"order": shown.ids, "session": page.session, "tags": {"source": "ingest"}}
-    request = rank_request(path, items, shown.query_id, shown.context if by_schema else (), more)
-    answer = client.send(dataclasses.replace(request, key=page.key))
+    logged = client.rank(
+        ranker,
+        [{"id": id, "features": row} for id, row in zip(shown.ids, rows)],
+        query_id=shown.query_id,
+        context=shown.context if by_schema else (),
+        key=page.key,
+        order=shown.ids,
+        session=page.session,
+        tags={"source": "ingest"},
+    )
     try:
-        receipt = client.send(feedback_request(path, answer["impression"], True, {"clicks": dict(clicked)}))
+        receipt = client.feedback(ranker, logged, final=True, clicks=dict(clicked))
     except Refused as error:
         if error.status in (NOT_FOUND_STATUS, LATE_STATUS):
             return False
         raise
-    return bool(receipt["verdict"] != "repeated")
+    return receipt.verdict != "repeated"
 
 
-def plain_value_of(value: Any) -> Any:
+def _plain_value_of(value: Any) -> Any:
     """Return a value as JSON can hold it."""
     return value if isinstance(value, str | int | float | bool | list) else plain_value(value)

@@ -94,7 +94,7 @@ def _rate(text: str) -> float | None:
     return rate
 
 
-def grants_of(lines: Iterable[str]) -> dict[str, Grant]:
+def _grants_of(lines: Iterable[str]) -> dict[str, Grant]:
     """Return the permissions by the hash of the key; a key that has both roles is an admin key."""
     grants: dict[str, Grant] = {}
     for hashed, grant in map(read_line, lines):
@@ -140,7 +140,7 @@ class Keyring:
     """
 
     def __init__(self, keys: Iterable[tuple[str, str]] = (), file: Path | None = None) -> None:
-        self._fixed_grants = grants_of(f"{role}:{key}" for role, key in keys)
+        self._fixed_grants = _grants_of(f"{role}:{key}" for role, key in keys)
         self._file = file
         self._stamp = None if file is None else _stamp(file)
         self.grants = self._fixed_grants if file is None else self._fixed_grants | grants_in(file)  # by hash

@@ -60,11 +60,6 @@ class Ranked(Event, tag="ranked"):
     ingested: bool = False  # another system showed this order; the decision is the one the learner would have made
 
     @property
-    def memory_bytes(self) -> int:
-        """An estimate of the memory of the impression."""
-        return IMPRESSION_BYTES + ITEM_BYTES * len(self.ids) + len(self.features) + len(self.values)
-
-    @property
     def all_features(self) -> Floats:
         """One row of features per id, as a writable copy: kernels are compiled for writable arrays."""
         return np.array(np.frombuffer(self.features, dtype=np.float64).reshape(len(self.ids), -1))

@@ -69,11 +69,11 @@ def lessons(location: Location) -> list[tuple[Ranked, FeedbackReceived]]:
 def relearned(client: httpx.Client, location: Location) -> str:
     """The digest of the lessons that are in the log, learned one after the other by hand."""
     from rankloop.service.domain.configuration import config_of
-    from rankloop.service.domain.trainer import Trainer, Update
+    from rankloop.service.domain.trainer import Trainer
 
     trainer = Trainer(config_of(inside(client).directory.rankers["shop"].body))
-    for seq, (ranked, feedback) in enumerate(lessons(location)):
-        trainer.learn(Update(seq, ranked, feedback))
+    for ranked, feedback in lessons(location):
+        trainer.learn(ranked, feedback)
     return trainer.digest()
 
 
@@ -166,7 +166,7 @@ def test_a_click_is_taken_back_open_or_learned(client: httpx.Client, location: L
 
 def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[str]) -> str:
     from rankloop.service.domain.configuration import config_of
-    from rankloop.service.domain.trainer import Trainer, Update
+    from rankloop.service.domain.trainer import Trainer
 
     service = inside(client)
     ranked = next(
@@ -177,7 +177,7 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
     trainer = Trainer(config_of(service.directory.rankers["shop"].body))
     numbers = [ranked.ids.index(id) for id in clicks]
     feedback = FeedbackReceived(ranked.impression, "clicks", numbers, [1.0] * len(numbers), True)
-    trainer.learn(Update(1, ranked, feedback))
+    trainer.learn(ranked, feedback)
     return trainer.digest()
 
 

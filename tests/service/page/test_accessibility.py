@@ -53,6 +53,19 @@ def test_needs_no_inline_styles_or_scripts(demo: str, open_page: Any) -> None:
     page.wait_for_selector("#chart-quality canvas")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_reference_shows_every_call_with_its_fields(demo: str, open_page: Any, width: int) -> None:
+    page = open_page(f"{demo}/docs", width)
+    page.wait_for_selector("#RankBody")
+    text = page.inner_text("main")
+    assert "POST /rankers/{name}/rank" in text
+    assert "Body: RankBody (application/json) or PackedRankBody (application/msgpack)" in text
+    assert "items?: list of Item" in text
+    assert "verdict: accepted or closed or repeated" in text
+    assert page.eval_on_selector_all("dd a", "links => links.every(link => document.querySelector(link.hash))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_still_for_those_who_want_less_motion(demo: str, open_page: Any) -> None:
     page = open_page(demo, reduced_motion="reduce")
     page.wait_for_selector("#shelf li")

@@ -22,7 +22,6 @@ from rankloop.service.records import (
     ExperimentCreated,
     Record,
     SchemaChanged,
-    Snapshotted,
     alias_entity,
     catalogue_entity,
     experiment_entity,
@@ -67,17 +66,8 @@ class Directory:
 
     def load(self) -> None:
         """Read all entities; nothing else uses this object yet."""
-        for first in sorted(
-            self.store.first_records(), key=lambda first: LOAD_ORDER.get(first.entity.partition("/")[0], 2)
-        ):
-            entity, has_schema = first.entity, isinstance(first.event, Created) and first.event.body.problem.schema
-            if isinstance(first.event, AliasSet):
-                self.apply_update(self.read_update(entity))
-            elif isinstance(first.event, CatalogueChanged):
-                self._add_catalogue(entity.partition("/")[2])
-            else:
-                changes = self.store.changes(entity) if has_schema else [first]
-                self.apply_update(EntityUpdate(entity, changes, self._state(entity) if self.store.shared else None))
+        for entity in sorted(self.store.entities(), key=lambda entity: LOAD_ORDER.get(entity.partition("/")[0], 2)):
+            self.apply_update(self.read_update(entity))
 
     def ranker(self, name: str) -> ServedRanker:
         """Return the ranker of this name, or raise `NotFound`."""
@@ -269,7 +259,7 @@ class Directory:
             if ranker.config.schema is not None and schema.version == ranker.config.schema.version + 1:
                 ranker.change_config(ranker.config.with_schemas([schema]))
         runtime = self.entities.get(entity)
-        if runtime is not None and not isinstance(event, Snapshotted):
+        if runtime is not None:
             runtime.changed_after = max(runtime.changed_after, record.seq)
 
     def _add(self, runtime: Runtime) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from rankloop.features.schema import Schema
 from rankloop.logs.service_export import arrow_fields, notes_of, typed_row
 from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
-from rankloop.service.domain.configuration import RankerConfig, config_of
+from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
 from rankloop.service.domain.named_values import unpacked
 from rankloop.service.records import Closed, Created, ExperimentCreated, FeedbackReceived, Ranked, Record
@@ -21,37 +21,13 @@ if TYPE_CHECKING:
 MAX_ROWS_PER_GROUP = 2000  # of the Parquet file
 
 
-class _Sink(io.RawIOBase):
-    """A file whose content is read while it is written."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        self._size += len(part)
-        return len(part)
-
-    def tell(self) -> int:
-        return self._size
-
-    def drain(self) -> bytes:
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
-
-
 def json_lines(records: Iterator[Record]) -> Iterator[bytes]:
     """Yield each event as a line of JSON."""
     for record in records:
-        yield msgspec.json.encode(plain(record)) + b"\n"
+        yield msgspec.json.encode(_plain(record)) + b"\n"
 
 
-def plain(record: Record) -> dict[str, Any]:
+def _plain(record: Record) -> dict[str, Any]:
     """Return a record as plain data."""
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
@@ -108,21 +84,29 @@ def parquet(records: Iterator[Record], schemas: Sequence[Schema] = (), with_user
     import pyarrow.parquet as pq
 
     first = next(records, None)
-    sink = _Sink()
+    sink = io.BytesIO()
     arrow = pa.schema([*_columns(_has_base_model(first), bool(schemas) or with_users), *arrow_fields(schemas)])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
-    for row in impression_rows(chain([] if first is None else [first], records), schemas):
+    for row in _impression_rows(chain([] if first is None else [first], records), schemas):
         rows.append(row)
         if len(rows) == MAX_ROWS_PER_GROUP:
             writer.write_table(pa.Table.from_pylist(rows, arrow))
             rows.clear()
-            yield sink.drain()
+            yield _drained(sink)
     if rows:
         writer.write_table(pa.Table.from_pylist(rows, arrow))
     writer.close()
-    yield sink.drain()
+    yield _drained(sink)
+
+
+def _drained(sink: io.BytesIO) -> bytes:
+    """Return the bytes that were written since the last call; pyarrow counts the position in the file itself."""
+    content = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return content
 
 
 def _feature_names(first: Record | None) -> tuple[str, ...]:
@@ -136,21 +120,15 @@ def _has_base_model(first: Record | None) -> bool:
     return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
 
 
-def impression_rows(records: Iterator[Record], schemas: Sequence[Schema] = ()) -> Iterator[dict[str, Any]]:
-    """Yield a row for every closed impression, with its merged feedback.
-
-    Args:
-      records: Of a ranker or an experiment.
-      schemas: All versions of the ranker's schema.
-    """
-    first = next(records, None)
-    config = config_of(first.event.body) if first is not None and isinstance(first.event, Created) else None
-    for record, impression in closed_impressions(chain([] if first is None else [first], records)):
+def _impression_rows(records: Iterator[Record], schemas: Sequence[Schema] = ()) -> Iterator[dict[str, Any]]:
+    """Yield a row for every closed impression, with its merged feedback."""
+    for record, impression in closed_impressions(records):
         row, ranking = _row(record, impression)
         if impression.ranked.schema:
             yield row | _values(impression.ranked, ranking, schemas)
         else:
-            yield row | _numbers(impression.ranked, ranking, config)
+            features = impression.ranked.all_features[ranking].tolist()
+            yield row | {"features": features, "context": impression.ranked.context}
 
 
 def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
@@ -183,11 +161,6 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
         "tags": list(ranked.tags.items()) or None,
     }
     return row, ranking
-
-
-def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) -> dict[str, Any]:
-    features = ranked.all_features if config is None else config.with_base_score(ranked.all_features)
-    return {"features": features[ranking].tolist(), "context": ranked.context}
 
 
 def _values(ranked: Ranked, ranking: list[int], schemas: Sequence[Schema]) -> dict[str, Any]:

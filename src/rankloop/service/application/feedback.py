@@ -23,34 +23,27 @@ class FeedbackIntake:
         self.late: dict[str, int] = {}  # feedback after the window, by entity
         self.unknown: dict[str, int] = {}  # feedback on impressions that are not in the log, by entity
 
-    async def receive(self, name: str, body: FeedbackBody) -> FeedbackResponse:
+    async def receive(self, name: str, body: FeedbackBody, experiment: bool = False) -> FeedbackResponse:
         """Log feedback; if this process learns the ranker, wait until the new state is served.
 
         Args:
-          name: Of a ranker, or an alias.
+          name: Of a ranker or an alias, or of an experiment.
           body: The request.
+          experiment: The feedback is on a list of an experiment.
 
         Raises:
           NotFound: If the impression is not in the log.
           LateFeedback: If its window has closed.
         """
         directory = self.node.directory
+        if experiment:
+            compared = await directory.find_experiment(name)
+            return FeedbackResponse(body.impression, await self._append(compared.entity, compared.config, body), 0)
         ranker = directory.rankers.get(name)
         if ranker is None:
             return await self._receive_for_alias(name, body)
-        verdict: Any = await self._append(ranker.entity, ranker.config, body)
+        verdict = await self._append(ranker.entity, ranker.config, body)
         return FeedbackResponse(body.impression, verdict, ranker.published.number)
-
-    async def receive_for_experiment(self, name: str, body: FeedbackBody) -> FeedbackResponse:
-        """Log clicks on a list of an experiment.
-
-        Args:
-          name: Of the experiment.
-          body: The request.
-        """
-        experiment = await self.node.directory.find_experiment(name)
-        verdict: Any = await self._append(experiment.entity, experiment.config, body)
-        return FeedbackResponse(body.impression, verdict, 0)
 
     async def _receive_for_alias(self, name: str, body: FeedbackBody) -> FeedbackResponse:
         """Log feedback on an impression of the ranker that an alias points to, or has pointed to."""
@@ -61,7 +54,7 @@ class FeedbackIntake:
                 return await self.receive((await directory.find_ranker(target)).name, body)
         return await self.receive((await directory.find_ranker(oldest)).name, body)
 
-    async def _append(self, entity: str, config: RankerConfig, body: FeedbackBody) -> str:
+    async def _append(self, entity: str, config: RankerConfig, body: FeedbackBody) -> Any:
         """Write feedback and return the verdict, which is decided inside the transaction."""
         settle = partial(settle_feedback, body, config)
         try:

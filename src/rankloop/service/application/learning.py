@@ -147,6 +147,7 @@ class LearnerWorker:
         self._finish()
 
     def _current_leases(self) -> dict[int, Lease]:
+        # As `leases.held`, without entering another file for every request.
         return self.leases.leases if time.monotonic() < self.leases.expires_at else {}
 
     def _update_leases(self, leases: dict[int, Lease]) -> None:

@@ -44,7 +44,7 @@ def read_service_log(where: str, ranker: str = "") -> ListLog:
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / (Path(where).name or "log")
-        write_export(where, path, ranker)
+        _write_export(where, path, ranker)
         return replace(read_service_export(path), rankings=partial(logged_rankings, where, ranker))
 
 
@@ -83,22 +83,16 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, [str(id) for id in ids])
 
 
-def write_export(where: str, to: Path, ranker: str = "") -> None:
-    """Write the closed impressions of a ranker as the Parquet file that its service would export.
-
-    Args:
-      where: The folder, the SQLite file or the PostgreSQL address of the service.
-      to: The file.
-      ranker: Its name; may be empty if there is only one.
-    """
+def _write_export(where: str, to: Path, ranker: str = "") -> None:
+    """Write the closed impressions of a ranker as the Parquet file that its service would export."""
     with log_at(where) as log, to.open("wb") as file:
         entity = _entity(log.entities(), ranker, where)
-        schemas = schemas_of(read_records(log, entity, log.folder))
+        schemas = _schemas_of(read_records(log, entity, log.folder))
         for piece in parquet(read_records(log, entity, log.folder), schemas):
             file.write(piece)
 
 
-def schemas_of(records: Iterable[Record]) -> list[Schema]:
+def _schemas_of(records: Iterable[Record]) -> list[Schema]:
     """Return all versions of a ranker's schema; none if its features are plain numbers."""
     schemas = list[Schema]()
     for record in records:

@@ -137,13 +137,13 @@ class ServedRanker:
         body = self.config.body
         if compared is None:
             share = body.evaluation_share
-            compared = bool(share) and generator_of(body.seed, impression, "lot").random() < share
+            compared = bool(share) and _generator_of(body.seed, impression, "lot").random() < share
         if compared and self.config.base_column is None:
             raise Rejected("compared", "this ranker has no base to compare with")
         if compared:
             return self._compare(request, impression)
         query, serving = request.query, self.serving
-        decision = serving.rank(query, None if self.draws_in_sequence else generator_of(body.seed, impression))
+        decision = serving.rank(query, None if self.draws_in_sequence else _generator_of(body.seed, impression))
         generator = serving.generator["state"] if self.draws_in_sequence else None  # `predict` draws nothing
         predicted = serving.predict(query)
         trainable, propensity = request.shows_as_ranked(self.config.problem), float(decision.log_propensity)
@@ -192,7 +192,7 @@ class ServedRanker:
     def _compare(self, request: QueryRequest, impression: str) -> Ranked:
         """Interleave the predicted order with the base order; the ranking is for evaluation only."""
         predicted, base = self.serving.predict(request.query), self._base_ranking(request)
-        mixed = interleave(TEAM_DRAFT, predicted, base, generator_of(self.body.seed, impression, "mixture"))
+        mixed = interleave(TEAM_DRAFT, predicted, base, _generator_of(self.body.seed, impression, "mixture"))
         ranked = self._event(request, impression, request.shown_order(mixed.ranking))
         ranked.mixed, ranked.trainable = to_plain(mixed), False
         return ranked
@@ -214,14 +214,8 @@ class ServedRanker:
         return ranked
 
 
-def generator_of(seed: int, impression: str, purpose: str = "") -> Generator:
-    """Return the random generator of an impression, so that no process needs to know the draws of others.
-
-    Args:
-      seed: Of the ranker.
-      impression: Its name.
-      purpose: Another one gives other draws.
-    """
+def _generator_of(seed: int, impression: str, purpose: str = "") -> Generator:
+    """Return the random generator of an impression, so that no process needs to know the draws of others."""
     key = blake2b(f"{seed} {impression} {purpose}".encode(), digest_size=16).digest()
     return Generator(PCG64(int.from_bytes(key, "big")))
 
@@ -233,44 +227,37 @@ class Ranking:
         self.node = node
 
     async def rank(
-        self, name: str, body: RankBody, key: str | None = None, compared: bool | None = None
+        self,
+        name: str,
+        body: RankBody,
+        key: str | None = None,
+        compared: bool | None = None,
+        experiment: bool = False,
     ) -> RankResponse:
         """Return the order to show.
 
         Args:
-          name: Of a ranker, or an alias.
+          name: Of a ranker or an alias, or of an experiment.
           body: The request.
           key: A request with the same key gets the same response.
           compared: Show the predicted order interleaved with the base order, without learning; None draws it.
+          experiment: Show one list interleaved from both sides of an experiment.
         """
         directory = self.node.directory
-        ranker = directory.rankers.get(name)
-        if ranker is None:
+        runtime: ServedRanker | ServedExperiment | None = directory.rankers.get(name)
+        if experiment:
+            runtime = await directory.find_experiment(name)
+        elif runtime is None:
             name, *_ = await directory.find_targets(name)
-            ranker = await directory.find_ranker(name)
-        return await self._rank(ranker, body, key, compared)
-
-    async def rank_experiment(self, name: str, body: RankBody, key: str | None = None) -> RankResponse:
-        """Return one list interleaved from both sides.
-
-        Args:
-          name: Of the experiment.
-          body: The request.
-          key: A request with the same key gets the same response.
-        """
-        if body.order:
-            raise Rejected("order", "an experiment shows its own list: send pages of other systems to a ranker")
-        return await self._rank(await self.node.directory.find_experiment(name), body, key)
-
-    async def _rank(
-        self, runtime: ServedRanker | ServedExperiment, body: RankBody, key: str | None, compared: bool | None = None
-    ) -> RankResponse:
+            runtime = await directory.find_ranker(name)
         request, impression = await self._request(runtime, body), _new_impression(key)
         if key is not None:
             logged = await self.logged_ranking(runtime.entity, impression)
             if logged is not None:
                 return _response(_same_request(logged, request))
         if isinstance(runtime, ServedExperiment):
+            if body.order:
+                raise Rejected("order", "an experiment shows its own list: send pages of other systems to a ranker")
             ranked = runtime.rank(request, impression)
         elif body.order:
             ranked = runtime.ingest(request, impression, body.order)
@@ -352,28 +339,20 @@ def query_request(
         ids, rows = packed.ids, packed.rows(config.adapter.n_features)
     if body.ids and packed is None:
         raise Rejected("ids", "items without features need a catalogue and a schema; give items with their features")
-    check_numbers(ids, rows)
+    _check_numbers(ids, rows)
     if not are_valid_ids(ids):
         raise Rejected("items", INVALID_ID)
     try:
         request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
-    if config.booster is not None:
-        return config.with_booster_score(request)._replace(base_model=base_model)
-    if config.base_weights is None:
-        return request._replace(base_model=base_model) if base_model else request
-    query = request.query
-    return request._replace(query=query._replace(features=config.with_base_score(query.features)))
+    if config.base_weights is not None or config.booster is not None:
+        request = config.with_base_score(request)
+    return request._replace(base_model=base_model) if base_model else request
 
 
-def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:
-    """Raise `Rejected` if a feature is no number, for a ranker without a schema.
-
-    Args:
-      ids: Of the items.
-      rows: Their features.
-    """
+def _check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:
+    """Raise `Rejected` if a feature is no number, for a ranker without a schema."""
     if isinstance(rows, np.ndarray) or {list} == set(map(type, rows)):
         return
     for position, (id, row) in enumerate(zip(ids, rows)):

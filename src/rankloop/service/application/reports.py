@@ -30,7 +30,7 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
     schema, window = runtime.config.schema, runtime.projection.window
     return {
         "name": name,
-        "spec": spec_of(runtime.config.body) | ({"window": window} if window is not None else {}),
+        "spec": _spec_of(runtime.config.body) | ({"window": window} if window is not None else {}),
         **({"schema": schema.to_plain() | {"version": schema.version}} if schema is not None else {}),
         "state": published.number,
         "frozen": runtime.projection.frozen,
@@ -77,7 +77,7 @@ def experiment_report(node: Node, name: str) -> dict[str, Any]:
     counters = runtime.projection.counters
     return {
         "name": name,
-        "spec": spec_of(runtime.body),
+        "spec": _spec_of(runtime.body),
         "impressions": counters.impressions,
         "open": runtime.projection.n_open,
         **_interleaving_result(counters),
@@ -95,7 +95,7 @@ def _interleaving_result(counters: Counters) -> dict[str, Any]:
     }
 
 
-def spec_of(body: msgspec.Struct) -> dict[str, Any]:
+def _spec_of(body: msgspec.Struct) -> dict[str, Any]:
     """Return a body with its defaults written out, without rarely used options that have their default."""
     fields = msgspec.structs.asdict(body)
     return {
@@ -109,4 +109,4 @@ def _plain(value: Any) -> Any:
     """Return a field of a body; size and digest of a file."""
     if isinstance(value, bytes):
         return {"bytes": len(value), "sha256": sha256(value).hexdigest()}
-    return spec_of(value) if isinstance(value, msgspec.Struct) else value
+    return _spec_of(value) if isinstance(value, msgspec.Struct) else value

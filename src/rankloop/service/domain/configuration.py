@@ -71,19 +71,16 @@ class RankerConfig(NamedTuple):
         adapter = self.adapter._replace(feature_names=names, n_features=len(names), encoder=newest)
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
 
-    def with_base_score(self, features: Floats) -> Floats:
-        """Return the features of the learner: if the base is given by weights, its score is added."""
-        if self.base_weights is None:
-            return features
-        return np.ascontiguousarray(np.column_stack([features, scores_of(features, self.base_weights)]))
-
-    def with_booster_score(self, request: QueryRequest) -> QueryRequest:
-        """Return a request with the score of the ranker's booster as its last feature."""
-        if self.booster is None:
+    def with_base_score(self, request: QueryRequest) -> QueryRequest:
+        """Return a request with the score of the base as its last feature, if it is given by weights or a booster."""
+        if self.base_weights is not None:
+            scores = scores_of(request.features, self.base_weights)
+        elif self.booster is not None:
+            # Values that the request did not have are missing values to the booster.
+            rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
+            scores = self._scored(lambda booster: booster.scores(rows, request.query.id))
+        else:
             return request
-        # Values that the request did not have are missing values to the booster.
-        rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
-        scores = self._scored(lambda booster: booster.scores(rows, request.query.id))
         features = np.ascontiguousarray(np.column_stack([request.features, scores]))
         ranked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
         return request._replace(features=features, query=request.query._replace(features=ranked))
@@ -206,19 +203,11 @@ def _schema(body: ProblemBody) -> Schema:
     for name in ("n_features", "feature_names", "context", "n_context"):
         if getattr(body, name) not in (None, 0):
             raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
-    return checked_schema(lambda: Schema.from_plain(body.schema), "problem.schema")
+    return _checked_schema(lambda: Schema.from_plain(body.schema), "problem.schema")
 
 
-def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
-    """Return the schema that `make` builds.
-
-    Args:
-      make: Builds the schema.
-      field: The field of the request, for the error.
-
-    Raises:
-      Rejected: With the part of the schema that is wrong.
-    """
+def _checked_schema(make: Callable[[], Schema], field: str) -> Schema:
+    """Return the schema that `make` builds."""
     try:
         return make()
     except InvalidSchema as error:
@@ -398,7 +387,7 @@ def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
     if not features and not context and not crosses and not remove:
         return None
     change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
-    return checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
+    return _checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
 
 
 def _has_field(name: str, kind: object, fields: object) -> bool:

@@ -67,22 +67,14 @@ class JointEncoder:
         check_context_names(context, self.context)
         for id, row in zip(ids, rows):
             check_item_names(id, row, self.features)
-        first, *_ = [encoded_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
+        first, *_ = [_encoded_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
         return first
 
 
-def encoded_rows(
+def _encoded_rows(
     encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float
 ) -> Rows:
-    """Encode items for one side, by the fields that its schema has.
-
-    Args:
-      encoder: The encoder of the side.
-      ids: The items.
-      rows: Their values by name.
-      context: The values of the context.
-      at: The time of the request.
-    """
+    """Encode items for one side, by the fields that its schema has."""
     schema = encoder.schema
     side_rows = merged_rows(rows, [{}] * len(rows), schema.features.keys())
     return encoder.rows(ids, side_rows, {name: context[name] for name in context if name in schema.context}, at)
@@ -173,12 +165,9 @@ class ServedExperiment:
             return np.arange(len(request.ids if request.candidates is None else request.candidates))
         if request.values is not None and side.ranker is not None:
             return side.ranker.serving.predict(self._encoded(side.ranker, request))
-        rows, candidates = request.features, request.candidates
-        rows = rows if candidates is None else np.ascontiguousarray(rows[candidates])
-        if side.ranker is not None and side.ranker.config.booster is not None:
-            query = side.ranker.config.with_booster_score(request).query
-            return side.ranker.serving.predict(query)
-        return _predicted(side, rows, request.query)
+        if side.ranker is not None:
+            return side.ranker.serving.predict(side.ranker.config.with_base_score(request).query)
+        return best_ranking(request.query.features, side.weights)  # type: ignore[arg-type]
 
     def _encoded(self, runtime: ComparedRanker, request: QueryRequest) -> Query:
         """Return the query as one side encodes it."""
@@ -187,13 +176,7 @@ class ServedExperiment:
         rows = runtime.config.with_booster_values(rows, request.query.id)
         if request.candidates is not None:
             ids, rows = [ids[i] for i in request.candidates], [rows[i] for i in request.candidates]
-        return Query(request.query.id, encoded_rows(encoder, ids, rows, context, at), NO_CONTEXT)
-
-
-def _predicted(side: Side, rows: Floats, query: Query) -> Ints:
-    if side.ranker is None:
-        return best_ranking(rows, side.weights)  # type: ignore[arg-type]
-    return side.ranker.serving.predict(query._replace(features=side.ranker.config.with_base_score(rows)))
+        return Query(request.query.id, _encoded_rows(encoder, ids, rows, context, at), NO_CONTEXT)
 
 
 def _runtime(side: SideBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
@@ -220,7 +203,7 @@ def _shared_config(configs: list[RankerConfig], first: SideBody, second: SideBod
                 "the two rankers do not have the same kind of items: features, fixed items and context must be equal",
             )
     if not configs[0].encoders:
-        return configs[0]._replace(booster=None)
+        return configs[0]._replace(booster=None, base_weights=None)
     _check_kinds(configs)
     joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
     names = tuple(joint.features)

@@ -114,7 +114,7 @@ def settle_feedback(
         return verdict
     if verdict == LATE:
         raise LateFeedback(f"the impression {name!r} is closed; late feedback is not learned from")
-    check_complete(merge_feedback(impression.feedback, feedback), impression.ranked, config.problem)
+    _check_complete(merge_feedback(impression.feedback, feedback), impression.ranked, config.problem)
     return feedback
 
 
@@ -192,17 +192,8 @@ def fingerprint(feedback: FeedbackReceived) -> bytes:
     return hashlib.blake2b(head + array("q", feedback.items).tobytes() + values.tobytes(), digest_size=16).digest()
 
 
-def check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem) -> None:
-    """Refuse final feedback if a grade is missing.
-
-    Args:
-      feedback: All feedback on the impression, merged.
-      ranked: The impression.
-      problem: The ranker's problem, with the feedback depth.
-
-    Raises:
-      Rejected: If a grade is missing.
-    """
+def _check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem) -> None:
+    """Refuse final feedback if a grade is missing."""
     expected = len(ranked.order[: problem.depth])
     if (
         feedback.feedback_kind == "relevances"

@@ -8,7 +8,7 @@ from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder
-from rankloop.features.explanation import Contribution, Explanation, explain_item, named_weights
+from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
@@ -29,7 +29,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
       state: The state that is served.
       refused: The number of updates refused because they would have made the state non-finite.
     """
-    z_score = click_rate_z_score(counters)
+    z_score = _click_rate_z_score(counters)
     return {
         "refused": refused,
         "explored_share": _ratio(counters.explored_sum, counters.explorable),
@@ -43,7 +43,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
     }
 
 
-def click_rate_z_score(counters: Counters) -> float:
+def _click_rate_z_score(counters: Counters) -> float:
     """Return the recent click rate minus the long-term one, in standard errors of the recent one."""
     rate = counters.long_term_click_rate
     standard_error = math.sqrt(max(rate * (1 - rate), 1e-4) * RECENT_RATE_STEP / (2 - RECENT_RATE_STEP))
@@ -178,8 +178,5 @@ def _explained(config: RankerConfig, state: Any, ranked: Ranked, item: int) -> E
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:
         raise InvalidInput("this learner has no weight per feature, so its scores cannot be explained by contributions")
-    row = config.with_base_score(ranked.all_features)[item].tolist()
-    pairs = zip(_feature_names(config), row)
-    parts = [Contribution(name, value, weights[name], value * weights[name]) for name, value in pairs]
-    parts.sort(key=lambda part: (-abs(part.contribution), part.name))
-    return Explanation(id, float(sum(part.contribution for part in parts)), parts)
+    ordered = {name: weights[name] for name in _feature_names(config)}
+    return explanation_of_weights(id, ordered, ranked.all_features[item].tolist())

@@ -25,6 +25,8 @@ from rankloop.service.domain.feedback_rules import (
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
+    IMPRESSION_BYTES,
+    ITEM_BYTES,
     AnyEvent,
     Closed,
     Created,
@@ -138,12 +140,12 @@ class Projection:
 
     def _open(self, ranked: Ranked, seq: int) -> None:
         self.open[ranked.impression] = TrackedImpression(ranked, seq, seq)
-        self.open_bytes += ranked.memory_bytes
+        self.open_bytes += _bytes_of(ranked)
 
     def _remove(self, name: str) -> None:
         impression = self.open.pop(name, None)
         if impression is not None:
-            self.open_bytes -= impression.ranked.memory_bytes
+            self.open_bytes -= _bytes_of(impression.ranked)
 
     def _change(self, event: AnyEvent) -> AppliedRecord:
         """Apply an event that belongs to no impression."""
@@ -226,6 +228,11 @@ class Projection:
             self.trainer.learn(ranked, feedback)
         is_due = config is not None and self.now.updates % config.body.snapshot_every == 0
         return AppliedRecord(CLOSED, is_step=True, is_snapshot_due=is_due)
+
+
+def _bytes_of(ranked: Ranked) -> int:
+    """Return an estimate of the memory of an impression; here, so that a request enters no further file."""
+    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
 class Consumer:

@@ -168,8 +168,6 @@ def logged_decision(ranked: Ranked, config: RankerConfig) -> LoggedDecision:
     features = np.array(np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1))
     if ranked.candidates is not None:
         features = np.ascontiguousarray(features[ranked.candidates])
-    if config.base_weights is not None:
-        features = config.with_base_score(features)
     context = np.array(ranked.context, dtype=np.float64)
     return LoggedDecision(Query(ranked.query_id, features, context, ranked.user), decision)
 

@@ -5,12 +5,11 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Match
 
 from rankloop import __version__
@@ -18,15 +17,17 @@ from rankloop.service.application.node import Node
 from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
-from rankloop.service.http.openapi import reference_page
 from rankloop.service.http.problems import EXPECTED_ERRORS, problem, problem_of, response_of
 from rankloop.service.http.routes import administration
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.ranking import add_ranking
-from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
+from rankloop.service.http.telemetry import TracingMiddleware, tracers_from
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import open_store
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
 
 PAGE_FOLDER = Path(__file__).parent / "static"
 
@@ -35,7 +36,7 @@ def make_app(
     settings: Settings,
     opened: Callable[[Node], Any] | None = None,
     store: Store | None = None,
-    telemetry: Telemetry | None = None,
+    tracers: "TracerProvider | None" = None,
 ) -> FastAPI:
     """Build the application.
 
@@ -43,10 +44,10 @@ def make_app(
       settings: The settings of the service.
       opened: Awaited with the node once it is ready.
       store: An open store; the store of the settings unless given.
-      telemetry: Telemetry providers; those of the OTEL_ variables unless given.
+      tracers: The provider of spans; that of the OTEL_ variables unless given.
     """
     metrics = Metrics()
-    telemetry = telemetry or telemetry_from(os.environ)
+    tracers = tracers or tracers_from(os.environ)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -60,8 +61,8 @@ def make_app(
             yield
         finally:
             await node.close()
-            if telemetry is not None:
-                await asyncio.to_thread(telemetry.close)
+            if tracers is not None:
+                await asyncio.to_thread(tracers.shutdown)
 
     app = RankloopApp(title="rankloop", version=__version__, openapi_url=None, lifespan=lifespan)
     app.state.settings = settings
@@ -69,9 +70,9 @@ def make_app(
     app.state.metrics = metrics
     endpoints = app.state.endpoints = Endpoints(app, settings)
     app.entry = AccessMiddleware(app.answer, endpoints, metrics, app.state)
-    if telemetry is not None:
-        app.entry = TelemetryMiddleware(app.entry, endpoints, telemetry)
-    add_errors(app)
+    if tracers is not None:
+        app.entry = TracingMiddleware(app.entry, endpoints, tracers)
+    _add_errors(app)
     add_ranking(endpoints)
     administration.add_rankers(endpoints)
     administration.add_experiments(endpoints)
@@ -79,11 +80,11 @@ def make_app(
     administration.add_users(endpoints)
     administration.add_aliases(endpoints)
     add_monitoring(endpoints, metrics)
-    add_pages(endpoints)
+    _add_pages(endpoints)
     return app
 
 
-def add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI) -> None:
     """Turn every error into a problem document."""
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -105,16 +106,16 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
     return sorted({method for route in matches for method in getattr(route, "methods", None) or ()})
 
 
-def add_pages(endpoints: Endpoints) -> None:
+def _add_pages(endpoints: Endpoints) -> None:
     """Add the live page, the API reference, and the liveness probe."""
 
     @endpoints.add("GET /openapi.json")
     async def openapi() -> Response:
         return JsonResponse(endpoints.app.openapi())
 
-    @endpoints.add("GET /docs")
+    @endpoints.add("GET /docs", role="anyone")
     async def docs() -> Response:
-        return HTMLResponse(reference_page(endpoints.app.openapi()))
+        return FileResponse(PAGE_FOLDER / "docs.html")
 
     @endpoints.add("HEAD /healthz", role="anyone")
     @endpoints.add("GET /healthz", tag="health", role="anyone")
@@ -125,8 +126,6 @@ def add_pages(endpoints: Endpoints) -> None:
     @endpoints.add("HEAD /", role="anyone")
     @endpoints.add("GET /", role="anyone")
     async def page() -> Response:
-        index = PAGE_FOLDER / "index.html"
-        return FileResponse(index) if index.exists() else RedirectResponse("/docs")
+        return FileResponse(PAGE_FOLDER / "index.html")
 
-    if PAGE_FOLDER.is_dir():
-        endpoints.add_files("/page", PAGE_FOLDER)
+    endpoints.add_files("/page", PAGE_FOLDER)

@@ -142,16 +142,13 @@ class Demo:
         chosen = np.argsort(self._rng.random(len(self.shelf.prints)))[: self.shelf.users.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
-        if in_experiment:
-            name, take = EXPERIMENT_NAME, node.feedback.receive_for_experiment
-            response = await node.ranking.rank_experiment(name, body)
-        else:
-            name, take = PLAYGROUND_RANKER, node.feedback.receive
-            response = await node.ranking.rank(name, body)
+        name = EXPERIMENT_NAME if in_experiment else PLAYGROUND_RANKER
+        response = await node.ranking.rank(name, body, experiment=in_experiment)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in response.ranking])
         clicks = self._users.observe(ranking, self.shelf.relevance[chosen], self._rng)
-        await take(name, FeedbackBody(response.impression, clicks=[prints[i].id for i in clicks.items], final=True))
+        feedback = FeedbackBody(response.impression, clicks=[prints[i].id for i in clicks.items], final=True)
+        await node.feedback.receive(name, feedback, in_experiment)
 
     async def _simulate(self, node: Node, progress: Progress) -> None:
         try:

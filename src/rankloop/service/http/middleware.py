@@ -100,7 +100,7 @@ class AccessMiddleware:
             return
         begun, status, is_complete = time.perf_counter(), 0, False
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        scope["request_id"] = request_id(headers)
+        scope["request_id"] = _request_id(headers)
         parts = scope["path"].split("/")
         endpoint = self.endpoints.direct.get((scope["method"], parts[1], parts[3])) if len(parts) == 4 else None
         if endpoint is not None and parts[2]:
@@ -311,7 +311,7 @@ def _key(headers: dict[bytes, bytes]) -> str:
     return headers.get(b"x-api-key", b"").decode("latin-1")
 
 
-def request_id(headers: dict[bytes, bytes]) -> str:
+def _request_id(headers: dict[bytes, bytes]) -> str:
     """Return the caller's X-Request-Id if it is safe to repeat; 16 random digits otherwise."""
     name = headers.get(b"x-request-id", b"")
     return name.decode("ascii") if _REQUEST_ID.fullmatch(name) else f"{getrandbits(64):016x}"

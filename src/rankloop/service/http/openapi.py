@@ -1,7 +1,6 @@
-"""The OpenAPI document, with bodies and responses from their msgspec types, and the API reference as a page."""
+"""The OpenAPI document, with bodies and responses from their msgspec types; `static/docs.js` shows it as a page."""
 
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -78,70 +77,3 @@ def describe(app: FastAPI, bodies: Iterable[type]) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-PAGE_HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>rankloop: HTTP API</title>
-<meta name="viewport" content="width=device-width"><style>body{font:16px system-ui;max-width:60rem;margin:2rem auto;
-padding:0 1rem}code{background:#8882;padding:.1em .3em}dt{margin-top:1rem}
-dd{overflow-wrap:anywhere}:root{color-scheme:light dark}</style>
-<h1>rankloop: HTTP API</h1><p>Machine-readable: <a href="/openapi.json">openapi.json</a>.
-Every error is a problem document (RFC 9457).</p><dl>"""
-
-
-def reference_page(openapi: Mapping[str, Any]) -> str:
-    """Return a page with one entry per call, and the fields of all bodies and responses."""
-    types = f"<h2>Bodies and responses</h2><dl>{_types(openapi)}</dl>"
-    return f"{PAGE_HEAD}{''.join(_entries(openapi))}</dl>{types}</html>"
-
-
-def _entries(openapi: Mapping[str, Any]) -> list[str]:
-    parts = []
-    for path, methods in openapi["paths"].items():
-        for method, call in methods.items():
-            kind = escape(call.get("description") or call.get("summary") or "")
-            parts.append(f"<dt><code>{method.upper()} {escape(path)}</code></dt><dd>{kind}{_media(call)}</dd>")
-    return parts
-
-
-def _media(call: Mapping[str, Any]) -> str:
-    """Return the body and the response of a call, as HTML."""
-    body = call.get("requestBody", {}).get("content", {})
-    answer = call.get("responses", {}).get("200", {}).get("content", {})
-    html = ""
-    for title, media in (("Body", body), ("Response", answer)):
-        types = [f"{type_of(part['schema'])} ({kind})" for kind, part in media.items() if part.get("schema")]
-        html += f"<br>{title}: {' or '.join(types)}" if types else ""
-    return html
-
-
-def _types(openapi: Mapping[str, Any]) -> str:
-    """Return every body and response with its fields, as HTML."""
-    parts = []
-    for name, schema in sorted(openapi.get("components", {}).get("schemas", {}).items()):
-        rows = [
-            f"<code>{escape(field)}</code>{'' if field in schema.get('required', ()) else '?'}: {type_of(kind)}"
-            for field, kind in schema.get("properties", {}).items()
-        ]
-        lines = filter(None, (escape(schema.get("description", "")), *rows))
-        parts.append(f'<dt id="{escape(name)}">{escape(name)}</dt><dd>{"<br>".join(lines)}</dd>')
-    return "".join(parts)
-
-
-def type_of(schema: Mapping[str, Any]) -> str:
-    """Return a JSON schema in words, as HTML."""
-    if "$ref" in schema:
-        name = escape(schema["$ref"].rsplit("/", 1)[-1])
-        return f'<a href="#{name}">{name}</a>'
-    if "enum" in schema:
-        return " or ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(map(type_of, schema["anyOf"]))
-    kind = schema.get("type", "anything")
-    if not isinstance(kind, str):
-        return " or ".join(kind)
-    if kind == "array":
-        return f"list of {type_of(schema.get('items') or {})}"
-    if kind == "object":
-        values = schema.get("additionalProperties")
-        return f"table of {type_of(values)}" if isinstance(values, Mapping) and values else "table"
-    return f"{kind} ({schema['contentEncoding']})" if "contentEncoding" in schema else str(kind)

@@ -109,11 +109,11 @@ class InvalidBody(Rejected):
     """
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(dotted(path) or "body", reason)
+        super().__init__(_dotted(path) or "body", reason)
         self.path = path
 
 
-def dotted(path: Path) -> str:
+def _dotted(path: Path) -> str:
     """Write a path as in `items[3].features.price`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key:.80}" for key in path).lstrip(".")
 

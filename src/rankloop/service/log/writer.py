@@ -17,6 +17,7 @@ from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import (
     IMPRESSION_BYTES,
+    ITEM_BYTES,
     AnyEvent,
     Closed,
     FeedbackReceived,
@@ -102,6 +103,11 @@ def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
       body: The encoded event, where it is not that of the entry.
     """
     return LogRow(entry.entity, kind_of(event), entry.impression, body or entry.body, entry.snapshot)
+
+
+def _bytes_of(ranked: Ranked) -> int:
+    """Return an estimate of the memory of an impression; here, so that a request enters no further file."""
+    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
 def _encoded(event: AnyEvent) -> bytes:
@@ -205,7 +211,7 @@ class Batch:
             key = record.entity, record.event.impression  # type: ignore[union-attr]
             subject = self._recent.fold([record], self._subject(key))
             if isinstance(record.event, Ranked):
-                self._sizes[key] = record.event.memory_bytes
+                self._sizes[key] = _bytes_of(record.event)
             if subject is not None:
                 self._subjects[key] = subject
         changes = dict(changed)
@@ -233,7 +239,7 @@ class Batch:
             key = row.entity, row.impression
             if isinstance(event, Ranked):
                 self._subjects.pop(key, None)
-                self._recent.put(key, Record(seq, row.entity, at, event), event.memory_bytes)
+                self._recent.put(key, Record(seq, row.entity, at, event), _bytes_of(event))
             elif key in self._subjects:
                 self._subjects[key].seq = seq  # type: ignore[misc]  # the impression was built when the event was settled
         for key, subject in self._subjects.items():

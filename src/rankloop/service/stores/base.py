@@ -133,7 +133,7 @@ class ReadableLog(ABC):
 
     def changes(self, entity: str, after: int = 0) -> list[Record]:
         """Return the events of an entity that belong to no impression: its configuration follows from them."""
-        return self._records("entity = ? AND impression IS NULL AND seq > ?", [entity, after])
+        return self._records("entity = ? AND impression IS NULL AND kind <> 'snapshotted' AND seq > ?", [entity, after])
 
     def first_records(self) -> list[Record]:
         """Return the first event of every entity."""

@@ -19,7 +19,7 @@ _NAME = re.compile(NAME_PATTERN)
 MAX_REPORTS_AT_ONCE = 50  # without a pause for other calls
 
 
-def checked_name(name: str) -> str:
+def _checked_name(name: str) -> str:
     """Return a name that is safe in an address and in a file name, or raise `Rejected`."""
     if not _NAME.fullmatch(name):
         raise Rejected("name", "must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a dot")
@@ -35,7 +35,7 @@ def add_rankers(endpoints: Endpoints) -> None:
         """Create a ranker; repeating the request changes nothing, another ranker under the name is refused."""
         body = await read_body(request, bodies.CreateBody)
         check_reach(request.scope, body.problem.catalogue)
-        new = await endpoints.node.administration.create(checked_name(name), body)
+        new = await endpoints.node.administration.create(_checked_name(name), body)
         return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("GET /rankers", tag="rankers")
@@ -79,7 +79,7 @@ def add_rankers(endpoints: Endpoints) -> None:
     async def create_from_file(name: str, request: Request) -> Response:
         """Create a ranker from a file of `save` or `rankloop train`; repeating the request changes nothing."""
         saved = await read_content(request, FILE_MEDIA)
-        new = await endpoints.node.administration.create_from_file(checked_name(name), saved)
+        new = await endpoints.node.administration.create_from_file(_checked_name(name), saved)
         return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
@@ -146,7 +146,7 @@ def add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=bodies.CloneBody)
     async def clone(name: str, request: Request) -> Response:
         """Create a new ranker from the state of this one."""
-        new = checked_name((await read_body(request, bodies.CloneBody)).name)
+        new = _checked_name((await read_body(request, bodies.CloneBody)).name)
         check_reach(request.scope, new)
         await endpoints.node.administration.clone(name, new)
         return JsonResponse(ranker_report(endpoints.node, new), 201)
@@ -160,7 +160,7 @@ def add_experiments(endpoints: Endpoints) -> None:
         """Compare two rankers, or a ranker and fixed weights, by interleaving."""
         body = await read_body(request, bodies.ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
-        new = await endpoints.node.administration.create_experiment(checked_name(name), body)
+        new = await endpoints.node.administration.create_experiment(_checked_name(name), body)
         return JsonResponse(experiment_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("DELETE /experiments/{name}", tag="experiments")
@@ -192,7 +192,7 @@ def add_catalogues(endpoints: Endpoints) -> None:
     async def put_catalogue(name: str, request: Request) -> Response:
         """Put rows by id: each replaces the row of its id, null deletes it, other rows stay."""
         body = await read_body(request, bodies.CatalogueBody)
-        changed = await endpoints.node.administration.put_catalogue(checked_name(name), body)
+        changed = await endpoints.node.administration.put_catalogue(_checked_name(name), body)
         return JsonResponse(catalogue_report(endpoints.node, name) | {"changed": changed})
 
     @endpoints.add("GET /catalogues", tag="catalogues")
@@ -218,7 +218,7 @@ def add_aliases(endpoints: Endpoints) -> None:
         """Point an alias to a ranker; feedback on rankings of its earlier rankers is still accepted."""
         body = await read_body(request, bodies.AliasBody)
         check_reach(request.scope, body.ranker)
-        await endpoints.node.administration.set_alias(checked_name(name), body.ranker)
+        await endpoints.node.administration.set_alias(_checked_name(name), body.ranker)
         return JsonResponse({"alias": name, "ranker": body.ranker})
 
     @endpoints.add("GET /aliases", tag="aliases")

@@ -41,23 +41,8 @@ class Outline(RankBody):
 def add_ranking(endpoints: Endpoints) -> None:
     """Add the endpoints of rank and feedback; the middleware answers them without FastAPI."""
     direct = partial(endpoints.add, role="rank", is_direct=True)
-    ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankResponse)
-    feedback = partial(direct, body=FeedbackBody, answer=FeedbackResponse)
-
-    state = endpoints.app.state  # it has the node once the application runs
-
-    # Handlers of single calls return the awaitable of the node, which saves a coroutine per call.
-    @ranking("POST /rankers/{name}/rank", tag="use")
-    def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
-        """Return the order to show. A repeated request with the same Idempotency-Key gets the same impression."""
-        node: Node = state.node
-        return _rank(node.ranking.rank, node.directory.rankers.get(name), name, content, headers)
-
-    @feedback("POST /rankers/{name}/feedback", tag="use")
-    def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
-        """Give feedback on an impression: clicks, relevances, preferred or reward; `final` closes the impression."""
-        node: Node = state.node
-        return node.feedback.receive(name, _feedback_body(content))
+    _add_single_calls(endpoints, "/rankers", "use", experiment=False)
+    _add_single_calls(endpoints, "/experiments", "experiments", experiment=True)
 
     @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
     async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
@@ -71,33 +56,31 @@ def add_ranking(endpoints: Endpoints) -> None:
         bodies = decode(content, FeedbackBatch).feedback
         return await _each(bodies, lambda body: endpoints.node.feedback.receive(name, body), endpoints)
 
-    @ranking("POST /experiments/{name}/rank", tag="experiments")
-    def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
-        """Return one list from both sides of the experiment. Idempotency-Key works as for rankers."""
+
+def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: bool) -> None:
+    """Add rank and feedback; each returns the awaitable of the node, which saves a coroutine per call."""
+    add = partial(endpoints.add, tag=tag, role="rank", is_direct=True)
+    state = endpoints.app.state  # it has the node once the application runs
+
+    @add(f"POST {path}/{{name}}/rank", body=RankBody, packed=PackedRankBody, answer=RankResponse)
+    def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
+        """Return the order to show. A repeated request with the same Idempotency-Key gets the same impression."""
+        return _rank(state.node, name, content, headers, experiment)
+
+    @add(f"POST {path}/{{name}}/feedback", body=FeedbackBody, answer=FeedbackResponse)
+    def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
+        """Give feedback on an impression: clicks, relevances, preferred or reward; `final` closes the impression."""
         node: Node = state.node
-        return _rank(node.ranking.rank_experiment, node.directory.experiments.get(name), name, content, headers)
-
-    @feedback("POST /experiments/{name}/feedback", tag="experiments")
-    def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
-        """Give the clicks on a list of the experiment."""
-        return endpoints.node.feedback.receive_for_experiment(name, _feedback_body(content))
+        try:
+            return node.feedback.receive(name, _decode_feedback(content), experiment)
+        except msgspec.DecodeError as error:
+            raise invalid_body(error, content, FeedbackBody) from None
 
 
-def _feedback_body(content: bytes) -> FeedbackBody:
-    try:
-        return _decode_feedback(content)
-    except msgspec.DecodeError as error:
-        raise invalid_body(error, content, FeedbackBody) from None
-
-
-def _rank(
-    rank: Callable[[str, RankBody, str | None], Awaitable[RankResponse]],
-    runtime: Any,
-    name: str,
-    content: bytes,
-    headers: Headers,
-) -> Awaitable[RankResponse]:
-    """Decode a request to rank, and call `rank`; a large one is decoded on a thread."""
+def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment: bool) -> Awaitable[RankResponse]:
+    """Decode a request to rank, and rank; a large one is decoded on a thread."""
+    runtime = (node.directory.experiments if experiment else node.directory.rankers).get(name)
+    rank = partial(node.ranking.rank, experiment=True) if experiment else node.ranking.rank
     key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
     is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK_MEDIA.encode())
     if len(content) > MAX_LOOP_BYTES and not is_packed:
