@@ -113,7 +113,7 @@ def _add_pages(endpoints: Endpoints) -> None:
     async def openapi() -> Response:
         return JsonResponse(endpoints.app.openapi())
 
-    @endpoints.add("GET /docs", role="anyone")
+    @endpoints.add("GET /docs")
     async def docs() -> Response:
         return FileResponse(PAGE_FOLDER / "docs.html")
 
