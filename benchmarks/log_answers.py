@@ -135,6 +135,26 @@ def printed(lines: list[dict[str, Any]]) -> str:
     return "\n".join([head, *rows])
 
 
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw by kind how many intervals hold the truth, and how many questions get a verdict."""
+    from matplotlib.figure import Figure
+
+    lines = summary(rows)
+    figure = Figure(figsize=(8.0, 0.34 * len(lines) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for row, line in enumerate(lines):
+        axes.plot([line["holds"] or 0.0], [row], marker="o", color="#2f7ed8")
+        axes.plot([line["decided"]], [row], marker="|", markersize=10, color="#8a8f98")
+        axes.plot([line["wrong_side"]], [row], marker="x", color="#c0392b")
+    axes.axvline(0.93, color="#8a8f98", linestyle="dashed", linewidth=1.0)
+    axes.set_yticks(range(len(lines)), [line["kind"] for line in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("dot: intervals that hold the truth (goal .93); bar: better or worse; cross: wrong side")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120, facecolor="white")
+
+
 def main() -> None:
     """Play the kinds and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -149,9 +169,10 @@ def main() -> None:
         for seed in range(options.first_seed, options.first_seed + options.seeds):
             rows += answers(name, seed, options.second)
         print(printed(summary([row for row in rows if row["kind"] == name])).splitlines()[-1], flush=True)
-    print(printed(summary(rows)))
-    if options.out:
-        options.out.write_text(json.dumps({"summary": summary(rows), "answers": [kept(row) for row in rows]}, indent=0))
+        if options.out:
+            answers_kept = [kept(row) for row in rows]
+            options.out.write_text(json.dumps({"summary": summary(rows), "answers": answers_kept}, indent=0))
+            draw(rows, options.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

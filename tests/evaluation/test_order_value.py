@@ -161,7 +161,8 @@ def test_users_who_stop_after_a_click_are_known_by_it() -> None:
         np.array(pair), np.tile(np.arange(5), n_pages), np.array(clicked, float), np.arange(n_pages + 1) * 5, queries
     )
     examination = estimate_examination(log)
-    (reading,) = fit_readings(log, examination)
+    reading, stopping_more = fit_readings(log, examination)
+    assert stopping_more.parameters[6] < reading.parameters[6]
     assert reading.has_memory
     np.testing.assert_allclose(np.exp(reading.parameters[:5]), 1.0, atol=0.15)
     assert np.exp(reading.parameters[6:]).max() < 0.05

@@ -23,7 +23,11 @@ RATE_PRIOR_CLICKS = 1.0  # of the belief about the click rate of a pair
 MIN_RELATIVE_RATE = 0.02  # of a pair, by the mean
 TRUST_ROUNDS = 6
 MIN_EXAMINATION = 1e-4
-MIN_LOG_LIKELIHOOD_LEAD = 3.0  # by which one of two families must lead for the other to be dropped
+SURE_P_VALUE = 1e-6  # at which families without memory are dropped
+SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are dropped
+TRUST_FACTOR = 1.25  # clicks by trust in the first position, by the mean attraction
+STOP_FACTOR = 1.6  # of the logarithm of the effect of a click above
+MIN_LOG_LIKELIHOOD_LEAD = 5.0  # by which one of two families must lead for the other to be dropped
 
 
 class Reading(NamedTuple):
@@ -98,9 +102,10 @@ def log_examination(parameters: Floats, position: Ints, group: Ints) -> Floats:
 def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> list[Reading]:
     """Fit the families of users that the log cannot tell apart, the most likely first.
 
-    Where clicks above clearly change what is examined below (cascade, dependent click, dynamic Bayesian and user
-    browsing models) that is the only family. Otherwise users go by position, or also by trust, and the likelihood
-    decides between these two where it can.
+    Where clicks above change what is examined below (cascade, dependent click, dynamic Bayesian and user browsing
+    models), users stop after a click as on average, or more after clicks on attractive items. Otherwise users go by
+    position, or also by trust, and the likelihood decides between these two where it can. Where it is not sure that
+    clicks above count, or that positions react to clicks, the families without that remain possible.
 
     Args:
       log: What was shown and clicked.
@@ -108,25 +113,34 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
       base_position: As `estimate_examination` takes it.
 
     Returns:
-      One or two readings.
+      The readings.
     """
     simple = _simple_reading(examination)
     if examination.evidence in ("given", "none"):
         return [simple]
     memory = fit_memory(log, examination, base_position)
-    if memory.after_click_p < MAX_P_VALUE:
-        return [memory]
-    simple = simple._replace(after_click_p=memory.after_click_p)
-    if examination.evidence != "moves" or examination.reacts:
-        return [simple]
+    has_memory = memory.after_click_p < MAX_P_VALUE
+    readings = [memory, _stopping_more(memory)] if has_memory else [simple]
+    readings[0] = readings[0]._replace(after_click_p=memory.after_click_p)
+    is_sure = memory.after_click_p < SURE_P_VALUE if has_memory else abs(examination.reaction_z) > SURE_REACTION_Z
+    if examination.evidence != "moves" or is_sure:
+        return readings
     cells = _cells_of(log, examination, log.position, None)
     mean = float(log.clicked.sum() / examination.curve[log.position].sum())
-    simple, trusting = (_trust_reading(cells, examination, trust, mean) for trust in (0.0, 1.0))
-    simple = simple._replace(after_click_p=memory.after_click_p)
-    lead = trusting.log_likelihood - simple.log_likelihood
+    by_position, trusting = (_trust_reading(cells, examination, trust, mean) for trust in (0.0, TRUST_FACTOR))
+    if has_memory or examination.reacts:
+        return [*readings, by_position, trusting]
+    lead = trusting.log_likelihood - by_position.log_likelihood
     if abs(lead) > MIN_LOG_LIKELIHOOD_LEAD:
-        return [trusting if lead > 0 else simple]
-    return [simple, trusting]
+        return [trusting if lead > 0 else by_position]
+    return [by_position._replace(after_click_p=memory.after_click_p), trusting]
+
+
+def _stopping_more(memory: Reading) -> Reading:
+    """Return users whom a click stops more than the mean says, as after clicks on attractive items."""
+    parameters, n = memory.parameters.copy(), memory.n_positions
+    parameters[n:] = np.where(parameters[n:] < 0.0, STOP_FACTOR * parameters[n:], parameters[n:])
+    return memory._replace(parameters=parameters)
 
 
 def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:

@@ -156,9 +156,12 @@ class LogJudge:
     def _values(self, slots: Ints) -> list[OrderValues]:
         """Return the value of an order for each family of users that the log cannot tell apart."""
         n, seed = self.options.resamples, self.options.seed
-        if self.orders.needs_model(slots):
-            return [self.orders.doubly_robust(slots, self.model, n // 4, seed)]
-        return [judge.clicks_reweighted(slots, n, seed) for judge in self.judges]
+        return [
+            judge.doubly_robust(slots, self.model, n // 4, seed)
+            if judge.needs_model(slots)
+            else judge.clicks_reweighted(slots, n, seed)
+            for judge in self.judges
+        ]
 
     def _random_slots(self) -> Ints:
         """Return random orders of the shown items."""
@@ -238,7 +241,7 @@ class LogJudge:
         return Diagnostics(
             examination=self.examination,
             after_click=tuple(np.exp(parameters[n + 1 : n + LAST_CLICK_GROUPS]).tolist()),
-            trusts=len(self.judges) > 1 or reading.trusts,
+            trusts=any(judge.reading.trusts for judge in self.judges),
             effective_clicks=float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
             modelled_share=modelled,
             unlike_share=unlike,
