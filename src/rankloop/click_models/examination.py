@@ -47,7 +47,7 @@ MAX_NEWTON_ROUNDS = 50
 
 
 class Examination(NamedTuple):
-    """How likely each position is examined, relative to the first.
+    """The examination of each position, relative to the first.
 
     Attributes:
       log_curve: The logarithm by position; the first is 0.

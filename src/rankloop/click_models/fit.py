@@ -30,7 +30,7 @@ Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class HeldOutFit(NamedTuple):
-    """How well a model foresees visits that it was not fitted to."""
+    """The fit of a model to visits that it was not fitted to."""
 
     log_likelihood: float  # of a page, on average
     perplexity: float  # on average over positions

@@ -28,14 +28,14 @@ class Interval(NamedTuple):
 
 
 class OrderEstimate(NamedTuple):
-    """What an order would earn per page, and that less what the log brought, by outcome."""
+    """The value of an order per page, and its gain over the log, by outcome."""
 
     earned: dict[str, Interval]
     gain: dict[str, Interval]
 
 
 class Diagnostics(NamedTuple):
-    """What the answer rests on.
+    """The evidence behind an answer.
 
     Attributes:
       examination: The shared estimate of examination.
@@ -67,7 +67,7 @@ class Diagnostics(NamedTuple):
 
 
 class ListEstimate(NamedTuple):
-    """What a ranker would earn per page, beside what the log brought and what a random order would bring.
+    """The value of a ranker per page, beside the log and a random order.
 
     Attributes:
       name: Of the ranker.

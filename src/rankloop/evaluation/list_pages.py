@@ -72,7 +72,7 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
       InvalidInput: If a column is missing, or two items of a list stand at one position.
     """
     brought, worth = log.outcomes()
-    order, sessions = log.order, [own or user for own, user in zip(log.session, log.user)]
+    order, sessions = log.order, [name or user for name, user in zip(log.session, log.user)]
     queries = queries_in(log, feature_names, schema)
     for page, (start, end) in enumerate(pairwise(log.offsets.tolist())):
         rows = order[start:end]

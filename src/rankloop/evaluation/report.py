@@ -57,7 +57,7 @@ class Report(NamedTuple):
 
     @property
     def verdicts(self) -> list[str]:
-        """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
+        """The verdict on every policy but the current and the uniform one, with warnings."""
         lines = []
         for name, estimate in self.estimates.items():
             if name not in (CURRENT, UNIFORM):
@@ -152,7 +152,7 @@ def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
 
 
 def _long_enough(longer: float) -> str:
-    """How many times as long a log would do, if it went on like this: bounds narrow with the root of its length."""
+    """Say how many times as long a log would do, if it went on like this: bounds narrow with the root of its length."""
     times = max(1.1, longer)
     if times > MAX_TIMES:
         return f"No realistic log would do: it would have to be over {MAX_TIMES} times as long."

@@ -55,7 +55,7 @@ class Estimate(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What all estimators share.
+    """Options that all estimators share.
 
     `level`: probability of each one-sided bound; `bound`: t, bernstein, hoeffding or bootstrap; `limit`: the weight at
     which `clipped_ips` cuts and beyond which `switch_dr` trusts the reward model; `max_reward` and `max_weight`: the

@@ -172,7 +172,7 @@ def overlap_of(sums: Sums) -> Overlap:
 
 
 def is_off_balance(overlap: Overlap) -> bool:
-    """Whether the weights average so far from 1 that the log cannot tell how good the target policy is."""
+    """Return true where the weights average so far from 1 that the log cannot tell how good the target policy is."""
     return abs(overlap.mean_weight - 1.0) > 4.0 * overlap.mean_weight_error + 0.01
 
 

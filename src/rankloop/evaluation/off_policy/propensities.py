@@ -131,7 +131,7 @@ def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) ->
 
 
 def reward_of(feedback: Feedback) -> float:
-    """What feedback is worth: the reward itself, the clicks with their weights, or the grades, summed."""
+    """Return the worth of feedback: the reward itself, the clicks with their weights, or the grades, summed."""
     if isinstance(feedback, Preferred):
         raise InvalidInput("a preferred order has no value by itself; give `reward`, a function of the feedback")
     if isinstance(feedback, Clicks):

@@ -38,7 +38,7 @@ Entry = TypeVar("Entry")
 
 
 class LoggedRanking(NamedTuple):
-    """What was shown, what came of each position that was seen, and who drew it."""
+    """A logged ranking, the rewards of its positions, and the policy that drew it."""
 
     query: Query
     ranking: Ints

@@ -37,7 +37,7 @@ def extremes_of(weight: Floats, *rewards: Floats) -> Extremes:
 
 
 class Series(NamedTuple):
-    """What an estimator makes of a piece of a log, one entry per decision; the estimate is Σ top / Σ bottom."""
+    """The summands of an estimator for a piece of a log, one entry per decision; the estimate is Σ top / Σ bottom."""
 
     top: Floats
     bottom: Floats
@@ -133,13 +133,13 @@ class Sums:
 
     @property
     def effective_rewards(self) -> float:
-        """The same count over the rewarded rows alone: so many clicks carry the estimate."""
+        """The effective number of rewarded rows: so many clicks carry the estimate."""
         total = float(self.mean[TOP]) * self.n
         return total**2 / self.top_squares if self.top_squares else 0.0
 
     @property
     def effective_losses(self) -> float:
-        """How many rows pull the estimate down, from its skewness: 1/skew², as of a sum of so many rare losses.
+        """The number of rows that pull the estimate down, by its skewness: 1/skew², as of so many rare losses.
 
         As many as there are rows where the estimate does not lean downwards; 0 where no row differs from another.
         """

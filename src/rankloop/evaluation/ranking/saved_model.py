@@ -21,13 +21,13 @@ HELD_OUT_GAIN = "held_out_gain"  # the note of a ranker trained on clicks: its g
 
 
 def is_model(path: Path) -> bool:
-    """Whether a file is a saved ranker."""
+    """Return true where a file is a saved ranker."""
     with path.open("rb") as file:
         return file.read(2) == b"PK"  # a saved session is a zip
 
 
 def was_normalised(path: str | os.PathLike[str]) -> bool:
-    """Whether a saved ranker was trained on features scaled from 0 to 1 inside each query."""
+    """Return true where a saved ranker was trained on features scaled from 0 to 1 inside each query."""
     return bool(load_with_notes(path)[1].get(NORMALISED))
 
 

@@ -19,7 +19,7 @@ Measures = Sequence[str | RankedMeasure]
 
 
 class Scores(NamedTuple):
-    """What each measure says of each query; nan where its rule skips the query."""
+    """The value of each measure for each query; nan where its rule skips the query."""
 
     measures: tuple[str, ...]
     query_ids: tuple[str, ...]
@@ -32,7 +32,7 @@ class Scores(NamedTuple):
 
     @property
     def counted(self) -> dict[str, int]:
-        """How many queries each mean is taken over."""
+        """The number of queries behind each mean."""
         return dict(zip(self.measures, np.sum(~np.isnan(self.values), axis=0).tolist()))
 
     def of_query(self, query_id: str) -> dict[str, float]:

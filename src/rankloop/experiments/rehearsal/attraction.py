@@ -174,27 +174,32 @@ def _designs(log: RehearsalLog) -> tuple[Any, Any]:
 
 def _encoded(lists: Sequence[ShownList], encoder: Encoder, stands: Floats) -> tuple[Any, Any, Floats, Floats]:
     starts, columns, values, dense, row = [np.zeros(1, np.int64)], [], [], [], 0
-    for one in lists:
-        features = standing_at(one, stands[row : row + len(one.ids)]).query(encoder).features
+    for page in lists:
+        features = standing_at(page, stands[row : row + len(page.ids)]).query(encoder).features
         starts.append(starts[-1][-1] + features.starts[1:])
         columns.append(features.columns[features.positions])
         values.append(features.values)
         dense.append(features.dense)
-        row += len(one.ids)
+        row += len(page.ids)
     return np.concatenate(starts), np.concatenate(columns), np.concatenate(values), np.concatenate(dense)
 
 
-def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats, known: Any) -> Any:
+def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats, used: Any) -> Any:
     n_rows = len(starts) - 1
-    hashed = sparse.csr_matrix((values, np.searchsorted(known, columns), starts), shape=(n_rows, max(len(known), 1)))
+    hashed = sparse.csr_matrix((values, np.searchsorted(used, columns), starts), shape=(n_rows, max(len(used), 1)))
     scale = np.maximum(dense.std(axis=0), 1e-9) if dense.size else np.ones(dense.shape[1])
     plain = sparse.csr_matrix((dense - dense.mean(axis=0)) / scale) if dense.size else sparse.csr_matrix((n_rows, 0))
     return sparse.hstack([sparse.csr_matrix(np.ones((n_rows, 1))), hashed, plain], format="csr")
 
 
-def standing_at(one: ShownList, stands: Sequence[float] | Floats) -> ShownList:
-    """The list with where its items stand as a field of each."""
-    return one._replace(rows=[dict(row) | {TODAY_FIELD: float(stand)} for row, stand in zip(one.rows, stands)])
+def standing_at(page: ShownList, stands: Sequence[float] | Floats) -> ShownList:
+    """Return a list with a position as a further field of each item.
+
+    Args:
+      page: The list.
+      stands: By item, its position.
+    """
+    return page._replace(rows=[dict(row) | {TODAY_FIELD: float(stand)} for row, stand in zip(page.rows, stands)])
 
 
 def with_today(schema: Schema) -> Schema:
@@ -206,7 +211,7 @@ def without_memory(schema: Schema) -> Schema:
     """The schema without ids, which say nothing of an item that is new, and without their crosses."""
     features = {name: kind for name, kind in schema.features.items() if not kind.memory}
     context = {name: kind for name, kind in schema.context.items() if not kind.memory}
-    known = features.keys() | context.keys()
-    crosses = tuple(cross for cross in schema.crosses if known >= set(cross.split("*")))
+    names = features.keys() | context.keys()
+    crosses = tuple(cross for cross in schema.crosses if names >= set(cross.split("*")))
     used = {name for cross in crosses for name in cross.split("*")}
     return Schema(features, {name: kind for name, kind in context.items() if name in used}, crosses, schema.bits)

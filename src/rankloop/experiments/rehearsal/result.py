@@ -139,7 +139,7 @@ class Rehearsal(NamedTuple):
 
     @property
     def tables(self) -> list[Table]:
-        """What each learner wins by measure, and how well each click model predicts held-out visits."""
+        """The gain of each learner by measure, and the fit of each click model to held-out visits."""
         tables = []
         for measure in self.measures:
             rows = [(arm.name, *(str(getattr(arm, part)[measure]) for part in PART_NAMES)) for arm in self.arms]
