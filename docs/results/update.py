@@ -68,7 +68,7 @@ def pooled() -> str:
 
 def goals() -> str:
     """What was to be reached, and whether it was."""
-    claims = (claim for claim in kept("online-rankers")["claims"] if claim["about"] == GOAL)
+    claims = (claim for claim in kept("online-rankers")["claims"] if claim["subject"] == GOAL)
     rows = ([claim["text"], claim["word"], numbers(claim)] for claim in claims)
     return table(["goal", "here", "numbers"], rows)
 
@@ -77,8 +77,8 @@ def comparisons() -> str:
     """Newton pairs against the best others, data set by data set."""
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for claim in kept("online-rankers")["claims"]:
-        if claim["about"] != GOAL:
-            world, people = claim["about"]
+        if claim["subject"] != GOAL:
+            world, people = claim["subject"]
             cells.setdefault((world, people), {})[claim["text"]] = f"{claim['word']}, {numbers(claim)}"
     texts = list(next(iter(cells.values())))
     rows = ([*cell, *(row[text] for text in texts)] for cell, row in cells.items())
@@ -107,7 +107,7 @@ def claims() -> str:
     papers: dict[str, list[str]] = {}
     for id in FIGURES:
         for claim in kept(id)["claims"]:
-            (world,), words = claim["about"], claim["text"]
+            (world,), words = claim["subject"], claim["text"]
             text = f"{words[0].upper()}{words[1:]} (`{id}`)"
             told.setdefault(text, {})[world] = f"{claim['word']}, {numbers(claim)}"
             papers.setdefault(text, []).append(claim.get("paper", ""))

@@ -27,21 +27,21 @@ ONLINE = {
     "id": "online-rankers",
     "claims": [
         {
-            "about": ["goal"],
+            "subject": ["goal"],
             "text": "shown in all rounds, pooled: newton pairs is at least 0.02 above the best other, PDGD",
             "word": "partly",
             "because": "0.7 ± 0.1 against 0.6 ± 0.1",
             "difference": {"mean": 0.021, "low": 0.019, "high": 0.023},
         },
         {
-            "about": ["goal"],
+            "subject": ["goal"],
             "text": "newton pairs is above the best other, PDGD",
             "word": "holds",
             "because": "by far",
             "difference": None,
         },
         {
-            "about": ["web search, simulated", "perfect"],
+            "subject": ["web search, simulated", "perfect"],
             "text": "newton pairs is above PDGD",
             "word": "holds",
             "because": "0.7 ± 0.1 against 0.6 ± 0.1",
