@@ -17,7 +17,6 @@ from typing import Any
 HERE = Path(__file__).parent
 PAGES = (
     HERE.parent / "learners" / "clicks.md",
-    HERE.parent / "guides" / "search-your-documents.md",
     HERE / "online-rankers.md",
     HERE / "coactive.md",
     HERE / "service-load.md",
@@ -128,18 +127,6 @@ def study() -> str:
     return table(["claim", "the paper", "here", "numbers"], rows)
 
 
-def search() -> str:
-    """What a search box on Cranfield shows, and what was promised; then the study."""
-    found, visits = kept("search-cranfield"), kept("search-study")
-    parts = []
-    for finding in (found, visits):
-        (own,) = finding["tables"]
-        parts.append(table(own["header"], own["rows"]))
-        rows = ([claim["text"], claim["word"], claim["because"]] for claim in finding["claims"])
-        parts.append(table(["promised", "here", "numbers"], rows))
-    return "\n\n".join(parts)
-
-
 def load() -> str:
     """What a call costs, and what was promised."""
     found = kept("load")
@@ -200,7 +187,6 @@ PARTS = {
     "coactive-study": (study, STUDY),
     "load": (load, ("load",)),
     "soak": (soak, ("soak",)),
-    "search-box": (search, ("search-cranfield", "search-study")),
 }
 
 

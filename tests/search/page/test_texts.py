@@ -20,7 +20,7 @@ def test_hostile_documents_are_text(notes_box: str, open_page: Any) -> None:
 
     page = open_page(f"{notes_box}/search")
     ids = ask(page, "hostile")
-    assert set(ids) == {"evil.txt", "evil.html", "a \"quoted\" 'name' & more.txt"}
+    assert set(ids) >= {"evil.txt", "evil.html", "a \"quoted\" 'name' & more.txt"}  # others by meaning
     for id in ids:
         title(page, id).click()
         expect(page.locator("#reader-path")).to_have_text(id)

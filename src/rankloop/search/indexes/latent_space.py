@@ -18,7 +18,7 @@ MAX_WORDS_OF_DOCUMENT = 2_000
 MAX_TERMS = 60_000
 MAX_TERM_SHARE = 0.5  # of the documents; a more frequent term says nothing
 MAX_REFIT_SHARE = 0.1  # of the vocabulary that may be new before the space is fitted again
-N_POWER_STEPS, N_EXTRA_DIMENSIONS = 2, 10
+N_POWER_STEPS, N_EXTRA_DIMENSIONS = 5, 20
 
 
 class LatentSpace(NamedTuple):
