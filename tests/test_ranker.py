@@ -298,3 +298,75 @@ def test_predict_uses_the_context() -> None:
         ranker.learn(ranker.rank(shoes, context={"segment": segment}), clicks=[liked])
     assert ranker.predict(shoes, {"segment": "sport"}) == ["b", "a"]
     assert ranker.predict(shoes, {"segment": "kids"}) == ["a", "b"]
+
+
+PAGES = [(["a", "b", "c"], ["b"]), (["b", "c", "a"], []), (["c", "a", "b"], ["b", "c"])]
+
+
+@pytest.mark.parametrize("learner", ["click_regression", "click_regression(examination=[1, 0.5], order_weight=0.1)"])
+def test_a_page_of_another_system_is_learned_at_its_positions(learner):
+    """Updates equal those of a decision with that ranking, draw nothing, and replay bit for bit."""
+    first, second = (Ranker(learner, features=FEATURES, seed=3) for _ in range(2))
+    by_hand = Ranker(learner, features=FEATURES, seed=3)
+    for order, clicked in PAGES:
+        for ranker in (first, second):
+            ranker.learn(CANDIDATES, order=order, clicks=clicked)
+        shown = Ranker(learner, features=FEATURES, seed=9).rank(CANDIDATES)
+        ranking = np.array([shown.items.index(id) for id in order])
+        decision = shown.decision._replace(ranking=ranking)
+        by_hand.learn(Impression(items=shown.items, decision=decision, features=shown.features), clicks=clicked)
+    assert first.weights == second.weights == by_hand.weights
+    assert any(first.weights.values())
+    assert first.rank(CANDIDATES).to_json() == second.rank(CANDIDATES).to_json()
+
+
+def test_an_array_of_another_system_is_in_its_order():
+    rows, order = [[0.2, 1.0], [0.9, 3.0], [0.0, 2.0]], ["b", "a", "c"]
+    by_name, by_array = (Ranker("click_regression", features=FEATURES) for _ in range(2))
+    by_name.learn(CANDIDATES, order=order, clicks=["a"])
+    by_array.learn(np.array(rows), order=order, clicks=["a"])
+    assert by_name.weights == by_array.weights
+
+
+def test_pages_of_another_system_that_are_refused(ranker):
+    shown = ranker.rank(CANDIDATES)
+    for arguments, more, message in (
+        ((CANDIDATES,), {}, "give order"),
+        ((shown,), {"order": ["a", "b", "c"]}, "has its own order"),
+        ((shown,), {"query": "q"}, "belong to a page of another system"),
+        ((CANDIDATES,), {"order": ["a", "b"]}, "each item of the page once"),
+        ((CANDIDATES,), {"order": ["a", "b", "d"]}, "each item of the page once"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            ranker.learn(*arguments, relevances={"a": 1, "b": 0, "c": 0}, **more)
+    with pytest.raises(InvalidInput, match="3pr learns from its own exploration"):
+        Ranker("3pr", features=FEATURES).learn(CANDIDATES, order=["a", "b", "c"], clicks=["a"])
+
+
+def log_of_a_good_engine(n_pages=1500, seed=0):
+    """Items are shown by attraction with some noise, and clicked by a position-based model."""
+    rng, attraction, rows = np.random.default_rng(seed), np.linspace(0.05, 0.6, 8), []
+    for page in range(n_pages):
+        order = np.argsort(-attraction - rng.normal(size=8) * 0.15)[:5]
+        for position, item in enumerate(order.tolist()):
+            click = int(rng.random() < attraction[item] / (1 + position))
+            rows.append({"list": page, "query": "q", "item": f"i{item}", "position": position + 1, "click": click})
+    return rows
+
+
+def test_ingest_is_not_misled_by_the_order(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    log = pyarrow.Table.from_pylist(log_of_a_good_engine())
+    first, second = (Ranker("click_regression", features={"item": "id"}, seed=1) for _ in range(2))
+    assert first.ingest(log) == second.ingest(log) == 1500
+    assert first.session.learned == 1500
+    learner = first.session.learner.inner
+    np.testing.assert_allclose(learner.examination[:3], [1, 1 / 2, 1 / 3], atol=0.12)
+    assert learner.order_weight == 0.0  # its own positions are no evidence
+    assert first.weights == second.weights
+    order = first.predict({f"i{item}": {} for item in range(8)})
+    assert np.corrcoef([int(id[1:]) for id in order], np.arange(8))[0, 1] < -0.9
+    first.save(tmp_path / "shop.rankloop")
+    assert Ranker.load(tmp_path / "shop.rankloop").rank({"i1": {}, "i2": {}}, at=0.0) == first.rank(
+        {"i1": {}, "i2": {}}, at=0.0
+    )

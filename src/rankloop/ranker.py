@@ -21,15 +21,15 @@ from rankloop.adapter import (
     plain_ids,
     raw_candidates,
 )
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation
 from rankloop.core.learner import check_uses_context, from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
-from rankloop.core.serialisation import check_finite_receipt, receipt_type, with_receipt
+from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_page, receipt_type, with_receipt
 from rankloop.core.session import Session
-from rankloop.core.types import Problem, Query
+from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
@@ -39,6 +39,7 @@ from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
+from rankloop.logs.reader import lists_in
 
 MAX_RECENT_RANKINGS = 20  # `weights` of a ranker with a schema lists the values of these
 
@@ -289,8 +290,12 @@ class Ranker:
 
     def learn(
         self,
-        shown: Impression,
+        shown: Any = None,
         *,
+        order: Sequence[Id] | None = None,
+        context: Mapping[str, Any] | None = None,
+        query: str = "",
+        at: float | None = None,
         clicks: Iterable[Id] | Mapping[Id, float] | None = None,
         relevances: Mapping[Id, float] | None = None,
         preferred: Sequence[Id] | None = None,
@@ -299,7 +304,12 @@ class Ranker:
         """Learn from the feedback to a shown ranking. Give exactly one kind of feedback.
 
         Args:
-          shown: What `rank` returned, perhaps long ago or in another process.
+          shown: What `rank` returned, perhaps long ago or in another process. With `order`, the candidates of a page
+            that another system has ordered, as in `rank`; None for a fixed set.
+          order: The ids of that page as they were shown, best first; the rows of an array are in this order.
+          context: The context of that page.
+          query: The id of its query.
+          at: The time of that page in seconds since 1970; None: now.
           clicks: The clicked ids; or weights by id, where a purchase may count more than 1. An empty list is feedback,
             too: nothing was clicked.
           relevances: The grades of the first `depth` items by id.
@@ -309,7 +319,8 @@ class Ranker:
         Raises:
           IncompatibleFeedback: If the learner does not accept this kind, or an id was not shown.
           UnstableUpdate: If the update would make a weight infinite; the ranker stays as it was.
-          InvalidInput: If there is no feedback, or more than one kind.
+          InvalidInput: If there is no feedback, or more than one kind; or if the learner cannot learn from a page that
+            another system has ordered.
 
         Examples:
           >>> ranker = Ranker("newton_pairs", features=["title_match"])
@@ -317,15 +328,115 @@ class Ranker:
           >>> ranker.learn(shown, clicks=["b"])
           >>> ranker
           <Ranker newton_pairs: 1 features, learned 1 times>
+
+          A page that another system has ordered:
+
+          >>> ranker = Ranker("click_regression", features=["title_match"])
+          >>> page = {"a": {"title_match": 0.2}, "b": {"title_match": 0.8}}
+          >>> ranker.learn(page, order=["a", "b"], clicks=["b"])
+          >>> ranker.predict(page)
+          ['b', 'a']
         """
+        if order is not None:
+            shown = self._shown_elsewhere(shown, order, context, query, at)
+        elif not isinstance(shown, Impression):
+            raise InvalidInput("shown must be what rank returned; for a page of another system give order=[...], too")
+        elif context is not None or query or at is not None:
+            raise InvalidInput("context, query and at belong to a page of another system, which has an order, too")
         kind, value = one_kind({"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward})
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
-        query, decision = self._query(shown), with_receipt(shown.decision, self.session.learner)
+        impression_query, decision = self._query(shown), with_receipt(shown.decision, self.session.learner)
         if not is_permutation(decision.ranking, len(shown.items)):
             raise InvalidInput("the shown ranking does not name each of its items once")
         items, values = named_values(kind, value, {id: item for item, id in enumerate(shown.items)})
-        self.session.learn(query, decision, feedback_of(kind, items, values, decision.ranking))
+        self.session.learn(impression_query, decision, feedback_of(kind, items, values, decision.ranking))
+
+    def _shown_elsewhere(
+        self, candidates: Any, order: Sequence[Id], context: Mapping[str, Any] | None, query: str, at: float | None
+    ) -> Impression:
+        """Return the impression of a page that another system has ordered; no random number is drawn."""
+        if isinstance(candidates, Impression):
+            raise InvalidInput("an impression has its own order: leave order out, or give the candidates of the page")
+        receipt = receipt_of_logged_page(self.session.learner)
+        request, missing = self._request(candidates, order, context, query, at)
+        items = {id: item for item, id in enumerate(request.ids)}
+        ranking = [items.get(id, -1) for id in plain_ids(order)]
+        if len(ranking) != len(items) or -1 in ranking:
+            raise InvalidInput("order must name each item of the page once, best first")
+        self.missing += missing
+        if request.values is not None:
+            self._recent.append((request.ids, request.values))
+        return Impression(
+            items=request.ids,
+            decision=Decision(np.array(ranking, np.int64), float("nan"), receipt(len(items))),
+            features=request.features,
+            context=request.query.context,
+            query_id=request.query.id,
+            values=request.values,
+            encoded=None if request.values is None else request.query,
+        )
+
+    def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:
+        """Learn from every page of a log that another system has shown, in the order of the log.
+
+        `click_regression` without an `examination` gets, and keeps, the one that items of the log which moved suggest.
+        The same log always leads to the same weights. Updates that would be unstable are left out; `session.refused`
+        counts them.
+
+        Args:
+          log: A `ListLog`, or anything that `read_log` reads as lists: a file, a frame, the export of a service.
+          columns: The column of each role, if the names of the columns do not tell.
+
+        Returns:
+          The number of pages.
+
+        Raises:
+          InvalidInput: If the log lacks a field of this ranker, or the learner cannot learn from pages that another
+            system has ordered.
+
+        Examples:
+          >>> import pyarrow
+          >>> rows = {"list": [1, 1, 2, 2], "item": ["a", "b", "b", "a"], "position": [1, 2, 1, 2]}
+          >>> log = pyarrow.table(rows | {"price": [9, 5, 5, 9], "click": [0, 1, 1, 0]})
+          >>> ranker = Ranker("click_regression", features={"price": "number"})
+          >>> ranker.ingest(log)
+          2
+          >>> ranker.predict({"a": {"price": 9}, "b": {"price": 5}})
+          ['b', 'a']
+        """
+        from rankloop.training.clicks.weights import estimate_examined, ready_for_use, with_examination, with_learner
+
+        if self.items or self.context or self.encoding is not None or not self.features:
+            raise InvalidInput("a log is learned from by the names of features: create the ranker with features")
+        schema = self.schema or Schema(dict.fromkeys(self.features, "number"))
+        lists = lists_in(log, schema=schema, columns=columns)
+        pages = lists.lists(schema)
+        examined = estimate_examined(lists.clicks()) if lists.item is not None else None
+        if examined is not None:
+            self.session = with_learner(self.session, with_examination(self.session.learner, examined))
+        for page in pages:
+            # An item that stands on a page twice counts at its first position.
+            row_of = dict(reversed(list(zip(page.ids, page.rows))))
+            feedback = dict.fromkeys(page.ids, 0.0)
+            for id, weight in zip(page.ids, page.clicked.tolist()):
+                feedback[id] = max(feedback[id], weight)
+            clicks = {id: weight for id, weight in feedback.items() if weight}
+            try:
+                self.learn(
+                    row_of,
+                    order=list(feedback),
+                    context=page.context if self.schema is not None else None,
+                    query=page.query_id,
+                    at=page.at,
+                    clicks=clicks if page.feedback == "clicks" else None,
+                    relevances=feedback if page.feedback == "relevances" else None,
+                    reward=float(page.clicked.sum()) if page.feedback == "reward" else None,
+                )
+            except UnstableUpdate:
+                continue
+        self.session = ready_for_use(self.session)
+        return len(pages)
 
     @property
     def schema(self) -> Schema | None:

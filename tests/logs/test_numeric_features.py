@@ -64,7 +64,10 @@ HEADER = "impression,position,click,f,item"
         ("0,1.5,0,3.5,4", "clicks.csv, row 2: position is 1.5; it must be a whole number"),
         ("0,inf,0,3.5,4", "clicks.csv, row 2: position is inf; it must be a whole number"),
         ("0,2000000000,0,3.5,4", "clicks.csv, row 2: position is 2000000000; lists have at most 10,000 places"),
-        ("0,-9000000000000000000,0,3.5,4", "clicks.csv, row 2: position is -9000000000000000000; lists have at most"),
+        (
+            "0,-9000000000000000000,0,3.5,4",
+            "clicks.csv, row 2: position is -9000000000000000000; it must be",
+        ),
         ("0,2,,3.5,4", "clicks.csv, row 2: click is missing"),
         ("0,2,perhaps,3.5,4", "clicks.csv, row 2: click is 'perhaps'; it must be a number \\(0 or 1\\)"),
     ],

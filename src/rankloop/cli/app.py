@@ -22,6 +22,9 @@ app = typer.Typer(
     epilog="`rankloop COMMAND --help` has details and examples. Start with `rankloop demo`.",
 )
 
+NO_FILE = "-"  # print to standard output
+OPTIONAL_FILES = ("--guess-schema",)
+
 
 class Command(TyperCommand):
     """Command whose epilog is one example per line, which is never wrapped."""

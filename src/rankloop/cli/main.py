@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rankloop.cli.app import app
+from rankloop.cli.app import NO_FILE, OPTIONAL_FILES, app
 from rankloop.core.errors import RankloopError
 from rankloop.core.extras import EXTRA_BY_PACKAGE, missing_extra_message
 from rankloop.core.registry import UnknownKind
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             arguments = list(sys.argv[1:] if arguments is None else arguments)
+            arguments = with_no_file(arguments)
             code = app(args=arguments, obj=arguments, prog_name="rankloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -35,6 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         code = _report(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def with_no_file(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with `-` after options that may have no file where the next argument is an option."""
+    filled = list[str]()
+    for argument, following in zip(arguments, [*arguments[1:], "--"]):
+        filled.append(argument)
+        if argument in OPTIONAL_FILES and following.startswith("--"):
+            filled.append(NO_FILE)
+    return filled
 
 
 def _show_warning(message: Warning | str, *where: object, **more: object) -> None:

@@ -93,6 +93,9 @@ ColumnRoles = Annotated[
     list[str] | None,
     log_option("--column", "ROLE=NAME", "The column of a role, as in item=sku. Repeatable."),
 ]
+SkipBadRows = Annotated[
+    bool, flag("--skip-bad-rows", "Leave out rows with a bad cell, and say how many, instead of refusing the log.")
+]
 ListsLog = Annotated[str, option("--log", "LOG", "A table of shown lists and their clicks, or the log of a service.")]
 ClickModelName = Annotated[str, option("--model", "NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or best.")]
 Plot = Annotated[Path | None, option("--plot", "FILE", "Write a plot to this file (.png, .svg or .pdf).")]

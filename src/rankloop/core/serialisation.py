@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import entry_of
 from rankloop.core.types import Decision
 from rankloop.core.weight_table import WeightTable
 
@@ -149,6 +150,29 @@ def receipt_type(learner: Any) -> Any:
     if any(isinstance(argument, TypeVar) for argument in get_args(annotation)):
         return get_origin(annotation)[receipt_type(learner.inner)]
     return annotation
+
+
+def receipt_of_logged_page(learner: Any) -> Callable[[int], Any]:
+    """Return a function from the number of items to the receipt of a page that another system ordered.
+
+    Args:
+      learner: The learner that is to learn from such pages.
+
+    Raises:
+      InvalidInput: If the learner needs the receipts of its own exploration.
+    """
+    annotation = receipt_type(learner)
+    cls = get_origin(annotation) or annotation
+    if annotation == tuple[()]:
+        return lambda n_items: ()
+    if getattr(cls, "_fields", ()) == ("n_items",):
+        return lambda n_items: cls(n_items)
+    while hasattr(learner, "inner"):
+        learner = learner.inner
+    raise InvalidInput(
+        f"{entry_of(learner).kind} learns from its own exploration, which a page of another system does not have: use "
+        "click_regression, or online_gradient for grades"
+    )
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """Click regression: a logistic regression of clicks on features and positions."""
 
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -7,21 +8,23 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, scores_of
-from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
+from rankloop.core.learner import check_receipt, clicks_by_item, finite, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.perturbation import PairSwapper
 
 N_OFFSETS = 64  # with an offset of their own; the ones below share the last
 OFFSET_RATE = 0.3
+MAX_ORDER_PULL = 5.0  # no position pulls a score by more than this, times `order_weight`
 
 
 class State(NamedTuple):
     """The weights, and an offset for each position."""
 
     weights: Floats  # One weight for each feature.
-    offsets: Floats  # b_position, the log-odds of a click at each position on an item of score 0.
+    offsets: Floats  # The log-odds of a click at each position: b, or with `examination` those of all items there, l.
     squares: Floats  # The sum of the squared gradients of each offset.
+    intercept: float  # a, the log-odds of a click on an examined item of score 0; with `examination` only.
     shown: int  # The number of positions that are seen, −1 for all.
 
     def reachable(self, initial: "State") -> bool:
@@ -44,7 +47,6 @@ def _updated(
     seen_items: Ints,
     clicked: Floats,
     rate: float,
-    fixed: bool,
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, offsets and squares after one gradient step of the logistic loss over the seen positions."""
     # The arrays are passed one by one, because a tuple of them costs 1 µs per call.
@@ -55,10 +57,40 @@ def _updated(
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
         add_row(after, features, item, rate * error)
-        if not fixed:
-            squares[p] += error * error
-            offsets[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
+        squares[p] += error * error
+        offsets[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
     return after, offsets, squares
+
+
+@kernel
+def _updated_by_examination(
+    features: Features,
+    weights: Floats,
+    levels: Floats,
+    squares: Floats,
+    seen_items: Ints,
+    clicked: Floats,
+    log_examination: Floats,
+    numbers: tuple[float, float, float],
+) -> tuple[Floats, Floats, Floats, float]:
+    """Return weights, levels, squares and intercept after a step; `numbers` are intercept, rate and order weight."""
+    scores, (intercept, rate, order_weight) = scores_of(features, weights), numbers
+    after, levels, squares = weights.copy(), levels.copy(), squares.copy()
+    all_squares = squares.sum()
+    for position in range(len(seen_items)):
+        item, p = seen_items[position], min(position, N_OFFSETS - 1)
+        probability = 1.0 / (1.0 + np.exp(-scores[item] - intercept - log_examination[p]))
+        error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
+        pull = levels[p] - log_examination[p] - intercept - scores[item]
+        pull = min(MAX_ORDER_PULL, max(-MAX_ORDER_PULL, pull))
+        add_row(after, features, item, rate * (error + order_weight * pull))
+        all_squares += error * error
+        intercept += OFFSET_RATE * error / np.sqrt(1.0 + all_squares)
+        typical = 1.0 / (1.0 + np.exp(-levels[p]))
+        error = clicked[item] * (1.0 - typical) if clicked[item] > 0.0 else -typical
+        squares[p] += error * error
+        levels[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
+    return after, levels, squares, intercept
 
 
 @register("click_regression")
@@ -71,8 +103,14 @@ class ClickRegression(PairSwapper):
 
       w ← w + `learning_rate` · Σ_p (click_p − P(click_p)) · x_p.
 
-    A click of weight v counts v times. The offsets b begin at `offset` and are learned too, unless `examination` is
-    given.
+    A click of weight v counts v times. The offsets b begin at `offset` and are learned too, which takes the quality of
+    the order for examination: where another system puts good items first, give `examination`. Then
+
+      b_position = a + log examination_position,
+
+    of which only the intercept a is learned, and beside it l_position, the log-odds of a click on any item there. The
+    typical score of what stands there is l − b, and with an `order_weight` λ a position is evidence about its item:
+    λ · (l_p − b_p − w · x_p) is added to click_p − P(click_p).
 
     Recommended for shops and feeds with many features (`hashed` columns): it also learns from items that are not
     clicked. It is biased where users stop after a click that satisfies them, because items that they did not examine
@@ -81,8 +119,10 @@ class ClickRegression(PairSwapper):
     Args:
       swap: The probability with which a pair of neighbours is swapped.
       learning_rate: The step size.
-      examination: The probability that each position is examined; b_position is its logarithm, and the last one counts
-        for all positions below. Without it the offsets are learned.
+      examination: The probability that each position is examined, relative to the first; the last one counts for all
+        positions below. `rankloop fit-users` prints an estimate. Without it the offsets are learned.
+      order_weight: How much the position that another system gave an item counts; needs `examination`. Keep 0 for pages
+        that this learner orders itself.
       offset: The first value of every offset. A value below the click rate of a page ranks unknown items above items
         that nobody clicked.
       start: The first weights; zeros if empty.
@@ -102,11 +142,15 @@ class ClickRegression(PairSwapper):
     swap: float = 0.05
     learning_rate: float = 0.1
     examination: tuple[float, ...] = ()
+    order_weight: float = 0.0
     offset: float = -2.0
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "examination": (1.0, 0.5, 0.25)})
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1},
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,15 +158,21 @@ class ClickRegression(PairSwapper):
             raise InvalidInput(f"examination = {self.examination} must be probabilities above 0")
         if len(self.examination) > N_OFFSETS or not abs(self.offset) <= 100:
             raise InvalidInput(f"examination has at most {N_OFFSETS} positions, and offset is from -100 to 100")
+        if not 0 <= self.order_weight <= 1 or (self.order_weight and not self.examination):
+            raise InvalidInput(f"order_weight = {self.order_weight} must be from 0 to 1, and needs examination")
+
+    @cached_property
+    def _log_examination(self) -> Floats:
+        examination = np.array(self.examination or (1.0,))
+        log_examination: Floats = np.log(examination[np.minimum(np.arange(N_OFFSETS), len(examination) - 1)])
+        return log_examination
 
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""
-        offsets = np.full(N_OFFSETS, self.offset)
-        if self.examination:
-            log_examination = np.log(np.array(self.examination))
-            offsets = np.concatenate([log_examination, np.full(N_OFFSETS - len(log_examination), log_examination[-1])])
         weights = self.first_weights(problem)
-        return State(weights, offsets, np.zeros(N_OFFSETS), shown_or_all(problem))
+        intercept = self.offset if self.examination else 0.0
+        offsets = self.offset + self._log_examination
+        return State(weights, offsets, np.zeros(N_OFFSETS), intercept, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         """Return the ranking to show, its log-probability and the receipt for `learn`."""
@@ -133,15 +183,12 @@ class ClickRegression(PairSwapper):
         """Return the state after the feedback on a decision."""
         check_receipt(decision.receipt.n_items == len(decision.ranking))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, offsets, squares = _updated(
-            query.features,
-            state.weights,
-            state.offsets,
-            state.squares,
-            seen_items,
-            clicked,
-            self.learning_rate,
-            bool(self.examination),
-        )
+        page = (query.features, state.weights, state.offsets, state.squares, seen_items, clicked)
+        intercept = state.intercept
+        if self.examination:
+            numbers = (intercept, self.learning_rate, self.order_weight)
+            weights, offsets, squares, intercept = _updated_by_examination(*page, self._log_examination, numbers)
+        else:
+            weights, offsets, squares = _updated(*page, self.learning_rate)
         weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)
-        return State(weights, offsets, squares, state.shown)
+        return State(weights, offsets, squares, finite(intercept), state.shown)

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, real_numbers
 from rankloop.logs.columns import CLICK, Mask, choice_columns_of
-from rankloop.logs.table_reader import Fault, Given, TableReader, first_fault
+from rankloop.logs.table_reader import Fault, Given, TableReader, text_faults
 
 ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
 
@@ -152,7 +152,7 @@ class ChoiceLog:
         try:
             return np.array(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            fault = first_fault([table], [name], first)
+            fault = min(text_faults([table], [name], first), default=None)
             said = self._message(fault) if fault else f"{self.name}, from row {first}: {name}: {error}"
             raise InvalidInput(said) from None
 
@@ -166,10 +166,10 @@ class ChoiceLog:
         try:
             yield from self.source.batches(wanted, numbers, texts)
         except InvalidInput:
-            fault = self.source.text_in(numbers)
-            if fault is None:
+            faults = self.source.texts_in(numbers)
+            if not faults:
                 raise
-            raise InvalidInput(self._message(fault)) from None
+            raise InvalidInput(self._message(min(faults))) from None
 
 
 def _texts(column: Any) -> Any:

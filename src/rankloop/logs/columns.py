@@ -11,15 +11,17 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 
 # Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
-CLICKS = ("reward", "click", "clicked", "clicks", "is_click")
+CLICKS = ("reward", "click", "clicked", "clicks", "is_click", "click_bool")
 POSITIONS = ("position", "place", "slot")
 ADS = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
 QUERIES = ("query", "query_id", "qid", "user_query", "search_query", "search_term")
 SESSIONS = ("session", "session_id", "visit", "visit_id", "sid")
 USERS = ("user", "user_id", "client_id", "visitor", "visitor_id", "customer_id")  # no features of an item
-LISTS = ("impression", "list", "impression_id", "list_id", "search_id", "request_id", "serp", "serp_id")
+LISTS = ("impression", "list", "impression_id", "list_id", "search_id", "srch_id", "request", "request_id", "serp")
+MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id")
 ITEMS = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
-MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", "url", "id")
+MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", "prop_id", "hotel_id")
+LAST_ITEMS = ("news_id", "movie_id", "video_id", "listing_id", "url", "id")
 PROPENSITIES = ("propensity", "propensity_score", "pscore", "probability", "prob")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
 GUESSES = {  # in a log of single choices
@@ -31,23 +33,24 @@ GUESSES = {  # in a log of single choices
 }
 # In a log of lists. The last names of a role count only where no column has a better one.
 LIST_GUESSES = {
-    "list": (*LISTS, *SESSIONS, "query_id", *QUERIES),
+    "list": (*LISTS, *MORE_LISTS, *SESSIONS, "query_id", *QUERIES),
     "query": ("query", "user_query", "search_query", "search_term", "query_id", "qid"),
-    "item": (*ITEMS, *MORE_ITEMS),
+    "item": (*ITEMS, *MORE_ITEMS, *LAST_ITEMS),
     "position": (*POSITIONS, "pos", "rank", "ordinal"),
     "click": (*CLICKS, "is_clicked", "was_clicked", "has_click"),
-    "time": ("timestamp", "time", "shown_at", "datetime", "at", "date"),
+    "time": ("timestamp", "time", "shown_at", "datetime", "date_time", "event_time", "at", "date"),
     "propensity": PROPENSITIES,
 }
 SALES = ("purchased", "purchase", "purchases", "bought", "is_purchase", "converted", "conversion", "is_conversion")
+BOOKING_NAMES = ("booking_bool", "booked", "is_booked")
 # Roles whose columns may also be learned from, or be another role as well.
 SECOND_ROLES = {
     "session": SESSIONS,
     "user": USERS,
     "weight": CLICK_WEIGHTS,
-    "purchase": (*SALES, "ordered"),
-    "revenue": ("revenue", "gmv", "order_value", "turnover", "amount", "sales_value"),
-    "price": ("price", "unit_price", "sale_price", "item_price", "product_price"),
+    "purchase": (*SALES, "ordered", *BOOKING_NAMES),
+    "revenue": ("revenue", "gmv", "order_value", "turnover", "amount", "sales_value", "gross_bookings_usd"),
+    "price": ("price", "unit_price", "sale_price", "item_price", "product_price", "price_usd"),
 }
 LIST_ROLES = (*LIST_GUESSES, *SECOND_ROLES)
 ALL_ROLES = tuple(dict.fromkeys((*LIST_ROLES, *GUESSES)))
@@ -56,7 +59,7 @@ NO_FEATURES = {*TAKEN, *LIST_GUESSES["list"], *ITEMS, *CLICK_WEIGHTS, *USERS}  #
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
 NEEDED = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEEDED_OF_LISTS = ("list", "position", "click")
-SURE_LISTS = ("impression", "list", "session", "query", "query_id", "qid")  # though there are propensities
+SURE_LISTS = (*LISTS, *MORE_LISTS, "session", "query", "query_id", "qid")  # though there are propensities
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 CLICK, FLAG = "a number (0 or 1)", "0 or 1"  # what columns of clicks and of purchases should hold
 YES_NO = (CLICK, FLAG)  # of these columns a cell may also be a text of `FLAGS`
@@ -202,12 +205,13 @@ def click_number(value: Any) -> Any:
 def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a number", empty: str = "") -> Floats:
     """Return a column of finite numbers, or refuse the first row that holds none; clicks may also be yes or no."""
     refuse_missing(cells, name, where, empty)
-    numbers = np.array([_number(click_number(cell) if right in YES_NO else cell) for cell in cells], dtype=np.float64)
+    numbers = np.array([number_of(click_number(cell) if right in YES_NO else cell) for cell in cells], dtype=np.float64)
     refuse_cell(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
     return numbers
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
+    """Return a cell as a number, nan where it is none."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -23,6 +23,7 @@ MAX_POSITIONS = 10_000
 NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
 OF_CONTEXT = "a context field is the same for all items of a list"
 OF_LISTS = "a propensity is that of the whole list"
+LOGGED_SCORE = "logged_score"  # a field with this name has minus the position, from 1, as its value in a log
 NO_ITEM = (
     "{} has no column that tells which item is which (item, product_id, sku …): without it nothing is known to attract "
     "more than anything else; add --column item=NAME"
@@ -51,6 +52,11 @@ class ShownList(NamedTuple):
         context = _only(self.context, encoder.schema.context)
         return Query(self.query_id, encoder.rows(self.ids, rows, context, self.at), NO_CONTEXT)
 
+    def with_logged_score(self) -> "ShownList":
+        """Return the page with minus the position of each item as a further value."""
+        rows = [{**row, LOGGED_SCORE: -1.0 - at} for row, at in zip(self.rows, self.position.tolist())]
+        return self._replace(rows=rows)
+
     def arrival(self, encoder: Encoder) -> Arrival:
         """Return the page as a decision and its feedback, items being numbered in the order shown."""
         decision = Decision(np.arange(len(self.ids)), self.log_propensity, ())
@@ -61,6 +67,12 @@ def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, 
     if values.keys() <= fields.keys():
         return values
     return {name: value for name, value in values.items() if name in fields}
+
+
+def with_logged_score(schema: Schema) -> Schema:
+    """Return a schema with a further field for the score of today's order, which may be its base."""
+    features = {**schema.features, LOGGED_SCORE: {"kind": "number", "scale": "log"}}
+    return Schema(features, schema.context, schema.crosses, schema.bits)
 
 
 def feedback_of(kind: str, weight: Floats) -> Feedback:
@@ -216,6 +228,7 @@ class ListLog:
       export: What only the export of a service tells; None for a table.
       rankings: Replays a service's log as rankings with the states that drew them; None for other logs.
       n_repeated: How many rows were left out because they repeated another one.
+      notes: What was guessed or left out, a sentence each.
       reread: Reads the table again with the types of a schema; None where cells have types already.
     """
 
@@ -234,6 +247,7 @@ class ListLog:
     export: Exported | None = None
     rankings: Callable[[], Iterator[Any]] | None = None
     n_repeated: int = 0
+    notes: tuple[str, ...] = ()
     reread: "Callable[[Schema | None], ListLog] | None" = None
 
     @property
@@ -252,6 +266,11 @@ class ListLog:
     def schemas(self) -> tuple[Schema, ...]:
         """The schemas that the log itself tells, the newest last."""
         return () if self.export is None else self.export.schemas
+
+    @property
+    def has_engine_order(self) -> bool:
+        """True where positions are those of another system; a list that chance has drawn is nobody's order."""
+        return self.export is None and not self.columns.propensity
 
     def typed_by(self, schema: Schema | None) -> "ListLog":
         """Return the log with its columns read as the kinds of a schema: in a CSV file 007 is a category or 7."""
@@ -328,7 +347,8 @@ class ListLog:
                     feedback=kinds[page],
                 )
             )
-        return lists
+        needs_score = LOGGED_SCORE in schema.features and LOGGED_SCORE not in self.values
+        return [page.with_logged_score() for page in lists] if needs_score else lists
 
     def pair_numbers(self) -> Ints:
         """Return by row the number of its (query, item) pair; where items are unknown every row is its own."""
@@ -389,7 +409,13 @@ class ListLog:
     def _check_fields(self, schema: Schema) -> None:
         """Refuse a field that is no column, but an id that may be the item's own."""
         for name, kind in [*schema.features.items(), *schema.context.items()]:
-            if name not in self.values and not (kind.memory and name in schema.features and self.item is not None):
+            if name == LOGGED_SCORE and name not in self.values and not self.has_engine_order:
+                raise InvalidInput(
+                    f"{self.name}: {LOGGED_SCORE} is minus the position in today's order, but the lists of this log "
+                    f"were drawn at random or by a service: add a column {LOGGED_SCORE}, or train without a base"
+                )
+            of_item = name in schema.features and (name == LOGGED_SCORE or (kind.memory and self.item is not None))
+            if name not in self.values and not of_item:
                 raise InvalidInput(
                     f"{self.name} has no column {name!r}, which is a field of the schema{nearest(name, self.values)}"
                 )

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,17 +19,19 @@ from rankloop.logs.columns import (
     SESSIONS,
     ListColumns,
     Mask,
+    click_number,
     list_columns_of,
+    number_of,
     numbers_in,
     plain_name,
     refuse_cell,
-    refuse_missing,
     refuse_twice,
 )
 from rankloop.logs.list_log import MAX_POSITIONS, ListLog
-from rankloop.logs.table_reader import Given, TableReader
+from rankloop.logs.table_reader import Fault, Given, TableReader, refuse_faults
 
 LISTED = ("category", "id", "vector")  # kinds of which a value may be a list
+WHOLE_NUMBER = "a whole number from 0"
 AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as they are written: 007 is not 7
 
 
@@ -55,6 +58,15 @@ class RawColumns(Mapping[str, Sequence[Any]]):
                 return numbers
         return numbers_in(self[name], name, where, right)
 
+    def is_clean(self, name: str, right: str) -> bool:
+        """Return true if every cell of a column of numbers is what it must be, at a glance."""
+        column = self.table[name]
+        if column.null_count or not str(column.type).startswith(("int", "uint", "float", "double", "bool")):
+            return False
+        numbers = column.to_numpy().astype(np.float64)
+        whole = right != WHOLE_NUMBER or bool((numbers == np.floor(numbers)).all())
+        return bool(np.isfinite(numbers).all()) and whole and (right == CLICK or bool((numbers >= 0).all()))
+
     def __contains__(self, name: object) -> bool:
         return name in self.table.column_names
 
@@ -80,19 +92,74 @@ def read_raw_columns(given: Given, kinds: Mapping[str, str] | None = None) -> Ra
       InvalidInput: If the table has no rows, a name twice, or a text where a number should be.
     """
     kinds, source = kinds or {}, TableReader(given)
+    return _raw_columns(source, kinds, BadRows(source))
+
+
+class BadRows:
+    """The faults of a table: collected, then either refused together or left out with their rows.
+
+    Args:
+      source: The table.
+      skip: Leave out bad rows instead of refusing them.
+    """
+
+    def __init__(self, source: TableReader, skip: bool = False) -> None:
+        self.source, self.skip = source, skip
+        self.faults: list[Fault] = []
+
+    def add(self, bad: Mask, cells: Sequence[Any], column: str, rule: str) -> None:
+        """Collect the bad cells of a column."""
+        for row in np.flatnonzero(bad).tolist():
+            value = "" if cells[row] is None else cells[row]
+            self.faults.append(Fault(row + 1, column, value, rule if value != "" else ""))
+
+    def refuse(self, faults: Sequence[Fault]) -> None:
+        """Raise for faults, unless they are to be left out."""
+        if not self.skip:
+            more = "; --skip-bad-rows (in Python skip_bad_rows=True) leaves such rows out" if len(faults) > 1 else ""
+            refuse_faults(faults, self.source.name, more)
+
+    def kept(self, n_rows: int) -> Mask:
+        """Return true for the rows without a fault; raise for all faults unless they are to be left out."""
+        self.refuse(self.faults)
+        kept = np.ones(n_rows, np.bool_)
+        kept[[fault.row - 1 for fault in self.faults]] = False
+        return kept
+
+    @property
+    def n_skipped(self) -> int:
+        """The number of rows that were left out."""
+        return len({fault.row for fault in self.faults}) + len(self.source.ragged)
+
+
+def _raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRows) -> RawColumns:
     numbers = [name for name, kind in kinds.items() if kind == "number"]
+    texts = [name for name, kind in kinds.items() if kind in AS_TEXT]
     try:
-        table = source.whole(numbers, [name for name, kind in kinds.items() if kind in AS_TEXT])
+        table = source.whole(numbers, texts)
     except InvalidInput:
-        fault = source.text_in(numbers)
-        if fault is None:
+        faults = source.texts_in(numbers)
+        if not faults:
             raise
-        said = f"{fault.column} is {fault.value!r}; it must be a number"
-        raise InvalidInput(f"{source.name}, row {fault.row}: {said}") from None
+        bad_rows.refuse([*faults, *source.ragged])
+        # Cells that are no numbers become missing; their rows are left out later.
+        table = source.whole((), [*texts, *{fault.column for fault in faults}])
+        for name in {fault.column for fault in faults}:
+            values = [_number_or_none(cell) for cell in table[name].to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, [values])
+        bad_rows.faults += faults
+    bad_rows.refuse(source.ragged)
     refuse_twice(table.column_names, source.name)
     if table.num_rows == 0:
         raise InvalidInput(f"{source.name} has no rows")
     return RawColumns(table, kinds)
+
+
+def _number_or_none(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return None
 
 
 def read_list_table(
@@ -101,6 +168,7 @@ def read_list_table(
     schema: Schema | None = None,
     columns: Mapping[str, str] | None = None,
     without: Sequence[str] = (),
+    skip_bad_rows: bool = False,
 ) -> ListLog:
     """Read a table of shown items as a log of lists.
 
@@ -109,12 +177,13 @@ def read_list_table(
       schema: As what its fields are read.
       columns: Which column is what, where the names do not tell.
       without: Columns that are left alone.
+      skip_bad_rows: Leave out rows with a cell that is not what it should be, instead of refusing the table.
 
     Returns:
       The log, its rows in the order of the table.
 
     Raises:
-      InvalidInput: If a needed column is missing or a cell is not what it should be, with its row.
+      InvalidInput: If a needed column is missing, or a cell is not what it should be: the first 20, with their rows.
     """
     source, named = TableReader(given), columns or {}
     names = source.names
@@ -126,37 +195,70 @@ def read_list_table(
     if schema is not None:
         fields = dict(schema.features) | dict(schema.context)
         kinds |= {name: spec_of(kind)["kind"] for name, kind in fields.items()}
-    values = read_raw_columns(source, kinds)
-    stands = values.numbers(roles.position, source.name, "a whole number")
-    for name in filter(None, (roles.list if roles.list != roles.query else "", roles.item)):
-        refuse_missing(values[name], name, source.name)
+    bad_rows = BadRows(source, skip_bad_rows)
+    values = _raw_columns(source, kinds, bad_rows)
+    _check_cells(values, roles, bad_rows)
+    if bad_rows.faults:
+        values = RawColumns(values.table.filter(bad_rows.kept(values.table.num_rows)), kinds)
+        if not values.table.num_rows:
+            raise InvalidInput(f"{source.name} has no row without a fault")
+    stands = values.numbers(roles.position, source.name, WHOLE_NUMBER)
     queries, items = (values[name] if name else None for name in (roles.query, roles.item))
     pages = pages_of(values[roles.list], roles.list, stands, queries, items, source.name)
     if pages.n_repeated:
         values, stands = RawColumns(values.table.filter(pages.kept), kinds), stands[pages.kept]
-    reread = partial(_read_again, source, named, without) if source.format == "csv" and schema is None else None
+    reread = (
+        partial(_read_again, source, named, without, skip_bad_rows)
+        if source.format == "csv" and schema is None
+        else None
+    )
     log = _list_log(source.name, roles, pages.offsets, values, stands, pages.n_repeated, reread)
+    log = replace(log, notes=_notes(source, bad_rows))
     if roles.time and roles.time not in named.values() and not log.same_in_lists(roles.time):
         of_item = roles._replace(time="", others=(*roles.others, roles.time))
-        return _list_log(source.name, of_item, pages.offsets, values, stands, pages.n_repeated, reread)
+        return replace(log, columns=of_item)
     return log
 
 
+def _notes(source: TableReader, bad_rows: BadRows) -> tuple[str, ...]:
+    """Return sentences about what was guessed or left out."""
+    notes = [f"{bad_rows.n_skipped:,} bad rows were left out"] if bad_rows.n_skipped else []
+    if source.encoding != "utf-8":
+        notes.append(f"{source.name} is not UTF-8, so it was read as {source.encoding}")
+    return tuple(notes)
+
+
 def _read_again(
-    source: TableReader, named: Mapping[str, str], without: Sequence[str], schema: Schema | None
+    source: TableReader, named: Mapping[str, str], without: Sequence[str], skip: bool, schema: Schema | None
 ) -> ListLog:
-    return read_list_table(source, schema=schema, columns=named, without=without)
+    return read_list_table(source, schema=schema, columns=named, without=without, skip_bad_rows=skip)
+
+
+def _check_cells(values: RawColumns, roles: ListColumns, bad_rows: BadRows) -> None:
+    """Collect the cells of all roles that are not what they should be."""
+    for name in filter(None, (roles.list if roles.list != roles.query else "", roles.item)):
+        if values.table[name].null_count or "" in values[name] or None in values[name]:
+            missing = np.array([cell is None or cell == "" for cell in values[name]])
+            bad_rows.add(missing, values[name], name, "")
+    rules = {roles.position: WHOLE_NUMBER, roles.click: CLICK, roles.weight: "a number from 0"}
+    for name, right in rules.items():
+        if not name or values.is_clean(name, right):
+            continue
+        cells = values[name]
+        numbers = np.array([number_of(click_number(cell) if right == CLICK else cell) for cell in cells])
+        bad = ~np.isfinite(numbers)
+        if right == WHOLE_NUMBER:
+            bad |= (numbers != np.floor(numbers)) | (numbers < 0)
+        elif right != CLICK:
+            bad |= numbers < 0
+        bad_rows.add(bad, cells, name, f"; it must be {right}")
 
 
 def _list_log(
     name: str, roles: ListColumns, offsets: Ints, values: RawColumns, stands: Floats, n_repeated: int, reread: Any
 ) -> ListLog:
     clicked = (values.numbers(roles.click, name, CLICK) > 0).astype(np.float64)
-    weight = clicked
-    if roles.weight:
-        weights = values.numbers(roles.weight, name, "a number from 0")
-        refuse_cell(weights < 0, values[roles.weight], roles.weight, name, "; it must be a number from 0")
-        weight = clicked * weights
+    weight = clicked * values.numbers(roles.weight, name, "a number from 0") if roles.weight else clicked
     starts, items = offsets[:-1].tolist(), values[roles.item] if roles.item else None
     return ListLog(
         name=name,
@@ -185,8 +287,6 @@ def _texts_at(values: RawColumns, name: str, rows: Sequence[int]) -> list[str | 
 
 def _positions(stands: Floats, values: RawColumns, name: str, where: str) -> Ints:
     """Return positions from 0, the smallest number being the first position."""
-    if (stands != np.floor(stands)).any():
-        refuse_cell(stands != np.floor(stands), values[name], name, where, "; it must be a whole number")
     if stands.max() - stands.min() >= MAX_POSITIONS:
         far = np.abs(stands)
         refuse_cell(far == far.max(), values[name], name, where, f"; lists have at most {MAX_POSITIONS:,} places")

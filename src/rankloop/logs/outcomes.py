@@ -13,7 +13,8 @@ from rankloop.logs.columns import plain_name
 SALES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "revenue", "gmv")
 CARTS = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value")
 VISITS = ("dwell", "dwell_time", "time_on_page", "was_clicked", "has_click", "is_clicked", "click_time", "clicked_at")
-OUTCOMES = frozenset((*SALES, *CARTS, *VISITS))
+BOOKING_NAMES = ("booking_bool", "booked", "is_booked", "gross_bookings_usd")
+OUTCOMES = frozenset((*SALES, *CARTS, *VISITS, *BOOKING_NAMES))
 NOTHING = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # all of them one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart

@@ -28,6 +28,7 @@ def read_log(
     without: Sequence[str] = (),
     schema: Schema | None = None,
     ranker: str = "",
+    skip_bad_rows: bool = False,
 ) -> ListLog | ChoiceLog:
     """Read a log of shown lists, or open a log of single choices.
 
@@ -40,6 +41,7 @@ def read_log(
       without: Columns that are left alone.
       schema: As what the fields of a CSV file are read.
       ranker: Which ranker of a service, where it has several.
+      skip_bad_rows: Leave out rows of a table of lists with a cell that is not what it should be; `notes` counts them.
 
     Returns:
       A `ListLog` or a `ChoiceLog`.
@@ -57,7 +59,7 @@ def read_log(
         return read_service_export(source.path)
     if kind == "choices" or (kind == "auto" and schema is None and not holds_lists(source.names, named)):
         return ChoiceLog(source, **named)
-    return read_list_table(source, schema=schema, columns=named, without=without)
+    return read_list_table(source, schema=schema, columns=named, without=without, skip_bad_rows=skip_bad_rows)
 
 
 def lists_in(log: Any, **how: Any) -> ListLog:

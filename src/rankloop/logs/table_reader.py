@@ -1,5 +1,6 @@
 """One reader of tables: CSV, JSON Lines, Parquet and Arrow files, packed or not, and frames of pandas and polars."""
 
+import codecs
 import csv
 import json
 import re
@@ -20,20 +21,45 @@ PIECE_ROWS = 1 << 16
 SEPARATORS = ",;\t|"
 DECIMAL = re.compile(r"\s*[+-]?\d+([.,])\d+\s*$")
 DECIMAL_LINES = 10_000  # of a file, in which decimals are looked at
-MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow"}
-WIDE = (b"\xff\xfe", b"\xfe\xff")  # how files in UTF-16 begin
-MARK = b"\xef\xbb\xbf"
+FORMAT_MARKS = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # the first bytes of files in UTF-16
+UTF8_MARK = b"\xef\xbb\xbf"
+MAX_FAULTS = 20  # named in one message
 
 Format = Literal["csv", "json", "parquet", "arrow", "frame"]
 Given = str | Path | Any  # Any: a frame with the Arrow interface, as those of pandas, polars and pyarrow
 
 
 class Fault(NamedTuple):
-    """A cell that cannot be what it should be."""
+    """A cell or a row that cannot be what it should be; rows count from 1, an empty column means the complete row."""
 
     row: int
     column: str
     value: str
+    rule: str = ""  # what it must be
+
+    def __str__(self) -> str:
+        if not self.column:
+            return f"row {self.row} {self.value}"
+        cell = f"is {self.value!r}" if self.value else "is missing"
+        return f"row {self.row}: {self.column} {cell}{self.rule}"
+
+
+def refuse_faults(faults: Sequence[Fault], where: str, more: str = "") -> None:
+    """Raise `InvalidInput` with the first faults of a table, if it has any.
+
+    Args:
+      faults: All of them.
+      where: The name of the table.
+      more: What to do about them.
+    """
+    if not faults:
+        return
+    ordered = sorted(faults)
+    if len(ordered) == 1:
+        raise InvalidInput(f"{where}, {ordered[0]}{more}")
+    count = f"{len(ordered):,} faults" + (f", the first {MAX_FAULTS}" if len(ordered) > MAX_FAULTS else "")
+    raise InvalidInput(f"{where} has {count}: {'; '.join(map(str, ordered[:MAX_FAULTS]))}{more}")
 
 
 class TableReader:
@@ -46,13 +72,17 @@ class TableReader:
     def __init__(self, given: Given) -> None:
         self.path: Path | None = None
         self.format: Format = "frame"
+        self.encoding = "utf-8"
+        self.ragged: list[Fault] = []  # rows of a CSV file with too few or too many columns, which were left out
         self._frame: Any = None
         if isinstance(given, str | Path):
             self.path = given if isinstance(given, Path) and given.exists() else given_path(str(given))
-            self.format = format_of(self.path)
+            self.encoding = encoding_of(self.path)
+            self.format = format_of(self.path, self.encoding)
             self.name = self.path.name
         elif isinstance(given, TableReader):
             self.path, self.format, self.name, self._frame = given.path, given.format, given.name, given._frame
+            self.encoding = given.encoding
         else:
             self.name, self._frame = "the table", given
 
@@ -60,7 +90,7 @@ class TableReader:
     def names(self) -> list[str]:
         """The names of the columns."""
         if self.format == "csv":
-            with opened(self._file) as file:
+            with opened_text(self._file, self.encoding) as file:
                 return csv_header(file, self.name)
         if self.format == "parquet":
             parquet = import_extra("pyarrow.parquet")
@@ -90,18 +120,20 @@ class TableReader:
                 yield from parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(wanted))
             elif self.format == "csv":
                 yield from self._csv(wanted, numbers, texts)
+                refuse_faults(self.ragged, self.name)
             else:
                 yield from self._in_memory(texts).select(list(wanted)).to_batches(PIECE_ROWS)
 
-    def text_in(self, numbers: Sequence[str]) -> Fault | None:
-        """The first text among columns that should hold numbers; only a CSV file does not know its types."""
-        known = [name for name in numbers if name in self.names]
-        if self.format != "csv" or not known:
-            return None
+    def texts_in(self, numbers: Sequence[str]) -> list[Fault]:
+        """Return the texts in columns that should hold numbers; only a CSV file does not know its types."""
+        columns = [name for name in numbers if name in self.names]
+        if self.format != "csv" or not columns:
+            return []
         try:
-            return first_fault(self.batches(known, (), known), known, decimal=self._csv_marks()[1])
-        except InvalidInput:  # a line with too many columns, or the like
-            return None
+            with self._said():
+                return text_faults(self._csv(columns, (), columns), columns, decimal=self._csv_marks()[1])
+        except InvalidInput:  # the file cannot be read at all
+            return []
 
     @property
     def _file(self) -> Path:
@@ -111,13 +143,13 @@ class TableReader:
 
     def _whole_csv(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
         """Types are those of the whole file, not of its beginning."""
+        self.ragged.clear()
         arrow_csv = import_extra("pyarrow.csv")
 
         parse, convert = self._csv_options(self.names, numbers, texts)
-        with opened(self._file) as file:
-            table = arrow_csv.read_csv(file, parse_options=parse, convert_options=convert)
-        self._refuse_bytes(table)
-        return table
+        with opened_text(self._file, self.encoding) as file:
+            single = arrow_csv.ReadOptions(use_threads=False)  # threads do not number the rows
+            return arrow_csv.read_csv(file, single, parse_options=parse, convert_options=convert)
 
     def _csv_options(
         self, columns: Sequence[str], numbers: Sequence[str], texts: Sequence[str], **more: Any
@@ -131,38 +163,30 @@ class TableReader:
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
         types = {name: kind for name, kind in types.items() if name in columns}
         return (
-            arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=self._leave_out),
             arrow_csv.ConvertOptions(column_types=types, decimal_point=decimal, **more),
         )
 
     def _csv_marks(self) -> tuple[str, str]:
         """What separates columns, and what the decimals of a number."""
-        with opened(self._file) as file:
+        with opened_text(self._file, self.encoding) as file:
             separator = _separator(file.readline())
-        with opened(self._file) as file:
+        with opened_text(self._file, self.encoding) as file:
             return separator, decimal_in(file, separator)
 
     def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         arrow_csv = import_extra("pyarrow.csv")
 
+        self.ragged.clear()
         parse, convert = self._csv_options(wanted, numbers, texts, include_columns=wanted, strings_can_be_null=True)
-        with opened(self._file) as file:
-            for batch in arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert):
-                self._refuse_bytes(batch)
-                yield batch
+        with opened_text(self._file, self.encoding) as file:
+            yield from arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert)
 
-    def _refuse_bytes(self, batch: Any) -> None:
-        """Refuse texts that are no UTF-8, which the reader hands on as bytes."""
-        pa = import_extra("pyarrow")
-
-        if not any(pa.types.is_binary(field.type) for field in batch.schema):
-            return
-        fault = _not_utf8(self._file)
-        if fault is not None:
-            raise InvalidInput(
-                f"{self.name}, row {fault.row}: {fault.column} is {fault.value}, which is no UTF-8: "
-                "save the file as UTF-8"
-            )
+    def _leave_out(self, row: Any) -> str:
+        """Note a row with the wrong number of columns, and tell the reader of files to skip it."""
+        value = f"has {row.actual_columns} columns, not {row.expected_columns}"
+        self.ragged.append(Fault((row.number or 1) - 1, "", value))
+        return "skip"
 
     def _in_memory(self, texts: Sequence[str] = ()) -> Any:
         pa = import_extra("pyarrow")
@@ -171,7 +195,7 @@ class TableReader:
         if self.format == "arrow":
             table = feather.read_table(self._file)
         elif self.format == "json":
-            table = json_table(self._file, texts)
+            table = json_table(self._file, texts, self.encoding)
         elif hasattr(self._frame, "__arrow_c_stream__") or isinstance(self._frame, Mapping):
             table = pa.table(self._frame)
         else:
@@ -192,16 +216,50 @@ class TableReader:
             raise InvalidInput(f"{self.name}: {' '.join(str(error).split())}") from None
 
 
-def format_of(path: Path) -> Format:
-    """What a file is, by its first bytes."""
+def encoding_of(path: Path) -> str:
+    """Return utf-16 where a file begins so, else utf-8 where all of it is, else cp1252."""
     with opened(path) as file:
+        block = file.read(BLOCK_BYTES)
+        if block.startswith(UTF16_MARKS):
+            return "utf-16"
+        if block.startswith(tuple(FORMAT_MARKS)):
+            return "utf-8"
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while block:
+                decoder.decode(block)
+                block = file.read(BLOCK_BYTES)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8"
+
+
+@contextmanager
+def opened_text(path: Path, encoding: str) -> Iterator[Any]:
+    """Open a file, decompress it, and convert it to UTF-8.
+
+    Args:
+      path: The file.
+      encoding: Its encoding.
+    """
+    with opened(path) as file:
+        yield file if encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", encoding, "replace")
+
+
+def format_of(path: Path, encoding: str = "utf-8") -> Format:
+    """Return the format of a file by its first bytes.
+
+    Args:
+      path: The file.
+      encoding: Its encoding.
+    """
+    with opened_text(path, encoding) as file:
         head = file.read(64)
-    for magic, format in MAGIC.items():
+    for magic, format in FORMAT_MARKS.items():
         if head.startswith(magic):
             return format  # type: ignore[return-value]
-    if head.startswith(WIDE):
-        raise InvalidInput(f"{path.name} is in UTF-16: save it as UTF-8")
-    return "json" if head.removeprefix(MARK).lstrip()[:1] in (b"{", b"[") else "csv"
+    return "json" if head.removeprefix(UTF8_MARK).lstrip()[:1] in (b"{", b"[") else "csv"
 
 
 def _separator(line: bytes) -> str:
@@ -237,19 +295,25 @@ def csv_header(file: Any, where: str) -> list[str]:
     return names
 
 
-def first_fault(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1, decimal: str = ".") -> Fault | None:
-    """The first text among the columns of numbers, rows counted from `first_row`."""
+def text_faults(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1, decimal: str = ".") -> list[Fault]:
+    """Return all texts in the columns of numbers.
+
+    Args:
+      tables: The pieces of a table.
+      numbers: The columns.
+      first_row: The number of the first row.
+      decimal: The decimal mark.
+    """
+    faults = list[Fault]()
     for table in tables:
-        faults = [
-            Fault(first_row + row, name, value)
+        faults += [
+            Fault(first_row + row, name, value, "; it must be a number")
             for name in numbers
             for row, value in enumerate(table[name].to_pylist())
             if not _is_number(value.replace(decimal, ".") if isinstance(value, str) else value)
         ]
-        if faults:
-            return min(faults)
         first_row += table.num_rows
-    return None
+    return faults
 
 
 def _is_number(value: Any) -> bool:
@@ -260,33 +324,17 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _not_utf8(path: Path) -> Fault | None:
-    """The first cell of a CSV file whose bytes are no UTF-8."""
-    with opened(path) as file:
-        separator = _separator(file.readline())
-    with opened(path) as file:
-        rows = csv.reader((line.decode("latin-1") for line in file), delimiter=separator)
-        names = next(rows, [])
-        for number, row in enumerate(rows, start=1):
-            for column, cell in zip(names, row):
-                try:
-                    cell.encode("latin-1").decode("utf-8")
-                except UnicodeDecodeError:
-                    return Fault(number, column, repr(cell.encode("latin-1"))[:60])
-    return None
-
-
-def json_values(path: Path) -> Iterator[tuple[int, Any]]:
+def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:
     """Yield the values of a file, one per line or in one list, each with its line (or its number in the list)."""
-    with opened(path) as file:
-        first = file.readline().removeprefix(MARK).strip()
+    with opened_text(path, encoding) as file:
+        first = file.readline().removeprefix(UTF8_MARK).strip()
     if not first:
         raise InvalidInput(f"{path.name} is empty, or begins with an empty line")
     try:
         by_line = not first.startswith(b"[") and json.loads(first) is not None
     except (ValueError, RecursionError):  # one value over several lines, none, or one that `_parsed` refuses
         by_line = False
-    with opened(path) as file:
+    with opened_text(path, encoding) as file:
         if by_line:
             for number, line in enumerate(file, start=1):
                 if line.strip():
@@ -298,19 +346,19 @@ def json_values(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _parsed(text: bytes, where: str, line: int) -> Any:
     try:
-        return json.loads(text.removeprefix(MARK))
+        return json.loads(text.removeprefix(UTF8_MARK))
     except UnicodeDecodeError:
         raise InvalidInput(f"{where}, line {line or 1}: this is no UTF-8: save the file as UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{where}, line {line or getattr(error, 'lineno', 1)}: this is no JSON: {error}") from None
 
 
-def json_table(path: Path, texts: Sequence[str] = ()) -> Any:
+def json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
     """Every object a row; a column whose values are of several types is one of texts."""
     pa = import_extra("pyarrow")
 
     records = list[dict[str, Any]]()
-    for line, record in json_values(path):
+    for line, record in json_values(path, encoding):
         if not isinstance(record, dict):
             said = f"a row is an object of columns, got {json.dumps(record)[:60]}"
             raise InvalidInput(f"{path.name}, line {line}: {said}")

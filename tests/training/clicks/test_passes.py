@@ -11,6 +11,7 @@ import pytest
 
 from rankloop import Ranker
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learner import from_layers
 from rankloop.features import Schema
 from rankloop.logs.list_log import ShownList
 from rankloop.training.clicks.passes import OnlinePasses
@@ -54,7 +55,7 @@ def test_it_learns_what_people_like(learner: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(trained.examined, EXAMINED, atol=0.12)
     trained.save(tmp_path / "model.rankloop")
     ranker = Ranker.load(tmp_path / "model.rankloop")
-    assert (ranker.features, ranker.schema) == (["brand", "price"], SCHEMA)
+    assert ranker.features == ["brand", "price", "logged_score"]
     items = {brand: {"brand": brand, "price": 20} for brand in BRANDS}
     for segment, best in (("sport", {"acme", "bolt"}), ("office", {"cora", "dune"})):
         shown = ranker.rank(items, context={"segment": segment})
@@ -75,7 +76,8 @@ def test_the_gain_is_the_discounted_sum_of_weighted_clicks() -> None:
 
 def test_a_given_position_bias_is_not_learned() -> None:
     trained = train_with_schema(logged(50), SCHEMA, passes=1, position_bias=EXAMINED)
-    np.testing.assert_allclose(trained.session.state.inner.offsets[:4], np.log(EXAMINED))
+    assert from_layers(trained.session.learner, "examination") == tuple(EXAMINED)
+    assert from_layers(trained.session.learner, "order_weight") == 0.0
     assert trained.examined.tolist() == EXAMINED
     with pytest.raises(InvalidInput, match="position_bias needs 4 probabilities above 0"):
         train_with_schema(logged(50), SCHEMA, passes=1, position_bias=[1.0, 0.5])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rankloop.cli import options
-from rankloop.cli.app import command
+from rankloop.cli.app import NO_FILE, command
 from rankloop.cli.options import argument, batch_solver, engine_of, interruptible, numbers_of, option
 from rankloop.cli.output import print_json, print_trained, progress_bar, save_trees
 from rankloop.core.errors import InvalidInput
@@ -31,7 +31,8 @@ def train_clicks(
     ],
     schema: Annotated[Path | None, option("--schema", "FILE", "A schema: the kinds of columns and crosses.")] = None,
     guess_schema: Annotated[
-        Path | None, option("--guess-schema", "FILE", "Write a schema for the log, then stop.")
+        Path | None,
+        option("--guess-schema", "[FILE]", "Write a schema for the log, or print it without a file, then stop."),
     ] = None,
     solver: Annotated[
         Literal["online", "batch"] | None,
@@ -52,6 +53,7 @@ def train_clicks(
     trees: options.Trees = None,
     position_bias: options.PositionBias = None,
     column: options.ColumnRoles = None,
+    skip_bad_rows: options.SkipBadRows = False,
     without: options.WithoutColumns = None,
     feature: options.FeatureColumns = None,
     ranker: options.RankerName = "",
@@ -70,7 +72,8 @@ def train_clicks(
     With --schema, columns are numbers, categories, texts, ids, flags and dates, crossed as the file says. An online
     learner passes over the logged lists; held-out lists choose the number of passes. With --solver batch the loss is
     minimised over all lists, and held-out lists choose the regularisation. The saved ranker can go on learning.
-    --guess-schema writes a schema. The log of a service contains its schema.
+    --guess-schema FILE writes a schema; as the last option, without FILE, it prints one. The log of a service contains
+    its schema.
 
     Columns that are known only after the click, such as a purchase, are no features unless --feature or the schema
     names them. More settings are in Python: `rankloop.train_clicks`.
@@ -102,7 +105,8 @@ def train_clicks(
         return
     kinds = None if schema is None else Schema.from_toml(schema)
     check_log_size(log, kinds, solver or "online")
-    lists = lists_in(log, columns=roles, without=() if kinds else without or (), schema=kinds, ranker=ranker)
+    left_alone = () if kinds else without or ()
+    lists = lists_in(log, columns=roles, without=left_alone, schema=kinds, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if guess_schema is not None:
         _write_schema(log, lists, column or [], features, guess_schema, as_json)
         return
@@ -157,10 +161,15 @@ def _write_schema(
         reason = "contains its schema" if lists.schemas else "contains plain numbers"
         raise InvalidInput(f"{lists.name} is the export of a service and {reason}: leave --guess-schema out")
     guess = guessed_schema(lists, features)
-    atomic_write(path, guess.schema.to_toml())
+    if str(path) == NO_FILE and not as_json:
+        typer.echo(guess.schema.to_toml(), nl=False)
+        return
+    if str(path) != NO_FILE:
+        atomic_write(path, guess.schema.to_toml())
     if as_json:
         plain = {"schema": guess.schema.to_plain(), "reasons": guess.reasons, "left_out": guess.left_out}
-        print_json({"file": str(path), **plain, "outcomes": guess.outcomes, "columns": guess.roles})
+        file = None if str(path) == NO_FILE else str(path)
+        print_json({"file": file, **plain, "outcomes": guess.outcomes, "columns": guess.roles})
         return
     typer.echo(text_table(("column", "part", "kind", "reason"), guess.lines()))
     typer.echo(f"crosses: {', '.join(guess.schema.crosses) or 'none'}")

@@ -302,6 +302,7 @@ class BatchTask:
         recipe = build(learner or ("click_regression" if self.by_item else "fair_pairs"), "learner")
         if self.has_fixed_offsets and self.examined is not None and from_layers(recipe, "examination") is not None:
             recipe = with_in_layers(recipe, "examination", tuple(self.examined[:N_OFFSETS].tolist()))
+            recipe = with_in_layers(recipe, "offset", 0.0)  # as in the loss that was minimised
         data, weights = self.data, fit.weights
         _, grad = self.risk.of_lists(scores_of(data.features, weights) + data.base, data.relevance, data.offsets)
         squares = squared_slopes(data.features, grad, data.offsets)
@@ -311,7 +312,7 @@ class BatchTask:
         has_evidence = from_layers(state, "evidence") is not None  # another kind of evidence, which begins at 0
         entries = np.column_stack([weights, np.zeros(len(weights)) if has_evidence else squares])[columns >= 0]
         state = with_in_layers(state, "table", WeightTable.of(problem.n_features, columns[columns >= 0], entries))
-        if self.by_item and from_layers(state, "offsets") is not None:
+        if self.by_item and not self.has_fixed_offsets and from_layers(state, "offsets") is not None:
             offsets, evidence = self._offsets(weights, squares)
             state = with_in_layers(with_in_layers(state, "offsets", offsets), "squares", evidence)
         session.restore(state, generator, self.n_lists, 0)

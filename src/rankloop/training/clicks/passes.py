@@ -1,24 +1,24 @@
 """Training by passes over a log: a learner learns from the logged lists as if it had shown them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.learner import from_layers, with_in_layers
+from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, build, entry_of, spec_of
-from rankloop.core.serialisation import receipt_type
+from rankloop.core.registry import Spec, build
+from rankloop.core.serialisation import receipt_of_logged_page
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Problem, Relevances
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.learners.click_regression import N_OFFSETS
+from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
-from rankloop.logs.list_log import ShownList, numbers_of
+from rankloop.logs.list_log import LOGGED_SCORE, ShownList, numbers_of
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
@@ -27,8 +27,10 @@ from rankloop.training.clicks.weights import (
     estimate_examined,
     held_out_lists,
     mean_gain,
+    ready_for_use,
     required_bias,
     weighted_clicks,
+    with_examination,
 )
 
 Lists = Sequence[ShownList]
@@ -37,13 +39,20 @@ Lists = Sequence[ShownList]
 class OnlinePasses(NamedTuple):
     """Passes of an online learner over the log; held-out lists choose how many.
 
-    `click_regression` learns the offsets of positions together with the weights, unless the position bias is given; for
-    other learners clicks are weighed by it. Learners that need their own decisions cannot learn from the log of another
-    ranker and are refused.
+    `click_regression` takes the shared estimate of examination as its offsets, and learns them only where no item
+    moved; for other learners clicks are weighed by it. Learners that need their own decisions cannot learn from the log
+    of another ranker and are refused.
+
+    Attributes:
+      learner: The learner, linear if there is a base.
+      max_passes: The largest number of passes.
+      base: The field with the score of today's order, from which the learner starts. The default is minus the position
+        in the log, which a field of this name adds to the schema. Empty: start from nothing.
     """
 
     learner: str | Spec | AnyLearner = "click_regression"
     max_passes: int = 5
+    base: str = LOGGED_SCORE
 
 
 def train_in_passes(
@@ -82,7 +91,7 @@ def train_in_passes(
         raise InvalidInput(f"passes = {passes} must be at least 1")
     held_out = held_out_lists(len(lists), seed)
     training, judges = ([page for page, out in zip(lists, held_out) if out == part] for part in (False, True))
-    task = _PassesTask(lists, schema, solver.learner, position_bias, clip)
+    task = _PassesTask(lists, schema, solver, position_bias, clip)
     session, orders = Session(task.learner, problem, seed), []
     for done in range(1, passes + 1):
         task.go_over(session, training)
@@ -99,7 +108,7 @@ def train_in_passes(
         progress(passes + done + 1, passes + best)
     refused = session.refused
     return ClickTraining(
-        session=session,
+        session=ready_for_use(session),
         choice="passes",
         chosen=best,
         gains=gains,
@@ -115,22 +124,20 @@ def train_in_passes(
 class _PassesTask:
     """The learner and the weights of clicks, equal in every pass."""
 
-    def __init__(
-        self, lists: Lists, schema: Schema, learner: str | Spec | AnyLearner, bias: ArrayLike | None, clip: float
-    ) -> None:
+    def __init__(self, lists: Lists, schema: Schema, solver: OnlinePasses, bias: ArrayLike | None, clip: float) -> None:
         self.encoder, self.clip = Encoder(schema), clip
         self.n_positions = max(int(page.position.max()) for page in lists) + 1
-        recipe = build(learner, "learner")
+        recipe = build(solver.learner, "learner")
         self.learns_bias = from_layers(recipe, "examination") is not None
-        if bias is None:
-            estimate = _estimated(lists)
-            self.examined = estimate if self.learns_bias else required_bias(estimate)
-        else:
-            self.examined = checked_examined(bias, self.n_positions)
-            if self.learns_bias:
-                recipe = with_in_layers(recipe, "examination", tuple(self.examined[:N_OFFSETS].tolist()))
+        self.examined = _estimated(lists) if bias is None else checked_examined(bias, self.n_positions)
+        if not self.learns_bias:
+            self.examined = required_bias(self.examined)
+        elif self.examined is not None:
+            recipe = with_examination(recipe, self.examined)
+        if solver.base:
+            recipe = BaseScore(inner=recipe, feature=schema.slot(solver.base))
         self.learner = with_hashed(recipe)
-        self.receipt = _receipt_of(self.learner)
+        self.receipt = receipt_of_logged_page(self.learner)
 
     def go_over(self, session: Session, lists: Lists) -> None:
         """Learn from all lists in the order of the log; unstable updates are left out and counted."""
@@ -163,23 +170,6 @@ def _estimated(lists: Lists) -> Floats | None:
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
     offsets = np.concatenate([[0], np.cumsum([len(page.ids) for page in lists])])
     return estimate_examined(rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists]))
-
-
-def _receipt_of(learner: AnyLearner) -> Callable[[int], Any]:
-    """Return the receipt of a list that another ranker ordered, by the number of its items."""
-    annotation = receipt_type(learner)
-    cls = get_origin(annotation) or annotation
-    if Clicks in learner.accepts or Relevances in learner.accepts:
-        if annotation == tuple[()]:
-            return lambda n_items: ()
-        if getattr(cls, "_fields", ()) == ("n_items",):
-            return lambda n_items: cls(n_items)
-    inner = spec_of(learner).get("inner")
-    kind = str(inner["kind"]) if isinstance(inner, dict) else entry_of(learner).kind
-    raise InvalidInput(
-        f"{kind} learns from its own exploration, which the log of another ranker does not hold: train "
-        "click_regression on the log"
-    )
 
 
 def _gain(orders: Sequence[Any], weights: Sequence[Floats]) -> float:

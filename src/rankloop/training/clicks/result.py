@@ -63,6 +63,11 @@ class ClickTraining:
             notes["schemas"] = [self.schema.to_plain()]
         save(self.session, path, notes)
 
+    @property
+    def as_logged_wins(self) -> bool:
+        """True where no value of the choice gained more than the order that was logged."""
+        return self.logged_gain is not None and self.logged_gain >= max(self.gains.values())
+
     def __str__(self) -> str:
         rows = [] if self.logged_gain is None else [("as logged", f"{self.logged_gain:.4f}")]
         rows += [(f"{value:g}", f"{gain:.4f}") for value, gain in self.gains.items()]
@@ -71,11 +76,14 @@ class ClickTraining:
         lines = [f"{self.n_lists:,} lists; {self.columns}", "", "Weighted clicks gained on held-out lists"]
         lines += [text_table((self.choice, GAIN_MEASURE), rows), ""]
         lines += [f"examination probability, first positions: {examined}{source}", f"chosen: {self.chosen:g}"]
+        if self.as_logged_wins:
+            lines.append("AS LOGGED WINS: no trained order gained more than the logged one, so do not replace it")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers and notes for programs."""
         answer: dict[str, Any] = {"lists": self.n_lists, self.choice: self.chosen, "logged": self.logged_gain}
+        answer["as_logged_wins"] = self.as_logged_wins
         answer |= {"held_out": {f"{value:g}": gain for value, gain in self.gains.items()}}
         answer |= {"examined": self.examined.tolist(), "columns": self.columns, "notes": list(self.notes)}
         if self.solution is not None:

@@ -15,7 +15,7 @@ from rankloop.core.session import Session
 from rankloop.data.folder import given_path
 from rankloop.data.parts.source import URL_SCHEME_MARK, check_memory, is_part
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import ListLog, ShownList
+from rankloop.logs.list_log import LOGGED_SCORE, ListLog, ShownList, with_logged_score
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 from rankloop.logs.reader import POSTGRES, lists_in
@@ -90,8 +90,11 @@ def train_clicks(
     common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
     if schema is not None:
         _check_feedback(lists)
+        solver = solver or DEFAULT_PASSES
+        if isinstance(solver, OnlinePasses) and solver.base == LOGGED_SCORE and not lists.has_engine_order:
+            solver = solver._replace(base="")
         trained = _train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
-        return replace(trained, notes=_outcome_notes(lists, schema, features) + trained.notes)
+        return replace(trained, notes=lists.notes + _outcome_notes(lists, schema, features) + trained.notes)
     if isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
         raise InvalidInput(f"passes, a learner and shown are for training with a schema, and {lists.name} has none")
     numbers = numeric_features(lists, features)
@@ -101,7 +104,7 @@ def train_clicks(
         return session_of(fit.weights[len(task.data.features.columns) :], feature_names=numbers.names)
 
     trained = train_batch(numeric_rows(lists, numbers), solver or DEFAULT_BATCH, new_session, **common)
-    return replace(trained, feature_names=numbers.names, columns=columns)
+    return replace(trained, feature_names=numbers.names, columns=columns, notes=lists.notes + trained.notes)
 
 
 def _train_on_lists(
@@ -120,6 +123,10 @@ def _train_on_lists(
     columns = f"features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
     if isinstance(solver, OnlinePasses):
         passes = solver._replace(learner=learner or solver.learner)
+        if passes.base == LOGGED_SCORE and LOGGED_SCORE not in schema.features:
+            schema, pages = with_logged_score(schema), [page.with_logged_score() for page in pages]
+            problem = schema.problem(shown=problem.shown)
+            columns += f"; base: {LOGGED_SCORE}, minus the position in the log"
         return replace(train_in_passes(pages, schema, passes, problem, seed=seed, **common), columns=columns)
     rows = schema_rows(pages, schema, shown)
     columns += f"; {len(rows.features.columns) + schema.n_dense:,} columns"

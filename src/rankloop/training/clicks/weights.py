@@ -1,13 +1,18 @@
 """Clicks weighed by how unlikely their positions were examined."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.click_models.examination import estimate_examination
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learner import from_layers, with_in_layers
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
+from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.logs.list_log import ClickArrays
 from rankloop.measures.base import mean_of, parse_measure
 
@@ -18,6 +23,7 @@ UNKNOWN_BIAS = (
     "estimated: give --position-bias 1,0.5,… (1,1,…: all positions alike), or name the column of the item, "
     "--column item=NAME"
 )
+LOGGED_ORDER_WEIGHT = 0.3  # of `click_regression`, for pages that another system ordered
 NO_CLICK = "the log has no click, so there is nothing to learn from"
 
 
@@ -75,11 +81,17 @@ def exponential_grades(weights: ArrayLike) -> Floats:
 
 
 def estimate_examined(log: ClickArrays) -> Floats | None:
-    """Return the examination of each position by the shared estimate; None where no (query, item) pair moved."""
+    """Return the examination of each position by the shared estimate; None where no (query, item) pair moved.
+
+    No position is taken to be examined less than its clicks say: that would mean that the logged order puts worse items
+    first, which a learner that starts from this order could not use.
+    """
     examination = estimate_examination(log)
     if not examination.n_units and log.n_positions > 1:
         return None
-    examined: Floats = np.minimum(examination.curve, 1.0)
+    shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
+    click_rate = (np.bincount(log.position, log.clicked, minlength=log.n_positions) + 0.5) / shown
+    examined: Floats = np.minimum(np.maximum(examination.curve, click_rate / click_rate[0]), 1.0)
     return examined
 
 
@@ -88,6 +100,41 @@ def required_bias(examined: Floats | None) -> Floats:
     if examined is None:
         raise InvalidInput(UNKNOWN_BIAS)
     return examined
+
+
+def with_examination(learner: AnyLearner, examined: Floats) -> AnyLearner:
+    """Return a learner whose `click_regression` has fixed offsets, for pages that another system ordered.
+
+    A learner that has an examination keeps it; one without the parameter stays as it is.
+
+    Args:
+      learner: The learner, perhaps in wrappers.
+      examined: The examination of each position.
+    """
+    if from_layers(learner, "examination") != ():
+        return learner
+    learner = with_in_layers(learner, "examination", tuple(examined[:N_OFFSETS].tolist()))
+    return cast(AnyLearner, with_in_layers(learner, "order_weight", LOGGED_ORDER_WEIGHT))
+
+
+def ready_for_use(session: Session) -> Session:
+    """Return a session that learned from logged pages as one whose own positions are no evidence about items."""
+    if not from_layers(session.learner, "order_weight"):
+        return session
+    return with_learner(session, with_in_layers(session.learner, "order_weight", 0.0))
+
+
+def with_learner(session: Session, learner: AnyLearner) -> Session:
+    """Return a session that continues with another recipe of the same learner; one without updates begins anew.
+
+    Args:
+      session: The session so far.
+      learner: The learner with other parameters.
+    """
+    continued = Session(learner, session.problem, session.seed)
+    state, generator, learned, refused = session.snapshot()
+    continued.restore(state if learned else continued.state, generator, learned, refused)
+    return continued
 
 
 def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
