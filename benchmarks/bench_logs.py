@@ -28,7 +28,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.data import data_folder
 from rankloop.logs.list_log import click_arrays
 from rankloop.logs.reader import lists_in
-from rankloop.training.clicks.weights import LOGGED_ORDER_WEIGHT, estimate_examined
+from rankloop.training.clicks.weights import LOGGED_ORDER_WEIGHT, estimate_examined, not_below_click_rates
 
 RESULTS, PAGE = Path("docs/results/logs.json"), Path("docs/real-logs.md")
 TABLE = re.compile(r"(<!-- result: logs -->\n).*?(<!-- end of result -->)", re.DOTALL)
@@ -170,8 +170,9 @@ def examination_of(pages: Sequence[LoggedPage]) -> tuple[float, ...]:
     queries = [page.query for page in pages for _ in page.items]
     items = [item for page in pages for item in page.items]
     clicked = np.concatenate([page.clicked for page in pages])
-    examined = estimate_examined(click_arrays(offsets, position, clicked, queries, items))
-    return () if examined is None else tuple(examined.tolist())
+    log = click_arrays(offsets, position, clicked, queries, items)
+    examined = estimate_examined(log)
+    return () if examined is None else tuple(not_below_click_rates(examined, log).tolist())
 
 
 class VowpalWabbit:

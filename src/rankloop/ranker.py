@@ -31,6 +31,7 @@ from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import WeightTable, with_columns
+from rankloop.features.counters import Counters
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.features.schema import Schema
@@ -52,7 +53,7 @@ class Ranker:
     Args:
       learner: A kind (`"3pr"`), a spec (`"3pr(swap=0.3)"`, `{"kind": "3pr", "swap": 0.3}`) or a learner object.
       features: The names of numeric features; or kinds by name, as in `{"price": "number", "brand": "category"}`; or a
-        `Schema`. Kinds are number, category, words, id, flag, date and vector.
+        `Schema`. Kinds are number, category, words, id, flag, date, vector and counter.
       items: The ids of a fixed set of items, for learners that need no features.
       context: The names of numbers about the user or the request; or kinds by name where `features` has kinds.
       crosses: Combinations of context and item fields, as in `["segment*brand"]`; needs kinds.
@@ -137,6 +138,8 @@ class Ranker:
         encoding = Encoding.from_plain(notes["encoding"]) if "encoding" in notes else None
         schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
         ranker._open(session, items, notes.get("context", ()), notes.get("missing", 0), encoding, schemas)
+        if "counters" in notes:
+            ranker.counters.restore(notes["counters"])
         return ranker
 
     def _open(
@@ -159,6 +162,7 @@ class Ranker:
         self.encoders = {schema.version: Encoder(schema) for schema in schemas}
         self._recent: deque[tuple[list[Id], RawValues]] = deque(maxlen=MAX_RECENT_RANKINGS)
         encoder = self.encoders[max(self.encoders)] if self.encoders else None
+        self.counters = Counters(encoder.schema if encoder else None)
         if problem.n_hashed and (encoder is None or problem.n_features != problem.n_hashed + encoder.schema.n_dense):
             raise InvalidInput("this file has hashed columns but not the schema that they belong to")
         names = encoder.schema.features if encoder else problem.feature_names
@@ -191,6 +195,7 @@ class Ranker:
         """
         notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
         notes |= {"schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()]} if self.encoders else {}
+        notes |= {"counters": self.counters.to_plain()} if self.counters.fields else {}
         save(self.session, path, notes if self.encoding is None else notes | {"encoding": self.encoding.to_plain()})
 
     def rank(
@@ -280,7 +285,10 @@ class Ranker:
         context = {} if context is None else context
         if self.schema is not None:
             ids, rows = raw_candidates(candidates, self.schema.features)
-            request = self.adapter.query(ids, rows, context, query, at=time.time() if at is None else at)
+            at = time.time() if at is None else at
+            ids = ids or self.items
+            rows = self.counters.filled(ids, rows or [{}] * len(ids), context, at) if self.counters.fields else rows
+            request = self.adapter.query(list(ids), rows, context, query, at=at)
             return request, request.missing
         empty = Candidates([], np.empty((0, len(self.features))))
         table = empty if candidates is None else candidates_of(candidates, self.features, ids)
@@ -351,6 +359,11 @@ class Ranker:
             raise InvalidInput("the shown ranking does not name each of its items once")
         items, values = named_values(kind, value, {id: item for item, id in enumerate(shown.items)})
         self.session.learn(impression_query, decision, feedback_of(kind, items, values, decision.ranking))
+        if self.counters.fields and shown.values is not None:
+            seen = decision.ranking[: self.session.problem.shown].tolist()
+            clicked = {shown.items[item]: weight for item, weight in zip(items, values)} if kind == "clicks" else {}
+            rows = [(shown.items[item], shown.values.rows[item]) for item in seen]
+            self.counters.add(rows, shown.values.context, clicked, shown.values.at)
 
     def _shown_elsewhere(
         self, candidates: Any, order: Sequence[Id], context: Mapping[str, Any] | None, query: str, at: float | None
@@ -405,15 +418,22 @@ class Ranker:
           >>> ranker.predict({"a": {"price": 9}, "b": {"price": 5}})
           ['b', 'a']
         """
-        from rankloop.training.clicks.weights import estimate_examined, ready_for_use, with_examination, with_learner
+        from rankloop.training.clicks.weights import (
+            estimate_examined,
+            not_below_click_rates,
+            ready_for_use,
+            with_examination,
+            with_learner,
+        )
 
         if self.items or self.context or self.encoding is not None or not self.features:
             raise InvalidInput("a log is learned from by the names of features: create the ranker with features")
         schema = self.schema or Schema(dict.fromkeys(self.features, "number"))
         lists = lists_in(log, schema=schema, columns=columns)
         pages = lists.lists(schema)
-        examined = estimate_examined(lists.clicks()) if lists.item is not None else None
+        examined = None if lists.item is None else estimate_examined(lists.clicks())
         if examined is not None:
+            examined = not_below_click_rates(examined, lists.clicks())
             self.session = with_learner(self.session, with_examination(self.session.learner, examined))
         for page in pages:
             # An item that stands on a page twice counts at its first position.
@@ -480,7 +500,9 @@ class Ranker:
         state, generator, learned, refused = self.session.snapshot()
         session.restore(with_columns(state, problem.n_features), generator, learned, refused)
         schemas = [encoder.schema for encoder in self.encoders.values()]
+        counted = self.counters.to_plain()
         self._open(session, self.items, (), self.missing, schemas=[*schemas, schema])
+        self.counters.restore(counted)
         return schema
 
     def explain(self, shown: Impression, id: Id) -> Explanation:

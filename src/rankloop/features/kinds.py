@@ -243,6 +243,44 @@ class Vector(HashedField):
         return vector.clip(-MAX_COMPONENT, MAX_COMPONENT)  # type: ignore[no-any-return]
 
 
+@register("counter")
+class Counter(HashedField):
+    """A decayed count that `Ranker` keeps itself: clicks, impressions or click rate of an item; nothing is given.
+
+    A rate is log((c + m r) / ((n + m) r)) for c clicks in n impressions, r being the click rate of all pages and m
+    `impressions`; counts are log(1 + count). A count halves every `half_life_days`. A value that is given is taken as
+    it is. Only `Ranker` counts: in a service the value must be given, and counts as 0 where it is missing.
+
+    Args:
+      counts: rate, clicks or impressions.
+      half_life_days: Of what was counted.
+      by: The field that is counted by, such as brand; empty: the item id. With a context field, by it and the item id.
+      impressions: The number of impressions that the general click rate counts for, in a rate.
+    """
+
+    counts: Literal["rate", "clicks", "impressions"] = "rate"
+    half_life_days: float = 7.0
+    by: str = ""
+    impressions: float = 10.0
+
+    size: ClassVar[int] = 1
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"counts": "clicks", "half_life_days": 0.5, "by": "brand"})
+
+    def __post_init__(self) -> None:
+        if not 0 < self.half_life_days < math.inf or not 0 < self.impressions < math.inf:
+            raise InvalidInput(
+                f"half_life_days = {self.half_life_days} and impressions = {self.impressions} must be finite, above 0"
+            )
+
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
+        """See `Field.tokens`."""
+        return ("",), tuple(self.numbers(value))
+
+    def numbers(self, value: Any) -> Sequence[float]:
+        """See `Field.numbers`."""
+        return (max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, _finite(value))),)
+
+
 def octaves(number: float) -> float:
     """Return log₂(1 + x) for x ≥ 0, interpolated linearly between powers of 2.
 

@@ -14,7 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Ints, Query, Relevances, Reward
 from rankloop.features.encoder import Encoder
-from rankloop.features.kinds import moment_of
+from rankloop.features.kinds import Counter, moment_of
 from rankloop.features.schema import Schema
 from rankloop.logs.columns import FLAG, ListColumns, numbers_in
 
@@ -414,7 +414,8 @@ class ListLog:
                     f"{self.name}: {LOGGED_SCORE} is minus the position in today's order, but the lists of this log "
                     f"were drawn at random or by a service: add a column {LOGGED_SCORE}, or train without a base"
                 )
-            of_item = name in schema.features and (name == LOGGED_SCORE or (kind.memory and self.item is not None))
+            of_item = name == LOGGED_SCORE or isinstance(kind, Counter) or (kind.memory and self.item is not None)
+            of_item = of_item and name in schema.features
             if name not in self.values and not of_item:
                 raise InvalidInput(
                     f"{self.name} has no column {name!r}, which is a field of the schema{nearest(name, self.values)}"
@@ -437,9 +438,10 @@ class ListLog:
             return list(self.export.at.tolist())
         name = self.columns.time
         dates = [field for field, kind in [*schema.features.items(), *schema.context.items()] if kind.stamped]
-        if not dates:
+        counters = any(isinstance(kind, Counter) for kind in schema.features.values())
+        if not dates and not (counters and name):
             return [0.0] * self.n_pages
-        if not name or name in dates:
+        if not name or (dates and name in dates):
             raise InvalidInput(
                 f"{self.name}: the age of the date {dates[0]!r} depends on when a list was shown: name the column that "
                 'tells it, --column time=NAME (in Python columns={"time": "NAME"})'

@@ -18,7 +18,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
-from rankloop.logs.list_log import LOGGED_SCORE, ShownList, numbers_of
+from rankloop.logs.list_log import LOGGED_SCORE, ClickArrays, ShownList, numbers_of
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
@@ -27,6 +27,7 @@ from rankloop.training.clicks.weights import (
     estimate_examined,
     held_out_lists,
     mean_gain,
+    not_below_click_rates,
     ready_for_use,
     required_bias,
     weighted_clicks,
@@ -129,11 +130,13 @@ class _PassesTask:
         self.n_positions = max(int(page.position.max()) for page in lists) + 1
         recipe = build(solver.learner, "learner")
         self.learns_bias = from_layers(recipe, "examination") is not None
-        self.examined = _estimated(lists) if bias is None else checked_examined(bias, self.n_positions)
+        log = _click_arrays(lists)
+        self.examined = estimate_examined(log) if bias is None else checked_examined(bias, self.n_positions)
         if not self.learns_bias:
             self.examined = required_bias(self.examined)
         elif self.examined is not None:
-            recipe = with_examination(recipe, self.examined)
+            fixed = not_below_click_rates(self.examined, log) if bias is None else self.examined
+            recipe = with_examination(recipe, fixed)
         if solver.base:
             recipe = BaseScore(inner=recipe, feature=schema.slot(solver.base))
         self.learner = with_hashed(recipe)
@@ -165,11 +168,11 @@ class _PassesTask:
         return Clicks(items, weights[items])
 
 
-def _estimated(lists: Lists) -> Floats | None:
+def _click_arrays(lists: Lists) -> ClickArrays:
     pairs = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
     offsets = np.concatenate([[0], np.cumsum([len(page.ids) for page in lists])])
-    return estimate_examined(rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists]))
+    return rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists])
 
 
 def _gain(orders: Sequence[Any], weights: Sequence[Floats]) -> float:

@@ -81,18 +81,28 @@ def exponential_grades(weights: ArrayLike) -> Floats:
 
 
 def estimate_examined(log: ClickArrays) -> Floats | None:
-    """Return the examination of each position by the shared estimate; None where no (query, item) pair moved.
-
-    No position is taken to be examined less than its clicks say: that would mean that the logged order puts worse items
-    first, which a learner that starts from this order could not use.
-    """
+    """Return the examination of each position by the shared estimate; None where no (query, item) pair moved."""
     examination = estimate_examination(log)
     if not examination.n_units and log.n_positions > 1:
         return None
+    examined: Floats = np.minimum(examination.curve, 1.0)
+    return examined
+
+
+def not_below_click_rates(examined: Floats, log: ClickArrays) -> Floats:
+    """Return an examination by which the logged order does not put worse items first.
+
+    No position is taken to be examined less than its clicks say. Noise in a thin estimate would otherwise turn an order
+    around that a learner starts from.
+
+    Args:
+      examined: The examination of each position.
+      log: What was shown and clicked.
+    """
     shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
     click_rate = (np.bincount(log.position, log.clicked, minlength=log.n_positions) + 0.5) / shown
-    examined: Floats = np.minimum(np.maximum(examination.curve, click_rate / click_rate[0]), 1.0)
-    return examined
+    bounded: Floats = np.minimum(np.maximum(examined, click_rate / click_rate[0]), 1.0)
+    return bounded
 
 
 def required_bias(examined: Floats | None) -> Floats:

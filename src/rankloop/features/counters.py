@@ -1,0 +1,125 @@
+"""Counters: decayed clicks and impressions that a ranker keeps itself, for fields of kind `counter`."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.features.kinds import DAY_SECONDS, Counter
+from rankloop.features.schema import Schema
+
+MAX_COUNTED = 1_000_000  # keys of a counter; of more, those that were counted longest ago are dropped
+FIRST_CLICK_RATE = 0.1  # before there is a click
+FIRST_IMPRESSIONS = 10.0  # that this rate counts for
+
+
+class Count(NamedTuple):
+    """Decayed clicks and impressions at a time in seconds since 1970."""
+
+    clicks: float = 0.0
+    impressions: float = 0.0
+    at: float = 0.0
+
+    def decayed(self, at: float, half_life_days: float) -> "Count":
+        """Return the count at a later time; an earlier time changes nothing."""
+        if at <= self.at:
+            return self
+        share = 0.5 ** ((at - self.at) / (DAY_SECONDS * half_life_days))
+        return Count(share * self.clicks, share * self.impressions, at)
+
+
+class Counters:
+    """The counts of all fields of kind `counter`: values for rankings, updated by feedback.
+
+    Values go into the impression, so that late feedback is learned with the counts of its ranking.
+
+    Args:
+      schema: The schema; None: there is nothing to count.
+    """
+
+    def __init__(self, schema: Schema | None) -> None:
+        features = {} if schema is None else schema.features
+        in_context = {} if schema is None else schema.context
+        self.fields = {name: kind for name, kind in features.items() if isinstance(kind, Counter)}
+        for name, kind in self.fields.items():
+            if kind.by and (kind.by == name or (kind.by not in features and kind.by not in in_context)):
+                raise InvalidInput(f"the counter {name!r} counts by {kind.by!r}, which is no other field of the schema")
+        self.context = {name for name in self.fields if self.fields[name].by in in_context}
+        self.counts: dict[str, dict[str, Count]] = {name: {} for name in self.fields}
+        self.totals: dict[str, Count] = dict.fromkeys(self.fields, Count())
+
+    def filled(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float) -> list[Any]:
+        """Return rows with the values of the counters; values that the caller gives stay.
+
+        Args:
+          ids: The item ids.
+          rows: Values by name, one row per item.
+          context: Values by name.
+          at: The time in seconds since 1970.
+        """
+        if not self.fields:
+            return list(rows)
+        return [
+            {**{name: self._value(name, id, row, context, at) for name in self.fields}, **row}
+            if isinstance(row, Mapping)
+            else row
+            for id, row in zip(ids, rows)
+        ]
+
+    def add(
+        self,
+        seen: Iterable[tuple[Any, Mapping[str, Any]]],
+        context: Mapping[str, Any],
+        clicked: Mapping[Any, float],
+        at: float,
+    ) -> None:
+        """Count a page.
+
+        Args:
+          seen: Id and row of each item that was seen.
+          context: Values by name.
+          clicked: The weight of the click by id.
+          at: The time of the page in seconds since 1970.
+        """
+        for id, row in seen:
+            click = float(clicked.get(id, 0.0) > 0)
+            for name, kind in self.fields.items():
+                counts, key = self.counts[name], self._key(name, id, row, context)
+                count = counts.pop(key, Count()).decayed(at, kind.half_life_days)
+                counts[key] = count._replace(clicks=count.clicks + click, impressions=count.impressions + 1.0)
+                total = self.totals[name].decayed(at, kind.half_life_days)
+                self.totals[name] = Count(total.clicks + click, total.impressions + 1.0, total.at)
+                if len(counts) > MAX_COUNTED:
+                    del counts[next(iter(counts))]
+
+    def _key(self, name: str, id: Any, row: Mapping[str, Any], context: Mapping[str, Any]) -> str:
+        by = self.fields[name].by
+        if name in self.context:
+            return f"{context.get(by)!r} {id!r}"
+        return repr(row.get(by)) if by else repr(id)
+
+    def _value(self, name: str, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float) -> float:
+        """Return the value of a counter, see `Counter`."""
+        kind = self.fields[name]
+        count = self.counts[name].get(self._key(name, id, row, context), Count()).decayed(at, kind.half_life_days)
+        total = self.totals[name].decayed(at, kind.half_life_days)
+        first = FIRST_CLICK_RATE * FIRST_IMPRESSIONS
+        rate = (total.clicks + first) / (total.impressions + FIRST_IMPRESSIONS)
+        if kind.counts == "impressions":
+            return math.log1p(count.impressions)
+        if kind.counts == "clicks":
+            return math.log1p(count.clicks)
+        weight = kind.impressions
+        return math.log((count.clicks + weight * rate) / ((count.impressions + weight) * rate))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return all counts for a file."""
+        counts = {name: {key: list(count) for key, count in by_key.items()} for name, by_key in self.counts.items()}
+        return {"counts": counts, "totals": {name: list(total) for name, total in self.totals.items()}}
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Continue with what `to_plain` returned; fields that are new since begin at 0."""
+        for name in self.fields:
+            by_key = plain["counts"].get(name, {})
+            self.counts[name] = {key: Count(*values) for key, values in by_key.items()}
+            self.totals[name] = Count(*plain["totals"].get(name, ()))
