@@ -31,7 +31,7 @@ from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import WeightTable, with_columns
-from rankloop.features.counters import Counters
+from rankloop.features.counters import ClickCounters
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.features.schema import Schema
@@ -162,7 +162,7 @@ class Ranker:
         self.encoders = {schema.version: Encoder(schema) for schema in schemas}
         self._recent: deque[tuple[list[Id], RawValues]] = deque(maxlen=MAX_RECENT_RANKINGS)
         encoder = self.encoders[max(self.encoders)] if self.encoders else None
-        self.counters = Counters(encoder.schema if encoder else None)
+        self.counters = ClickCounters(encoder.schema if encoder else None)
         if problem.n_hashed and (encoder is None or problem.n_features != problem.n_hashed + encoder.schema.n_dense):
             raise InvalidInput("this file has hashed columns but not the schema that they belong to")
         names = encoder.schema.features if encoder else problem.feature_names

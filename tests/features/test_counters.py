@@ -1,11 +1,11 @@
-"""Counters: what they count, how it decays, and that a ranker keeps, saves and replays them."""
+"""ClickCounters: what they count, how it decays, and that a ranker keeps, saves and replays them."""
 
 import math
 
 import pytest
 
 from rankloop import InvalidInput, Ranker, Schema
-from rankloop.features.counters import Counters
+from rankloop.features.counters import ClickCounters
 
 DAY = 86_400.0
 
@@ -15,7 +15,7 @@ def value_of(counters, name, id, row=None, context=None, at=0.0):
 
 
 def test_a_rate_by_hand():
-    counters = Counters(Schema({"rate": {"kind": "counter", "half_life_days": 1.0, "impressions": 4.0}}))
+    counters = ClickCounters(Schema({"rate": {"kind": "counter", "half_life_days": 1.0, "impressions": 4.0}}))
     for clicked in ({"a": 1.0}, {"a": 2.5}, {}):
         counters.add([("a", {}), ("b", {})], {}, clicked, at=0.0)
     general = (2 + 1.0) / (6 + 10.0)
@@ -29,7 +29,7 @@ def test_a_rate_by_hand():
 def test_counts_by_fields_and_context():
     fields = {"brand": "category", "clicks": {"kind": "counter", "counts": "clicks", "by": "brand"}}
     fields |= {"shown": {"kind": "counter", "counts": "impressions", "by": "query"}}
-    counters = Counters(Schema(fields, {"query": "category"}, ["query*brand"]))
+    counters = ClickCounters(Schema(fields, {"query": "category"}, ["query*brand"]))
     counters.add([("a", {"brand": "x"}), ("b", {"brand": "x"})], {"query": "q"}, {"a": 1.0, "b": 1.0}, at=0.0)
     assert value_of(counters, "clicks", "new", {"brand": "x"}, {"query": "q"}) == pytest.approx(math.log(3))
     assert value_of(counters, "shown", "a", {"brand": "x"}, {"query": "q"}) == pytest.approx(math.log(2))

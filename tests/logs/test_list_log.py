@@ -190,8 +190,8 @@ def test_fit_users_from_a_shop_to_an_experiment(tmp_path, capsys):
     answer = json.loads(told)
     assert not code
     assert answer["held_out"]["pbm"]["perplexity"] < 1.7
-    assert answer["examined"][0] == 1.0
-    assert answer["examined"][4] < 0.5
+    assert answer["examination"]["examination"][0] == 1.0
+    assert answer["examination"]["examination"][4] < 0.5
     experiment = f"""
 name = "mine"
 horizon = 20

@@ -1,4 +1,4 @@
-"""Counters: decayed clicks and impressions that a ranker keeps itself, for fields of kind `counter`."""
+"""ClickCounters: decayed clicks and impressions that a ranker keeps itself, for fields of kind `counter`."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Count(NamedTuple):
         return Count(share * self.clicks, share * self.impressions, at)
 
 
-class Counters:
+class ClickCounters:
     """The counts of all fields of kind `counter`: values for rankings, updated by feedback.
 
     Values go into the impression, so that late feedback is learned with the counts of its ranking.

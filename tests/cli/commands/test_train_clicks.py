@@ -151,7 +151,7 @@ def test_evaluate_judges_by_a_table_of_lists(shop: Path, capsys: pytest.CaptureF
     err = refused(
         capsys, "evaluate", model, "--log", later, "--column", "propensity=score", "--estimator", "cascade_ips"
     )
-    assert "cascade_ips needs those of places" in err
+    assert "cascade_ips needs those of positions" in err
     (shop / "test.txt").write_text("1 qid:1 1:0.5\n")
     assert "ranks values by a schema" in refused(capsys, "evaluate", model, shop / "test.txt")
 
