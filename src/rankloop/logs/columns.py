@@ -20,8 +20,8 @@ USERS = ("user", "user_id", "client_id", "visitor", "visitor_id", "customer_id")
 LISTS = ("impression", "list", "impression_id", "list_id", "search_id", "srch_id", "request", "request_id", "serp")
 MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id")
 ITEMS = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
-MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", "prop_id", "hotel_id")
-LAST_ITEMS = ("news_id", "movie_id", "video_id", "listing_id", "url", "id")
+PUBLIC_ITEMS = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
+MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", *PUBLIC_ITEMS, "url", "id")
 PROPENSITIES = ("propensity", "propensity_score", "pscore", "probability", "prob")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
 GUESSES = {  # in a log of single choices
@@ -35,7 +35,7 @@ GUESSES = {  # in a log of single choices
 LIST_GUESSES = {
     "list": (*LISTS, *MORE_LISTS, *SESSIONS, "query_id", *QUERIES),
     "query": ("query", "user_query", "search_query", "search_term", "query_id", "qid"),
-    "item": (*ITEMS, *MORE_ITEMS, *LAST_ITEMS),
+    "item": (*ITEMS, *MORE_ITEMS),
     "position": (*POSITIONS, "pos", "rank", "ordinal"),
     "click": (*CLICKS, "is_clicked", "was_clicked", "has_click"),
     "time": ("timestamp", "time", "shown_at", "datetime", "date_time", "event_time", "at", "date"),
