@@ -38,11 +38,11 @@ def estimated_targets(seen: Floats, last: int, probability: float) -> Floats:
       last: The item whose grade is not revealed.
       probability: The probability that this item is last.
     """
-    known = np.where(np.arange(len(seen)) == last, 0.0, seen)
+    revealed = np.where(np.arange(len(seen)) == last, 0.0, seen)
     estimate = np.zeros((len(seen), len(seen)))
     # With item j unseen, r_i·λ(1 + relevant others) is known: 0, or for r_i = 1 the 1/Z of what is seen.
-    ideal = sum(discount(position) for position in range(int(known.sum())))
-    column = known / (ideal or 1.0) / probability
+    ideal = sum(discount(position) for position in range(int(revealed.sum())))
+    column = revealed / (ideal or 1.0) / probability
     estimate[:, last] += column
     estimate[last, :] -= column
     return estimate

@@ -24,7 +24,7 @@ SVM, KL, SQUARED, SMOOTH = "RankSVM, top 2", "KL, top 1", "squared, top 1", "Smo
 RESIDUAL_ARM = "squared, residual divided, top 1"
 BALL_RADII = (1.0, 10.0)  # of the ball onto which Algorithm 5 projects
 PRINTED_RATE, PRINTED_SMOOTHING = 0.01, 0.01  # η = 0.01·t^(−2/3), for ListNet 0.01·t^(−1/2); ε of SmoothDCG
-TUNED = "with tuned steps: "
+TUNED_PREFIX = "with tuned steps: "
 PERCEPTRON_ARMS = (
     Contender(SLAM, {"kind": "ranking_perceptron", "measure": "nDCG@10"}),
     Contender(PAIR, {"kind": "max_pair_perceptron", "measure": "nDCG@10"}),
@@ -215,7 +215,7 @@ def _top_k_claims() -> list[dict[str, Any]]:
     ]
     residual = "Dividing the residual does better than dividing the grade"
     return [each for pair in pairs for each in pair] + [
-        claim("above", f"{TUNED}{residual}", "", RESIDUAL_ARM, right=SQUARED)
+        claim("above", f"{TUNED_PREFIX}{residual}", "", RESIDUAL_ARM, right=SQUARED)
     ]
 
 
@@ -232,7 +232,7 @@ def comparison(check: str, text: str, paper: str, left: str, right: str, **more:
     """
     return [
         claim(check, text, paper, as_printed(left), right=as_printed(right), **more),
-        claim(check, f"{TUNED}{text}", "", left, right=right, **more),
+        claim(check, f"{TUNED_PREFIX}{text}", "", left, right=right, **more),
     ]
 
 
@@ -290,7 +290,11 @@ def _closer(curves: Curves, arm: str, printed: bool) -> Verdict:
     )
     text = f"{arm} is much closer to ListNet than to random"
     word = word_of(inside, len(shares))
-    return Verdict(text, word, because, PAPER_CLOSER_TO_LISTNET) if printed else Verdict(TUNED + text, word, because)
+    return (
+        Verdict(text, word, because, PAPER_CLOSER_TO_LISTNET)
+        if printed
+        else Verdict(TUNED_PREFIX + text, word, because)
+    )
 
 
 def claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ SIMILAR: dict[Domain, tuple[Literal["hotel", "bank"], int]] = {  # whose rates a
     "hotel, interactions": ("hotel", 0),
     "bank, interactions": ("bank", 0),
 }
-INTERACTIONS = ((0, 1), (2, 3))  # features (a, b) whose influence is x_a · sign(x_b)
+INTERACTING_FEATURES = ((0, 1), (2, 3))  # features (a, b) whose influence is x_a · sign(x_b)
 PRINTED_CRITERION: Criterion = "f1"  # the other thresholds are ours
 CRITERIA: tuple[Criterion, ...] = ("f1", "midpoint", "click_rate")
 # Impressions of the five most shown offers: table 5.2.
@@ -80,7 +80,7 @@ class OnFeatures:
 
 
 class InteractingCampaign(Campaign):
-    """A campaign whose clicks depend on x_a · sign(x_b) in place of x_a, for the pairs of `INTERACTIONS`.
+    """A campaign whose clicks depend on x_a · sign(x_b) in place of x_a, for the pairs of `INTERACTING_FEATURES`.
 
     No linear function of the features tells the click probabilities. The replaced features are independent standard
     normals too, so every ad keeps its click rate.
@@ -94,7 +94,7 @@ class InteractingCampaign(Campaign):
 def with_interactions(contexts: Floats) -> Floats:
     """Return the contexts with x_a · sign(x_b) in place of x_a."""
     changed = contexts.copy()
-    for a, b in INTERACTIONS:
+    for a, b in INTERACTING_FEATURES:
         changed[:, a] = contexts[:, a] * np.where(contexts[:, b] < 0.0, -1.0, 1.0)
     return changed
 
