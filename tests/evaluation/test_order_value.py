@@ -17,7 +17,7 @@ from rankloop.click_models.reading import (
 )
 from rankloop.evaluation.attraction import AttractionModel
 from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
-from rankloop.evaluation.list_pages import NOWHERE, PageTable
+from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
 from rankloop.evaluation.order_value import OrderJudge, group_at, target_shares, walk_pages
 
 CURVE = np.array([1.0, 0.5, 0.25])
@@ -70,10 +70,10 @@ def test_items_that_were_not_shown_are_valued_by_the_model() -> None:
     table = small_table()
     hidden = np.arange(0, len(table.page), 3)  # the first item of each page is taken out of what was shown
     position = table.position.copy()
-    position[hidden] = NOWHERE
-    table = table._replace(position=position, clicked=np.where(position == NOWHERE, 0.0, table.clicked))
+    position[hidden] = NOT_SHOWN
+    table = table._replace(position=position, clicked=np.where(position == NOT_SHOWN, 0.0, table.clicked))
     judge = judge_of(table)
-    slots = np.full((1, table.n_pages, 3), NOWHERE)
+    slots = np.full((1, table.n_pages, 3), NOT_SHOWN)
     slots[0, :, 1] = hidden
     assert judge.needs_model(slots)
     model = AttractionModel(table, judge.log_examined(judge.reading.parameters), judge.page_cluster)

@@ -19,7 +19,7 @@ from rankloop.data.letor.file import read_letor
 from rankloop.engine import Here
 from rankloop.evaluation.ranking.saved_model import load_with_schema
 from rankloop.training.folds import cut_folds, everything, read_folds
-from rankloop.training.rank_bundle import NORMALISED
+from rankloop.training.rank_bundle import NORMALISED_NOTE
 from rankloop.training.solution_path import BatchSolver
 from rankloop.training.validation import cross_validate, mean_measures
 
@@ -134,7 +134,7 @@ def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
     assert "was trained with --normalise" in silent.stderr
     assert asked.stderr.strip() == ""
     session, notes = load_with_notes(model)
-    assert notes[NORMALISED] is True
+    assert notes[NORMALISED_NOTE] is True
     with pytest.raises(InvalidInput, match="scaled from 0 to 1 inside each query"):
         load_with_schema(Path(model))
     save(session, tmp_path / "plain.rankloop")

@@ -16,9 +16,9 @@ from rankloop.logs.list_log import ClickArrays
 
 @kernel
 def _round(rows: ClickRows, table: Floats, attraction: Floats, prior: Prior, hits: Floats, examined: Floats) -> float:
-    """Do one round in place and return log-likelihood and prior before it. Only examination is hidden:
+    """Do one round in place and return log-likelihood and prior before it.
 
-    P(examined | no click) = e (1 − a)/(1 − e a). The table stays as it is.
+    Only examination is hidden: P(examined | no click) = e (1 − a)/(1 − e a). The table stays as it is.
     """
     width = table.shape[1]
     hits[:], examined[:] = 0.0, 0.0

@@ -22,7 +22,7 @@ from rankloop.logs.table_reader import Given
 
 _FAMILY = (CascadeModel, PositionBasedModel, DependentClickModel, SimplifiedDbnModel, DbnModel, UserBrowsingModel)
 MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  # the simplest first
-BEST = "best"
+BEST_MODEL = "best"
 BLUE, GREY = "#2f7ed8", "#8a8f98"
 N_FOLDS = 5
 Progress = Callable[[int, int], None]
@@ -129,7 +129,7 @@ class UserFit(NamedTuple):
 
 def fit_users(
     log: Given | ListLog | ClickArrays,
-    model: str = BEST,
+    model: str = BEST_MODEL,
     *,
     by_item: bool = False,
     folds: int = N_FOLDS,
@@ -161,8 +161,8 @@ def fit_users(
     """
     pages, columns = _pages_of(log, reading)
     pages = pages.by_item() if by_item else pages
-    names = list(MODELS) if model == BEST else [model]
-    if model != BEST and model not in MODELS:
+    names = list(MODELS) if model == BEST_MODEL else [model]
+    if model != BEST_MODEL and model not in MODELS:
         raise InvalidInput(f"a model is one of {', '.join(MODELS)} or best, not {model!r}")
     if not pages.clicked.any():
         raise InvalidInput("the log has no click, so no click model can be fitted")

@@ -8,7 +8,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.list_pages import PageTable
 
 N_FOLDS = 4
-RIDGE = 1.0  # one pseudo-observation against each weight of a standardised feature
+RIDGE_PENALTY = 1.0  # one pseudo-observation against each weight of a standardised feature
 MAX_STEPS = 30
 MAX_PROBABILITY = 1.0 - 1e-9
 MAX_LOG_ODDS = 30.0
@@ -134,7 +134,7 @@ class _Fit:
             s = _logistic(features @ tried)
             p = np.minimum(examined * s, MAX_PROBABILITY)
             logs = np.where(clicked > 0, np.log(np.maximum(p, 1e-300)), np.log1p(-p))
-            now = float(logs.sum() - 0.5 * RIDGE * tried @ tried)
+            now = float(logs.sum() - 0.5 * RIDGE_PENALTY * tried @ tried)
             if now < value - 1e-9 and scale > 1e-3:
                 scale /= 2.0
                 continue
@@ -143,8 +143,8 @@ class _Fit:
             slope = np.where(clicked > 0, 1.0, -p / (1.0 - p))
             directions = (1.0 - s)[:, None] * features
             weighted = directions * (p / (1.0 - p))[:, None]
-            self.inverse = inverse_of(weighted.T @ directions + RIDGE * np.eye(len(step)))
-            step = self.inverse @ (slope @ directions - RIDGE * self.weights)
+            self.inverse = inverse_of(weighted.T @ directions + RIDGE_PENALTY * np.eye(len(step)))
+            step = self.inverse @ (slope @ directions - RIDGE_PENALTY * self.weights)
             if done:
                 break
         gradients = slope[:, None] * directions

@@ -20,13 +20,13 @@ from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.engine import Engine
 from rankloop.evaluation.attraction import AttractionModel
 from rankloop.evaluation.list_estimate import Diagnostics, Interval, ListEstimate, OrderEstimate, side_of
-from rankloop.evaluation.list_pages import HERE, NOWHERE, PageTable, ShownPage, page_table
+from rankloop.evaluation.list_pages import LOCAL_ENGINE, NOT_SHOWN, PageTable, ShownPage, page_table
 from rankloop.evaluation.order_value import MAX_WEIGHT, OrderJudge, OrderValues
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
-AUTO = "auto"
-EXAMINATION = "examination"
-CLICKS = "clicks"
+AUTO_ESTIMATOR = "auto"
+EXAMINATION_ESTIMATOR = "examination"
+CLICK_OUTCOME = "clicks"
 MIN_CLICKS = 20
 MAX_UNLIKE_SHARE = 0.1
 MAX_MODELLED_SHARE = 0.5
@@ -62,7 +62,7 @@ def evaluate_pages(
     session: Session,
     pages: Iterable[ShownPage],
     options: ListOptions | None = None,
-    engine: Engine = HERE,
+    engine: Engine = LOCAL_ENGINE,
     name: str = "ranker",
 ) -> ListEstimate:
     """Estimate by examination what the ranker of a session would earn; it may be deterministic.
@@ -114,7 +114,7 @@ class LogJudge:
         self.reading = readings[0]
         self.judges = [OrderJudge(table, reading, self.examination.cluster) for reading in readings]
         self.orders = self.judges[0]
-        self.outcomes = (CLICKS, *table.outcomes)
+        self.outcomes = (CLICK_OUTCOME, *table.outcomes)
         self._model: AttractionModel | None = None
         self.random = self._estimate(self._values(self._random_slots()), np.zeros(len(self.outcomes)))
 
@@ -166,12 +166,12 @@ class LogJudge:
     def _random_slots(self) -> Ints:
         """Return random orders of the shown items."""
         rng, stood = default_rng(self.options.seed), self.orders.stood
-        slots = np.full((N_RANDOM_ORDERS, *stood.shape), NOWHERE)
-        filled = stood != NOWHERE
+        slots = np.full((N_RANDOM_ORDERS, *stood.shape), NOT_SHOWN)
+        filled = stood != NOT_SHOWN
         for draw in range(N_RANDOM_ORDERS):
             keys = np.where(filled, rng.random(stood.shape), np.inf)
             shuffled = np.take_along_axis(stood, np.argsort(keys, axis=1), axis=1)
-            slots[draw][filled] = shuffled[shuffled != NOWHERE]
+            slots[draw][filled] = shuffled[shuffled != NOT_SHOWN]
         return slots
 
     def _estimate(self, values: list[OrderValues], allowance: Floats) -> OrderEstimate:
@@ -232,7 +232,7 @@ class LogJudge:
         exposed = self.orders.exposure(slots, parameters, attraction, attraction[None])[0]
         if self.orders.needs_model(slots):
             share = exposed * attraction / max(float((exposed * attraction).sum()), 1e-12)
-            modelled = float(share[table.position == NOWHERE].sum())
+            modelled = float(share[table.position == NOT_SHOWN].sum())
             unlike = float((share * self.model.unlike_shown()).sum())
             calibration, calibration_error = self.model.calibration(exposed)
         weight = np.minimum(exposed[rows] / np.exp(self.orders.log_examined(parameters)), MAX_WEIGHT)
@@ -252,7 +252,7 @@ class LogJudge:
 
     def _reasons(self, ranker: OrderEstimate, diagnostics: Diagnostics) -> list[str]:
         """Return why there is no verdict; empty where there is one."""
-        table, gain, examination, reasons = self.table, ranker.gain[CLICKS], self.examination, list[str]()
+        table, gain, examination, reasons = self.table, ranker.gain[CLICK_OUTCOME], self.examination, list[str]()
         side = side_of(gain)
         if table.clicked.sum() < MIN_CLICKS:
             reasons.append(f"it has {table.clicked.sum():.0f} clicks, and {MIN_CLICKS} or more are needed")
@@ -279,7 +279,7 @@ class LogJudge:
             )
         if reasons or side == "unclear":
             return reasons
-        random = self.random.gain[CLICKS]
+        random = self.random.gain[CLICK_OUTCOME]
         if side == "better" and random.value >= gain.value:
             reasons.append(
                 "it is called better than what was shown, but so is a random order of the same items: the estimate of "
@@ -315,7 +315,7 @@ def score_slots(table: PageTable, scores: Floats) -> Ints:
       scores: By shown row.
     """
     rows = table.shown
-    slots = np.full((1, table.n_pages, table.n_positions), NOWHERE)
+    slots = np.full((1, table.n_pages, table.n_positions), NOT_SHOWN)
     order = np.lexsort((-scores, table.page[rows]))
     slots[0, table.page[rows], table.position[rows]] = rows[order]
     return slots
@@ -336,7 +336,7 @@ def table_of_clicks(log: ClickArrays) -> PageTable:
         query=[log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()],
         page=page,
         position=log.position,
-        base_position=np.full(n_rows, NOWHERE),
+        base_position=np.full(n_rows, NOT_SHOWN),
         clicked=log.clicked,
         features=np.zeros((n_rows, 1)),
         pair=log.pair,

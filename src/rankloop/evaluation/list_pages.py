@@ -23,10 +23,10 @@ from rankloop.logs.list_log import ClickArrays, ListLog, numbers_of, weighted_ou
 
 N_DRAWS = 8  # orders of a ranker that explores
 N_PROJECTED = 64  # numbers that stand for hashed columns
-NOWHERE = -1
+NOT_SHOWN = -1
 MAX_LOG_DOUBT = 1e-9  # of the probability of the best order, where a ranker does not explore
 N_BUILDERS = 4  # that a worker remembers
-HERE = Here()
+LOCAL_ENGINE = Here()
 
 
 class ShownPage(NamedTuple):
@@ -185,7 +185,7 @@ class PageTable(NamedTuple):
     @property
     def shown(self) -> Ints:
         """The rows that were shown, those of a page together and from the top."""
-        return np.flatnonzero(self.position != NOWHERE)
+        return np.flatnonzero(self.position != NOT_SHOWN)
 
     def clicks(self) -> ClickArrays:
         """Return the shown rows as the log that click models are fitted to; pairs keep their numbers."""
@@ -210,7 +210,7 @@ def page_table(
     *,
     positions: int | None = None,
     seed: int = 0,
-    engine: Engine = HERE,
+    engine: Engine = LOCAL_ENGINE,
 ) -> PageTable:
     """Return what pages brought, beside where the ranker of a session would put their items now.
 
@@ -268,9 +268,9 @@ def _joined(pages: list[PageRows]) -> PageTable:
     starts = np.cumsum(sizes) - sizes
     width = max(int(page.position[page.n_shown - 1]) + 1 for page in pages)
     n_draws = max(len(page.slots) for page in pages)
-    slots = np.full((n_draws, len(pages), width), NOWHERE)
+    slots = np.full((n_draws, len(pages), width), NOT_SHOWN)
     for number, (page, start) in enumerate(zip(pages, starts)):
-        rows = np.where(page.slots == NOWHERE, NOWHERE, page.slots + start)
+        rows = np.where(page.slots == NOT_SHOWN, NOT_SHOWN, page.slots + start)
         slots[:, number, : rows.shape[1]] = rows  # an order without chance stands in every draw
     shown = np.concatenate([np.empty(0, np.int64), *(row for page in pages for row in page.columns[: page.n_shown])])
 
@@ -335,7 +335,7 @@ class _Builder:
         drawn = [order[:n_shown] for order in orders]
         items = np.array(list(dict.fromkeys([*page.ranking[:n_shown].tolist(), *np.concatenate(drawn).tolist()])))
         n, row_of = len(items), {item: row for row, item in enumerate(items.tolist())}
-        slots = np.full((len(orders), int(stood[-1]) + 1), NOWHERE, dtype=np.int64)
+        slots = np.full((len(orders), int(stood[-1]) + 1), NOT_SHOWN, dtype=np.int64)
         for draw, order in enumerate(drawn):
             slots[draw, stood] = [row_of[item] for item in order.tolist()]
         rank = np.empty(page.query.n_items)
@@ -345,7 +345,7 @@ class _Builder:
             session=f"page {number}" if page.session is None else page.session,
             query=page.query.id,
             n_shown=n_shown,
-            position=_padded(stood, n, NOWHERE),
+            position=_padded(stood, n, NOT_SHOWN),
             base_position=self._base_position(page, items, n_shown),
             clicked=_padded((page.clicked[:n_shown] > 0).astype(np.float64), n, 0.0),
             features=np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]),
@@ -367,10 +367,10 @@ class _Builder:
 
     def _base_position(self, page: ShownPage, items: Ints, n_shown: int) -> Ints:
         if page.drawn_by is None:
-            return np.full(len(items), NOWHERE)
+            return np.full(len(items), NOT_SHOWN)
         policy = page.drawn_by
         best = policy.learner.predict(policy.state, page.drawn_for or page.query)
-        rank = np.full(page.query.n_items, NOWHERE)
+        rank = np.full(page.query.n_items, NOT_SHOWN)
         rank[best[: n_shown + 1]] = np.arange(len(best[: n_shown + 1]))
         return rank[items]
 

@@ -18,13 +18,13 @@ from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision
 from rankloop.engine import Engine
 from rankloop.evaluation.list_estimate import ListEstimate
-from rankloop.evaluation.list_evaluation import AUTO, EXAMINATION, ListOptions, evaluate_pages
+from rankloop.evaluation.list_evaluation import AUTO_ESTIMATOR, EXAMINATION_ESTIMATOR, ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage, pages_in, queries_in, replayed_pages
 from rankloop.evaluation.off_policy.estimators import Method, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.propensity_evaluation import (
-    HERE,
+    LOCAL_ENGINE,
     evaluate_on_lists,
     evaluate_on_rankings,
     evaluate_saved_policy,
@@ -39,8 +39,8 @@ from rankloop.logs.reader import read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
-ESTIMATORS = (*get_args(Method), *BY_POSITION, EXAMINATION)
-OPTIONS = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
+ESTIMATOR_NAMES = (*get_args(Method), *BY_POSITION, EXAMINATION_ESTIMATOR)
+OPTION_NAMES = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
 MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
 PROPENSITY_POSITIONS = 10  # first positions that count by propensity, unless given
 Progress = Callable[[int, int], None]  # finished, of how many
@@ -98,10 +98,10 @@ def evaluate(
     model: Any,
     log: Given | ListLog | ChoiceLog,
     *,
-    estimator: str = AUTO,
+    estimator: str = AUTO_ESTIMATOR,
     columns: Mapping[str, str] | None = None,
     ranker: str = "",
-    engine: Engine = HERE,
+    engine: Engine = LOCAL_ENGINE,
     progress: Progress = lambda done, of: None,
     **options: Any,
 ) -> Evaluation:
@@ -130,11 +130,11 @@ def evaluate(
     Raises:
       InvalidInput: If the log cannot answer for this model, with what to do.
     """
-    if estimator != AUTO and estimator not in ESTIMATORS:
-        raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATORS)}")
-    unknown = next((name for name in options if name not in OPTIONS), None)
+    if estimator != AUTO_ESTIMATOR and estimator not in ESTIMATOR_NAMES:
+        raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATOR_NAMES)}")
+    unknown = next((name for name in options if name not in OPTION_NAMES), None)
     if unknown is not None:
-        raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTIONS)}")
+        raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTION_NAMES)}")
     target, of_choices = _target_of(model), Options(**{"limit": MAX_WEIGHT} | _only(options, Options))
     if not isinstance(log, ListLog | ChoiceLog):
         kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
@@ -143,12 +143,12 @@ def evaluate(
         return Evaluation(log.name, _on_choices(log, target, estimator, of_choices, progress))
     if model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    first = None if log.rankings is None or estimator != AUTO else next(log.rankings(), None)
+    first = None if log.rankings is None or estimator != AUTO_ESTIMATOR else next(log.rankings(), None)
     of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
-    if estimator == EXAMINATION or (estimator == AUTO and of_clicks):
+    if estimator == EXAMINATION_ESTIMATOR or (estimator == AUTO_ESTIMATOR and of_clicks):
         of_lists = ListOptions(**{"held_out_gain": target.held_out_gain} | _only(options, ListOptions))
         return Evaluation(log.name, _by_examination(log, target, of_lists, engine, progress))
-    method = "snips" if estimator == AUTO else estimator
+    method = "snips" if estimator == AUTO_ESTIMATOR else estimator
     positions = options.get("positions") or PROPENSITY_POSITIONS
     return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress))
 
@@ -176,7 +176,7 @@ def _target_of(model: Any) -> _Target:
 
 
 def _on_choices(log: ChoiceLog, target: _Target, estimator: str, options: Options, progress: Progress) -> Report:
-    method = "snips" if estimator == AUTO else estimator
+    method = "snips" if estimator == AUTO_ESTIMATOR else estimator
     if target.policy is not None:
         return evaluate_saved_policy(
             log,
@@ -203,7 +203,7 @@ def _by_examination(
     _check_fields(log, target)
     session, schema = target.session, target.schema
     if log.rankings is not None:
-        pages, engine = replayed_pages(log.rankings(), schema), HERE
+        pages, engine = replayed_pages(log.rankings(), schema), LOCAL_ENGINE
     else:
         pages = pages_in(log if schema is None else log.typed_by(schema), session.problem.feature_names, schema)
     if log.export is not None and (schema is None or log.rankings is not None):

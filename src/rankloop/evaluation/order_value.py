@@ -23,7 +23,7 @@ from rankloop.click_models.reading import (
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.attraction import AttractionModel
-from rankloop.evaluation.list_pages import NOWHERE, PageTable
+from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
 
 MAX_WEIGHT = 100.0  # at which the ratio of two examinations is cut
 MIN_AFTER_CLICK = 0.1  # factor of examination below a click, under which a row does not correct the model
@@ -130,7 +130,7 @@ class OrderJudge:
 
     def needs_model(self, slots: Ints) -> bool:
         """Return true where clicks alone do not value an order: items were not shown, or clicks above count."""
-        return self.reading.has_memory or bool((self.table.position[slots[slots != NOWHERE]] == NOWHERE).any())
+        return self.reading.has_memory or bool((self.table.position[slots[slots != NOT_SHOWN]] == NOT_SHOWN).any())
 
     def resampled_parameters(self, n: int, seed: int) -> tuple[Floats, Floats]:
         """Draw the weights of clusters and the parameters that go with them; the first are those of the log itself.
@@ -184,7 +184,7 @@ class OrderJudge:
     def _moves_by_cluster(self, slots: Ints) -> Floats:
         """Return (n_clusters, n_positions²): how many rows an order moves from each position to each other one."""
         table, k = self.table, self.table.n_positions
-        draw, page, new = np.nonzero(slots != NOWHERE)
+        draw, page, new = np.nonzero(slots != NOT_SHOWN)
         old = table.position[slots[draw, page, new]]
         key = (self.page_cluster[page] * k + old) * k + new
         counts = np.bincount(key, minlength=self.n_clusters * k * k) / len(slots)
@@ -235,7 +235,7 @@ class OrderJudge:
         """
         table, k = self.table, self.table.n_positions
         if not self.reading.has_memory:
-            draw, page, position = np.nonzero(slots != NOWHERE)
+            draw, page, position = np.nonzero(slots != NOT_SHOWN)
             rows = slots[draw, page, position]
             examined = np.bincount(rows, np.exp(parameters[position]), len(table.page)) / len(slots)
             return examined, np.zeros(worth.shape)
@@ -272,7 +272,7 @@ def slots_of(page: Ints, position: Ints, row: Ints, table: PageTable) -> Ints:
       row: By entry.
       table: The table.
     """
-    slots = np.full((table.n_pages, table.n_positions), NOWHERE)
+    slots = np.full((table.n_pages, table.n_positions), NOT_SHOWN)
     slots[page, position] = row
     return slots
 
@@ -287,7 +287,7 @@ def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
     """
     number = np.full(n_rows, -1)
     number[rows] = np.arange(len(rows))
-    draw, page, position = np.nonzero(slots != NOWHERE)
+    draw, page, position = np.nonzero(slots != NOT_SHOWN)
     chosen = number[slots[draw, page, position]]
     keep = chosen >= 0
     k = slots.shape[2]

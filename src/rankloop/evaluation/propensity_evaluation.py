@@ -19,7 +19,7 @@ from rankloop.core.types import Arrival, Floats
 from rankloop.engine import Engine, Here
 from rankloop.engine.pieces import PIECE_ENTRIES, Piece, over_pieces
 from rankloop.evaluation.off_policy.estimators import (
-    MODELLED,
+    REWARD_MODEL_METHODS,
     SPANS,
     Options,
     check_options,
@@ -27,9 +27,15 @@ from rankloop.evaluation.off_policy.estimators import (
     method_of,
     series_of,
 )
-from rankloop.evaluation.off_policy.intervals import RANGED
-from rankloop.evaluation.off_policy.propensities import PIECE, RankingPolicy, session_rows
-from rankloop.evaluation.off_policy.ranking_log import SUMMED, LoggedRanking, checked_first, ranking_series, span_of
+from rankloop.evaluation.off_policy.intervals import RANGE_BOUNDS
+from rankloop.evaluation.off_policy.propensities import MAX_PIECE_ROWS, RankingPolicy, session_rows
+from rankloop.evaluation.off_policy.ranking_log import (
+    SUMMED_METHODS,
+    LoggedRanking,
+    checked_first,
+    ranking_series,
+    span_of,
+)
 from rankloop.evaluation.off_policy.sums import Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
 from rankloop.features.encoder import Encoder
@@ -39,8 +45,8 @@ from rankloop.logs.context import Encoding
 from rankloop.logs.list_log import ShownList
 
 Watch = Callable[[int], None]  # called with the number of entries that are finished
-HERE = Here()
-JUDGES = 2  # that a worker keeps
+LOCAL_ENGINE = Here()
+MAX_CACHED_JUDGES = 2  # that a worker keeps
 
 
 class Judge:
@@ -59,7 +65,7 @@ class Judge:
         return shown.arrival(self.encoder)
 
     def rows(
-        self, log: Iterable[Arrival | ShownList], engine: Engine = HERE, watch: Watch = lambda finished: None
+        self, log: Iterable[Arrival | ShownList], engine: Engine = LOCAL_ENGINE, watch: Watch = lambda finished: None
     ) -> Iterator[ChoiceRows]:
         """Yield rows for the estimators, in the order of the log; the same on every engine, to the last bit."""
         if isinstance(engine, Here):
@@ -67,7 +73,7 @@ class Judge:
         else:
             shared = dumps(self.session), "" if self.schema is None else json.dumps(self.schema.to_plain())
         pieces = over_pieces(engine, log, judged_piece, shared, progress=watch)
-        while together := list(islice(pieces, PIECE // PIECE_ENTRIES)):
+        while together := list(islice(pieces, MAX_PIECE_ROWS // PIECE_ENTRIES)):
             reward, propensity, target = (np.concatenate(columns) for columns in zip(*together))
             yield ChoiceRows(reward, propensity, target)
 
@@ -79,7 +85,7 @@ def judged_piece(piece: Piece) -> tuple[Floats, Floats, Floats]:
     return rows.reward, rows.propensity, rows.target
 
 
-@lru_cache(JUDGES)
+@lru_cache(MAX_CACHED_JUDGES)
 def _sent_judge(shared: tuple[bytes, str]) -> Judge:
     session, schema = shared
     return Judge(loads(session), Schema.from_plain(json.loads(schema)) if schema else None)
@@ -94,7 +100,7 @@ def evaluate_on_lists(
     *,
     schema: Schema | None = None,
     feature_names: tuple[str, ...] = (),
-    engine: Engine = HERE,
+    engine: Engine = LOCAL_ENGINE,
     watch: Watch = lambda finished: None,
 ) -> Report:
     """Estimate what a ranker would earn by the probability with which it would show each whole ranking now.
@@ -147,21 +153,21 @@ def evaluate_on_rankings(
       The estimates of the ranker and of the log.
     """
     options = options or Options()
-    if method == "pseudo_inverse" and options.bound in RANGED:
+    if method == "pseudo_inverse" and options.bound in RANGE_BOUNDS:
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
     check_options(options, method)
     encoder = None if schema is None else Encoder(schema)
     shown = checked_first(log, lambda entry: entry.query_by(encoder), session, name, feature_names)
     target = RankingPolicy(session.learner, session.state)
-    current, wanted = Sums(), Sums()
+    current, target_sums = Sums(), Sums()
     for series in ranking_series(shown, target, method, positions, options.limit, encoder):
         alike = np.ones(len(series.reward))
         current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
-        wanted.add(series)
-    summed_positions = positions if method in SUMMED else 1
+        target_sums.add(series)
+    summed_positions = positions if method in SUMMED_METHODS else 1
     estimates = {
         CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), positions=summed_positions),
-        name: concluded(wanted, method, options, span_of(method), summed_positions),
+        name: concluded(target_sums, method, options, span_of(method), summed_positions),
     }
     return Report(current.n, 0, current.rewarded, 0, estimates, PER_PAGE)
 
@@ -225,8 +231,8 @@ def evaluate_policies(
       share: The share of rows that was used for training.
       watch: Called with the progress.
     """
-    options, known = options or Options(), method_of(method)
-    check_options(options, known)
+    options, estimator = options or Options(), method_of(method)
+    check_options(options, estimator)
     others = {**policies, UNIFORM: Uniform(n_ads=len(encoding.ads))}
     current, sums = Sums(), {name: Sums() for name in others}
     n_rows, n_training, n_rewarded = 0, 0, 0
@@ -236,10 +242,10 @@ def evaluate_policies(
         log = rows.take(~training)
         current.add(series_of(ChoiceRows(log.rewards, log.propensities, log.propensities), "ips", options.limit))
         for name, policy in others.items():
-            sums[name].add(series_of(policy_rows(log, policy, model), known, options.limit))
+            sums[name].add(series_of(policy_rows(log, policy, model), estimator, options.limit))
         watch(n_rows)
     estimates = {CURRENT: concluded(current, "ips", options)}
-    estimates |= {name: concluded(sums[name], method, options, SPANS[known]) for name in others}
+    estimates |= {name: concluded(sums[name], method, options, SPANS[estimator]) for name in others}
     context = encoding.described + table.columns.unused
     return Report(n_rows, n_training, n_rewarded, len(encoding.ads), estimates, unit_of(current), context)
 
@@ -270,7 +276,7 @@ def evaluate_saved_policy(
     if not isinstance(policy, SavedPolicy):
         name, policy = name or f"policy of {os.path.basename(policy)}", load_policy(policy)
     model, share = None, 0.0
-    if method_of(method) in MODELLED:
+    if method_of(method) in REWARD_MODEL_METHODS:
         share = 0.5
         model = fit_reward_model(training_rows(table, policy.encoding, seed, share))
     return evaluate_policies(
@@ -294,8 +300,10 @@ def policy_rows(log: AdLog, policy: Policy, model: RewardModel | None = None) ->
       policy: The policy.
       model: The reward model, or None.
     """
-    shares, own = policy.probabilities(log.contexts), (np.arange(len(log.ads)), log.ads)
+    shares, shown_ads = policy.probabilities(log.contexts), (np.arange(len(log.ads)), log.ads)
     if model is None:
-        return ChoiceRows(log.rewards, log.propensities, shares[own])
+        return ChoiceRows(log.rewards, log.propensities, shares[shown_ads])
     values = model.predict(log.contexts)
-    return ChoiceRows(log.rewards, log.propensities, shares[own], values[own], (shares * values).sum(axis=1))
+    return ChoiceRows(
+        log.rewards, log.propensities, shares[shown_ads], values[shown_ads], (shares * values).sum(axis=1)
+    )

@@ -33,7 +33,7 @@ class Unit(NamedTuple):
 
 PER_PAGE = Unit("per page", each="page")
 PER_ROW = Unit("per row")
-CLICKS = Unit("clicks per 100 rows", 100.0, 2)
+PER_100_ROWS = Unit("clicks per 100 rows", 100.0, 2)
 
 
 def unit_of(current: Sums) -> Unit:
@@ -41,7 +41,7 @@ def unit_of(current: Sums) -> Unit:
     clicks = abs(current.current * current.n - current.rewarded) < 0.5 and current.extremes.largest <= 1.0
     if not clicks:
         return PER_ROW
-    return CLICKS if current.current >= 0.01 else CLICKS._replace(decimals=3)
+    return PER_100_ROWS if current.current >= 0.01 else PER_100_ROWS._replace(decimals=3)
 
 
 class Report(NamedTuple):
@@ -124,30 +124,30 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
+def verdict(name: str, estimate: Estimate, unit: Unit = PER_100_ROWS) -> str:
     """Return one or two sentences: better, not better, or the log cannot tell.
 
     Args:
       name: The name of the policy.
-      found: The estimate.
+      estimate: The estimate.
       unit: What is earned.
     """
-    if is_off_balance(found.overlap):
-        return _cannot_tell(name, found.overlap.mean_weight)
-    if (carried := rests_on(found.overlap, found.bound)) < MIN_REWARDS:
+    if is_off_balance(estimate.overlap):
+        return _cannot_tell(name, estimate.overlap.mean_weight)
+    if (carried := rests_on(estimate.overlap, estimate.bound)) < MIN_REWARDS:
         longer = MIN_REWARDS / max(carried, 0.5)
-        reason = unit.in_words(found.warnings[0].split(": ", 1)[1])
+        reason = unit.in_words(estimate.warnings[0].split(": ", 1)[1])
         return f"The log is too small to tell how good the {name} is: {reason}. {_long_enough(longer)}"
-    earned = f"{unit.of(found.value)} {unit.name} instead of {unit.of(found.current)}"
-    sure = f"{found.level:.0%} sure"
-    if found.gain_lower > 0:
-        return f"The {name} earns {earned}: at least {unit.of(found.gain_lower)} more ({sure})."
-    if found.gain <= 0:
+    earned = f"{unit.of(estimate.value)} {unit.name} instead of {unit.of(estimate.current)}"
+    sure = f"{estimate.level:.0%} sure"
+    if estimate.gain_lower > 0:
+        return f"The {name} earns {earned}: at least {unit.of(estimate.gain_lower)} more ({sure})."
+    if estimate.gain <= 0:
         return f"The {name} is not better than the current one on this log: it earns {earned}."
     return (
         f"The gain of the {name} is not significant: it earns {earned}, but to be {sure} only "
-        f"{unit.of(found.gain_lower)} more can be promised. "
-        f"{_long_enough(((found.gain - found.gain_lower) / found.gain) ** 2)}"
+        f"{unit.of(estimate.gain_lower)} more can be promised. "
+        f"{_long_enough(((estimate.gain - estimate.gain_lower) / estimate.gain) ** 2)}"
     )
 
 
@@ -169,8 +169,8 @@ def _cannot_tell(name: str, mean_weight: float) -> str:
     )
 
 
-def _further_warnings(found: Estimate) -> tuple[str, ...]:
+def _further_warnings(estimate: Estimate) -> tuple[str, ...]:
     """The warnings that the verdict itself does not give as its reason."""
-    if is_off_balance(found.overlap):
+    if is_off_balance(estimate.overlap):
         return ()
-    return found.warnings[int(rests_on(found.overlap, found.bound) < MIN_REWARDS) :]
+    return estimate.warnings[int(rests_on(estimate.overlap, estimate.bound) < MIN_REWARDS) :]

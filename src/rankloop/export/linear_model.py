@@ -14,7 +14,7 @@ from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Ints, Problem, Query, Rows
 from rankloop.core.weight_table import WeightTable
-from rankloop.evaluation.ranking.saved_model import NORMALISED
+from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
@@ -82,7 +82,7 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
         lost.append(LOST_EXPLORATION)
     if session.problem.n_context:
         lost.append(LOST_CONTEXT.format(n=session.problem.n_context))
-    if notes.get(NORMALISED):
+    if notes.get(NORMALISED_NOTE):
         lost.append(LOST_NORMALISATION)
     if session.problem.n_features == 0:
         raise InvalidInput(f"{name} remembers single items and has no features: there is no model to export")

@@ -15,7 +15,7 @@ from rankloop.engine import SummingEngine
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.folds import Fold, everything
 from rankloop.training.objective import InMemory, Part, Queries, parts_of
-from rankloop.training.rank_bundle import NORMALISED, session_of
+from rankloop.training.rank_bundle import NORMALISED_NOTE, session_of
 from rankloop.training.report import draw_curves, text_table
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import Ordinal
@@ -68,7 +68,7 @@ class DatasetTraining(NamedTuple):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a file that `rankloop evaluate` and the service read."""
         notes = {"loss": self.solver.loss, "tight": self.solver.tight, "regularisation": self.best}
-        save(session_of(self.model.weights), path, notes | {NORMALISED: self.is_normalised})
+        save(session_of(self.model.weights), path, notes | {NORMALISED_NOTE: self.is_normalised})
 
     def __str__(self) -> str:
         names = self.reported

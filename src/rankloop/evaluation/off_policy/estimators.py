@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.intervals import (
-    RANGED,
+    RANGE_BOUNDS,
     Bound,
     Overlap,
     check_bound,
@@ -25,8 +25,8 @@ from rankloop.evaluation.off_policy.sums import Series, Sums, extremes_of
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
-MODELLED = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
-ROUNDING = 1e-9
+REWARD_MODEL_METHODS = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
+ROUNDING_TOLERANCE = 1e-9
 Span = Callable[[float, float], float]  # the range of a summand per reward, of the heaviest weight and the limit
 
 
@@ -79,9 +79,11 @@ def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options
       method: The name of the estimator.
       options: Level, bound and limits; see `Options`.
     """
-    options, known = options or Options(), method_of(method)
-    check_options(options, known)
-    return summed((series_of(rows, known, float(options.limit)) for rows in pieces), method, options, SPANS[known])
+    options, estimator = options or Options(), method_of(method)
+    check_options(options, estimator)
+    return summed(
+        (series_of(rows, estimator, float(options.limit)) for rows in pieces), method, options, SPANS[estimator]
+    )
 
 
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -238,7 +240,7 @@ def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
     weight = rows.target / rows.propensity
     bottom = weight if method == "snips" else np.ones(len(weight))
     top = _top(rows, weight, method, limit)
-    modelled = (rows.expected, rows.predicted) if method in MODELLED else ()
+    modelled = (rows.expected, rows.predicted) if method in REWARD_MODEL_METHODS else ()
     extremes = extremes_of(weight, rows.reward, *(values for values in modelled if values is not None))
     return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)), extremes)
 
@@ -299,7 +301,7 @@ def concluded(sums: Sums, method: str, options: Options, span: Span = SPANS["ips
     """
     check_options(options, method)
     sums.checked()
-    if options.bound in RANGED:
+    if options.bound in RANGE_BOUNDS:
         _check_range(sums, options)
     heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
     most = positions * options.max_reward
@@ -327,12 +329,12 @@ def concluded(sums: Sums, method: str, options: Options, span: Span = SPANS["ips
 def _check_range(sums: Sums, options: Options) -> None:
     """The range must hold for the rewards of every position and those of the reward model, and for every weight."""
     least, largest, heaviest = sums.extremes
-    if least < -ROUNDING * options.max_reward or largest > (1.0 + ROUNDING) * options.max_reward:
+    if least < -ROUNDING_TOLERANCE * options.max_reward or largest > (1.0 + ROUNDING_TOLERANCE) * options.max_reward:
         raise InvalidInput(
             f"the {options.bound} bound is for rewards from 0 to max_reward = {options.max_reward}, and the log or its "
             f"reward model has them from {least} to {largest}: give the largest possible one, or use 't'"
         )
-    if options.max_weight is not None and heaviest > (1.0 + ROUNDING) * options.max_weight:
+    if options.max_weight is not None and heaviest > (1.0 + ROUNDING_TOLERANCE) * options.max_weight:
         raise InvalidInput(
             f"max_weight = {options.max_weight} must be the largest weight that could occur, and the log has {heaviest}"
         )

@@ -14,7 +14,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.sums import BOTTOM, REWARD, TOP, Sums
 
 Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
-RANGED = ("bernstein", "hoeffding")  # these hold for any distribution, of a known range
+RANGE_BOUNDS = ("bernstein", "hoeffding")  # these hold for any distribution, of a known range
 RESAMPLES, AT_ONCE = 2000, 50
 
 
@@ -37,7 +37,7 @@ def check_bound(bound: str, level: float, ratio: bool) -> None:
         raise InvalidInput(f"level = {level} must be a probability from 0.5 to below 1, such as 0.95")
     if bound not in get_args(Bound):
         raise InvalidInput(f"bound = {bound!r} is not known{nearest(bound, get_args(Bound))}")
-    if ratio and bound in RANGED:
+    if ratio and bound in RANGE_BOUNDS:
         raise InvalidInput(
             f"the {bound} bound is for means, and the self-normalised estimate is a ratio: use 't' or 'bootstrap'"
         )
@@ -157,6 +157,7 @@ class Overlap(NamedTuple):
 
 
 def overlap_of(sums: Sums) -> Overlap:
+    """Return diagnostics of the weights from their running sums."""
     mean = sums.weight_sum / sums.n
     variance = max(0.0, sums.weight_squares / sums.n - mean**2)
     return Overlap(
@@ -184,7 +185,7 @@ def rests_on(overlap: Overlap, bound: str) -> float:
       bound: The name of the bound.
     """
     rewards, losses = overlap.effective_rewards, overlap.effective_losses
-    return rewards if bound in RANGED else min(rewards, losses)
+    return rewards if bound in RANGE_BOUNDS else min(rewards, losses)
 
 
 def warnings_of(overlap: Overlap, n: int, bound: str) -> tuple[str, ...]:
@@ -195,27 +196,27 @@ def warnings_of(overlap: Overlap, n: int, bound: str) -> tuple[str, ...]:
       n: The number of rows.
       bound: The name of the bound.
     """
-    found = []
+    warnings = []
     if overlap.effective_rewards < MIN_REWARDS:
-        found.append(
+        warnings.append(
             f"the log is too small to tell: the estimate is based on about {overlap.effective_rewards:.0f} rewarded "
             f"rows, and needs {MIN_REWARDS} or more for a bound worth having"
         )
     elif rests_on(overlap, bound) < MIN_REWARDS:
-        found.append(
+        warnings.append(
             f"the log is too small to tell: only about {overlap.effective_losses:.0f} rows earned much less than the "
             f"others, and the lower bound needs {MIN_REWARDS} or more to hold"
         )
     if overlap.effective_n < min(MIN_ROWS, n) or overlap.effective_n < THIN_SHARE * n:
-        found.append(
+        warnings.append(
             f"the log's {n:,} rows count as only {overlap.effective_n:,.0f}: the target policy mostly shows what the "
             "log seldom shows"
         )
     if overlap.largest_share > HEAVY_SHARE and n > 1:
-        found.append(f"a single row carries {overlap.largest_share:.0%} of the weight")
+        warnings.append(f"a single row carries {overlap.largest_share:.0%} of the weight")
     if is_off_balance(overlap):
-        found.append(
+        warnings.append(
             f"the weights average {overlap.mean_weight:.3g} and should average 1: the propensities are wrong, or the "
             "target policy shows what the log never shows"
         )
-    return tuple(found)
+    return tuple(warnings)

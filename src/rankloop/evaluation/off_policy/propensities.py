@@ -16,8 +16,8 @@ from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferr
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 MAX_PREFIXES = 20_000  # examined before a distribution counts as too wide to be written down
-ROUNDING = 1e-12
-PIECE = 4096  # rows at a time
+ROUNDING_TOLERANCE = 1e-12
+MAX_PIECE_ROWS = 4096  # rows at a time
 
 
 class RankingPolicy(NamedTuple):
@@ -28,6 +28,7 @@ class RankingPolicy(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The class name of the learner, for messages."""
         return type(self.learner).__name__
 
 
@@ -70,10 +71,10 @@ def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, p
       ranking: The ranking, best first.
       positions: How many positions count, from the first.
     """
-    found = np.zeros(positions)
+    probabilities = np.zeros(positions)
     for shown, probability in shown_parts(policy, query, positions).items():
-        found += probability * (np.array(shown) == ranking[:positions])
-    return np.minimum(found, 1.0)
+        probabilities += probability * (np.array(shown) == ranking[:positions])
+    return np.minimum(probabilities, 1.0)
 
 
 def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tuple[int, ...], float]:
@@ -94,9 +95,11 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
         longer: dict[tuple[int, ...], float] = {}
         for prefix, probability in parts.items():
             left = probability
-            rest = [item for item in expected if item not in prefix]
-            for position, item in enumerate(rest):
-                order = np.array([*prefix, item, *rest[:position], *rest[position + 1 :]], dtype=np.int64)
+            remaining_items = [item for item in expected if item not in prefix]
+            for position, item in enumerate(remaining_items):
+                order = np.array(
+                    [*prefix, item, *remaining_items[:position], *remaining_items[position + 1 :]], dtype=np.int64
+                )
                 joint = math.exp(_log_prob(state, policy, query, order))
                 examined += 1
                 if examined > MAX_PREFIXES:
@@ -107,7 +110,7 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
                 if joint > 0.0:
                     longer[*prefix, item] = joint
                 left -= joint
-                if left <= ROUNDING * probability:
+                if left <= ROUNDING_TOLERANCE * probability:
                     break
         parts = longer
     return parts
@@ -154,7 +157,7 @@ def session_rows(
       first: The number of the first row, for messages.
     """
     entries = iter(log)
-    while piece := list(islice(entries, PIECE)):
+    while piece := list(islice(entries, MAX_PIECE_ROWS)):
         target = [_probability(session, arrival, first + i) for i, arrival in enumerate(piece)]
         logged = np.exp([arrival.decision.log_propensity for arrival in piece])
         yield rows_of([reward(arrival.feedback) for arrival in piece], logged, target, first_row=first)

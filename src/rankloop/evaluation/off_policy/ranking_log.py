@@ -30,10 +30,10 @@ from rankloop.features.encoder import Encoder
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 from rankloop.logs.list_log import ShownList
 
-PIECE = 1024
+MAX_PIECE_RANKINGS = 1024
 BY_SCHEMA, BY_NUMBERS = "values by a schema", "plain numbers"
-SUMMED = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
-BY_POSITION = (*SUMMED, "pseudo_inverse")  # these need to know which policy drew a ranking
+SUMMED_METHODS = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
+BY_POSITION = (*SUMMED_METHODS, "pseudo_inverse")  # these need to know which policy drew a ranking
 Entry = TypeVar("Entry")
 
 
@@ -44,13 +44,13 @@ class LoggedRanking(NamedTuple):
     ranking: Ints
     rewards: Floats  # by position; as many as were seen
     drawn_by: RankingPolicy
-    asked: ShownList | None = None  # the query in values by name, for rankers with another schema
+    shown_list: ShownList | None = None  # the query in values by name, for rankers with another schema
     session: str = ""  # whose it is, where the log tells
     ids: Sequence[str] = ()  # of the items
 
     def query_by(self, encoder: Encoder | None) -> Query:
         """The query as a ranker with this schema sees it; as it was where there is none."""
-        return self.query if encoder is None or self.asked is None else self.asked.query(encoder)
+        return self.query if encoder is None or self.shown_list is None else self.shown_list.query(encoder)
 
 
 def rewards_by_position(ranking: Ints, feedback: Feedback, positions: int) -> Floats:
@@ -103,7 +103,7 @@ def ranking_series(
         return logged, probabilities(target, entry.query_by(encoder), ranking, n_seen)
 
     entries, first = iter(log), 1
-    while piece := [entry._replace(rewards=entry.rewards[:positions]) for entry in islice(entries, PIECE)]:
+    while piece := [entry._replace(rewards=entry.rewards[:positions]) for entry in islice(entries, MAX_PIECE_RANKINGS)]:
         if method == "pseudo_inverse":
             weights = _of_each(piece, first, lambda entry: _slate_weight(entry, target, encoder))
             yield weighted_series(np.array([entry.rewards.sum() for entry in piece]), np.array(weights))
@@ -125,7 +125,7 @@ def span_of(method: str) -> Span:
     """The range of a summand, for the bounds that need one."""
     if method == "pseudo_inverse":
         return either_sign
-    return SPANS["ips" if method in SUMMED else method_of(method)]
+    return SPANS["ips" if method in SUMMED_METHODS else method_of(method)]
 
 
 def _by_position(piece: list[LoggedRanking], pairs: Sequence[tuple[Floats, Floats]], first: int) -> ChoiceRows:
@@ -139,11 +139,14 @@ def _by_position(piece: list[LoggedRanking], pairs: Sequence[tuple[Floats, Float
 
 
 def _slate_weight(entry: LoggedRanking, target: RankingPolicy, encoder: Encoder | None) -> float:
-    seen, n_items = len(entry.rewards), entry.query.n_items
-    logged, wanted = shown_parts(entry.drawn_by, entry.query, seen), shown_parts(target, entry.query_by(encoder), seen)
-    both = sorted(logged.keys() | wanted.keys())
-    of_log, of_target = ([parts.get(shown, 0.0) for shown in both] for parts in (logged, wanted))
-    return slate_weight(entry.ranking[:seen].tolist(), both, of_log, of_target, n_items)
+    n_seen, n_items = len(entry.rewards), entry.query.n_items
+    logged, targeted = (
+        shown_parts(entry.drawn_by, entry.query, n_seen),
+        shown_parts(target, entry.query_by(encoder), n_seen),
+    )
+    both = sorted(logged.keys() | targeted.keys())
+    of_log, of_target = ([parts.get(shown, 0.0) for shown in both] for parts in (logged, targeted))
+    return slate_weight(entry.ranking[:n_seen].tolist(), both, of_log, of_target, n_items)
 
 
 def _of_each(piece: list[LoggedRanking], first: int, judge: Callable[[LoggedRanking], Entry]) -> list[Entry]:
@@ -180,8 +183,8 @@ def checked_first(
         query, problem = query_of(first), session.problem
         by_schema = type(query.features) is SparseRows
         if by_schema != bool(problem.n_hashed):
-            learned, given = (BY_SCHEMA, BY_NUMBERS) if problem.n_hashed else (BY_NUMBERS, BY_SCHEMA)
-            raise InvalidInput(f"{model} learned from {learned}; the log has {given}")
+            learned_kind, kind_in_log = (BY_SCHEMA, BY_NUMBERS) if problem.n_hashed else (BY_NUMBERS, BY_SCHEMA)
+            raise InvalidInput(f"{model} learned from {learned_kind}; the log has {kind_in_log}")
         if not by_schema:
             _check_names(query.features.shape[1], problem, names_in_log, model)
         session.log_prob(query, np.arange(query.n_items))  # checks all of it, as the learner itself does not
@@ -191,11 +194,11 @@ def checked_first(
 
 def _check_names(n_features: int, problem: Problem, names: Sequence[str], model: str) -> None:
     """Refuse a log of other features than those that were learned from; equal numbers may mean something else."""
-    known = problem.feature_names
-    if n_features == problem.n_features and (not known or not names or tuple(names) == tuple(known)):
+    learned_names = problem.feature_names
+    if n_features == problem.n_features and (not learned_names or not names or tuple(names) == tuple(learned_names)):
         return
-    learned, given = _named(known, problem.n_features), _named(names, n_features)
-    raise InvalidInput(f"{model} learned from {learned}; the log has {given}")
+    learned, logged = _named(learned_names, problem.n_features), _named(names, n_features)
+    raise InvalidInput(f"{model} learned from {learned}; the log has {logged}")
 
 
 def _named(names: Sequence[str], n_features: int) -> str:

@@ -110,7 +110,7 @@ def slate_weight(
         raise InvalidInput(f"n_items = {n_items} is more than the {MAX_ITEMS} that a matrix of all places can hold")
     listed = [indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
     mark = indicator(shown, n_items)
-    if any(len(one) != len(mark) for one in listed):
+    if any(len(marked) != len(mark) for marked in listed):
         raise InvalidInput("the shown part of every ranking must be as long as what was shown")
     marks = np.array(listed)
     logged_probs, target_probs = finite_floats(logged, 1, "logged"), finite_floats(target, 1, "target")

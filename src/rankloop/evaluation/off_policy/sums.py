@@ -8,7 +8,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 
 N_GROUPS = 4096
-SAME = 1e-24  # of their squares: what differs less is rounding
+ROUNDING_TOLERANCE = 1e-24  # of their squares: what differs less is rounding
 TOP, BOTTOM, REWARD = 0, 1, 2
 
 
@@ -24,6 +24,7 @@ class Extremes(NamedTuple):
     heaviest: float = 0.0
 
     def joined(self, other: "Extremes") -> "Extremes":
+        """Return the extremes of both together."""
         return Extremes(
             min(self.least, other.least), max(self.largest, other.largest), max(self.heaviest, other.heaviest)
         )
@@ -119,6 +120,7 @@ class Sums:
 
     @property
     def value(self) -> float:
+        """The estimate, Σ top / Σ bottom."""
         return float(self.mean[TOP] / self.mean[BOTTOM])
 
     @property
@@ -146,7 +148,7 @@ class Sums:
         groups = self.filled_groups()
         away = groups[:, TOP] - self.value * groups[:, BOTTOM]
         squares, cubes = float((away**2).sum()), float((away**3).sum())
-        if squares <= SAME * float((groups[:, TOP] ** 2).sum()):
+        if squares <= ROUNDING_TOLERANCE * float((groups[:, TOP] ** 2).sum()):
             return 0.0
         return min(float(self.n), squares**3 / cubes**2) if cubes < 0.0 else float(self.n)
 

@@ -15,8 +15,8 @@ from rankloop.data.public_sets import is_archive, public_path, published_folds
 from rankloop.evaluation.ranking.score import Measures, Scores, measures_of, score_session
 from rankloop.features.schema import Schema
 
-STREAMED = 256 << 20  # bytes of text from which on a file is read a few megabytes at a time
-NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
+MIN_STREAMED_BYTES = 256 << 20  # bytes of text from which on a file is read a few megabytes at a time
+NORMALISED_NOTE = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
 HELD_OUT_GAIN = "held_out_gain"  # the note of a ranker trained on clicks: its gain over the logged order
 
 
@@ -28,7 +28,7 @@ def is_model(path: Path) -> bool:
 
 def was_normalised(path: str | os.PathLike[str]) -> bool:
     """Return true where a saved ranker was trained on features scaled from 0 to 1 inside each query."""
-    return bool(load_with_notes(path)[1].get(NORMALISED))
+    return bool(load_with_notes(path)[1].get(NORMALISED_NOTE))
 
 
 def score_model(
@@ -56,16 +56,16 @@ def score_model(
         )
     if session.problem.n_features == 0:
         raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
-    file, scale = judged_file(Path(data)), normalise or bool(notes.get(NORMALISED))
-    if file.stat().st_size > STREAMED:
+    file, scale = judged_file(Path(data)), normalise or bool(notes.get(NORMALISED_NOTE))
+    if file.stat().st_size > MIN_STREAMED_BYTES:
         parts = stream_letor(file, n_features=session.problem.n_features)
     else:
         parts = iter([read_letor(file, n_features=session.problem.n_features)])
-    found = [score_session(session, normalise_queries(part) if scale else part, parsed, watch=watch) for part in parts]
-    if not found:
+    scores = [score_session(session, normalise_queries(part) if scale else part, parsed, watch=watch) for part in parts]
+    if not scores:
         raise InvalidInput(f"{file.name} has no query to judge")
-    names = tuple(name for part in found for name in part.query_ids)
-    return Scores(found[0].measures, names, np.concatenate([part.values for part in found]))
+    names = tuple(name for part in scores for name in part.query_ids)
+    return Scores(scores[0].measures, names, np.concatenate([part.values for part in scores]))
 
 
 def judged_file(data: Path) -> Path:
@@ -81,7 +81,7 @@ def load_with_schema(path: str | os.PathLike[str]) -> tuple[Session, Schema | No
     One that learned from features scaled inside each query is refused.
     """
     session, notes = load_with_notes(path)
-    if notes.get(NORMALISED):
+    if notes.get(NORMALISED_NOTE):
         raise InvalidInput(
             f"{Path(path).name} was trained on features scaled from 0 to 1 inside each query (--normalise), and a log "
             "has them as they are: train it without"

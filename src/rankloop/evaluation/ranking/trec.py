@@ -16,18 +16,18 @@ from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.sorted_lists import rankings_of
 
 Lists = dict[str, dict[str, float]]
-QRELS = "query iteration document grade"
-RUN = "query Q0 document rank score tag"
+QRELS_COLUMNS = "query iteration document grade"
+RUN_COLUMNS = "query Q0 document rank score tag"
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Lists:
     """Grades by query and document, from lines `query iteration document grade`; packed files are seen through."""
-    return _read(Path(path), QRELS, 3)
+    return _read(Path(path), QRELS_COLUMNS, 3)
 
 
 def read_run(path: str | os.PathLike[str]) -> Lists:
     """Scores by query and document, from lines `query Q0 document rank score tag`; the rank column is not used."""
-    return _read(Path(path), RUN, 4)
+    return _read(Path(path), RUN_COLUMNS, 4)
 
 
 def score_run(
@@ -51,7 +51,7 @@ def score_run(
       every_query: True to count queries without results as 0.
     """
     for name, lists in (("the run", run), ("the judgments", qrels)):
-        if not isinstance(lists, Mapping) or not all(isinstance(one, Mapping) for one in lists.values()):
+        if not isinstance(lists, Mapping) or not all(isinstance(numbers, Mapping) for numbers in lists.values()):
             raise InvalidInput(f"{name} must be a table {{query: {{document: number}}}}")
     names = [name for name in qrels if every_query or name in run]
     if not names:
@@ -60,9 +60,9 @@ def score_run(
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     rankings = rankings_of(scores, offsets, NO_CUTOFF)
     for q in _tied(scores, rankings, offsets, shown):
-        own = slice(offsets[q], offsets[q] + shown[q])
-        by_score_and_name = sorted(zip(scores[own].tolist(), run[names[q]], range(shown[q])), reverse=True)
-        rankings[own] = [item for _, _, item in by_score_and_name]
+        rows = slice(offsets[q], offsets[q] + shown[q])
+        by_score_and_name = sorted(zip(scores[rows].tolist(), run[names[q]], range(shown[q])), reverse=True)
+        rankings[rows] = [item for _, _, item in by_score_and_name]
     return score_rankings(rankings, grades, offsets, names, measures, shown)
 
 
@@ -100,7 +100,8 @@ def _read(path: Path, columns: str, value_column: int) -> Lists:
         fields = line.split()
         if not fields:
             continue
-        if len(fields) < n_columns or (len(fields) > n_columns and columns == QRELS):  # a run's tag may have words
+        # The tag of a run may have several words.
+        if len(fields) < n_columns or (len(fields) > n_columns and columns == QRELS_COLUMNS):
             raise InvalidInput(f"{path.name}, line {number}: {len(fields)} columns where {columns!r} needs {n_columns}")
         documents = lists.setdefault(fields[0], {})
         if fields[2] in documents:

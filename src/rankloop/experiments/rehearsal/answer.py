@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from rankloop.advice import choices
-from rankloop.click_models.fit import BEST, UserFit, fit_users
+from rankloop.click_models.fit import BEST_MODEL, UserFit, fit_users
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Floats, Problem, Query
@@ -31,7 +31,7 @@ NUMBER_KINDS = ("number", "flag")
 
 def rehearse(
     log: Given | ListLog,
-    model: str = BEST,
+    model: str = BEST_MODEL,
     *,
     schema: Schema | None = None,
     pages: int = 3000,

@@ -15,7 +15,7 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Floats, Problem
-from rankloop.evaluation.ranking.saved_model import NORMALISED
+from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.base_score import BaseScore
@@ -226,7 +226,7 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     Raises:
       Rejected: If no ranker of the service can be like it.
     """
-    if notes.get(NORMALISED):
+    if notes.get(NORMALISED_NOTE):
         raise Rejected(
             "state", "this model needs features that are scaled within each query, which the service does not do"
         )

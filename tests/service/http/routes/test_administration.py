@@ -10,7 +10,7 @@ from rankloop import Problem, Ranker, Session, build
 from rankloop.client import Client, Refused
 from rankloop.core.saved_session import dumps, loads
 from rankloop.service.application.rebuild import replay_records
-from rankloop.training.rank_bundle import NORMALISED
+from rankloop.training.rank_bundle import NORMALISED_NOTE
 from tests.service.cases import Location, running
 
 ITEMS = {"a": {"price": 1.0}, "b": {"price": 2.0, "rating": 1.0}, "c": {"rating": 3.0}}
@@ -64,9 +64,9 @@ def test_what_is_no_saved_ranker_is_refused(location: Location, content: bytes) 
 def test_a_model_of_scaled_features_is_refused(location: Location) -> None:
     session = Session(build({"kind": "fixed_weights", "weights": [1.0, 2.0]}), Problem(n_features=2), 0)
     with running(location) as http:
-        answer = http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: True}))
+        answer = http.put("/rankers/shop/state", content=dumps(session, {NORMALISED_NOTE: True}))
         assert (answer.status_code, "scaled within each query" in answer.text) == (422, True)
-        assert http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: False})).status_code == 201
+        assert http.put("/rankers/shop/state", content=dumps(session, {NORMALISED_NOTE: False})).status_code == 201
 
 
 def test_a_name_is_taken_once(location: Location, tmp_path: Path) -> None:
