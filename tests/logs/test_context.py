@@ -141,7 +141,7 @@ def test_numbers_are_counted_only_until_it_is_clear():
         unique.add(np.arange(first, first + MAX_COUNTED, dtype=np.float64))
         repeated.add(np.arange(MAX_COUNTED // 2, dtype=np.float64))
     assert unique.is_id
-    assert len(unique.seen) == 2 * MAX_COUNTED
+    assert len(unique.distinct) == 2 * MAX_COUNTED
     assert not repeated.is_id
     assert unique.mean == (3 * MAX_COUNTED - 1) / 2
 

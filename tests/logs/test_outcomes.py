@@ -41,7 +41,7 @@ def test_rarity_decides() -> None:
         values = [0] * 40
         for row in range(0, 4 * k, 4):
             values[row] = 1
-        assert ("x" in outcomes_of({"x": values}, CLICKED)) == (0.25**k <= module.RARE)
+        assert ("x" in outcomes_of({"x": values}, CLICKED)) == (0.25**k <= module.MAX_CHANCE)
 
 
 @pytest.mark.parametrize("name", ["purchased", "Add to Cart", "revenue", "dwell-time", "is_clicked"])
@@ -66,4 +66,4 @@ def test_pieces_arrays_and_lists_say_the_same() -> None:
     for start in range(0, 40, 8):
         rows = slice(start, start + 8)
         pieces.add({"x": values[rows], "y": [[1]] * 8}, CLICKED[rows])
-    assert pieces.found() == outcomes_of({"x": values.tolist(), "y": [[1]] * 40}, CLICKED) == {"x": module.ONLY}
+    assert pieces.reasons() == outcomes_of({"x": values.tolist(), "y": [[1]] * 40}, CLICKED) == {"x": module.ONLY}

@@ -18,8 +18,8 @@ from rankloop.features import Encoder, Schema
 from rankloop.logs.list_table import as_list
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.service_export import (
-    LISTED,
-    NOTES,
+    JSON_LIST_KINDS,
+    METADATA_KEY,
     arrow_fields,
     fields_of,
     is_export,
@@ -61,7 +61,7 @@ CASES = [(name, value) for name, values in VALUES.items() for value in values]
 def test_a_value_comes_back_with_the_same_meaning(name: str, value: Any) -> None:
     kind, type_ = SCHEMA.features[name], dict(arrow_fields([SCHEMA]))[f"item.{name}"]
     (read,) = pa.array([[typed_value(kind, value)]], type_).to_pylist()[0]
-    read = as_list(read) if _kind(name) in LISTED else read
+    read = as_list(read) if _kind(name) in JSON_LIST_KINDS else read
     encoder = Encoder(Schema({name: kind}))
     before, after = (encoder.rows(["i"], [{name: given}], {}, at=1.8e9) for given in (value, read))
     np.testing.assert_array_equal(np.sort(before.columns), np.sort(after.columns))
@@ -87,9 +87,9 @@ def test_fields_of_all_versions_are_there() -> None:
     features, context = fields_of([SCHEMA, later])
     assert features.keys() == {*SCHEMA.features, "stars"}
     assert context.keys() == SCHEMA.context.keys()
-    notes = json.loads(notes_of([SCHEMA, later])[NOTES])
+    notes = json.loads(notes_of([SCHEMA, later])[METADATA_KEY])
     assert [Schema.from_plain(plain) for plain in notes["schemas"]] == [SCHEMA, later]
-    assert json.loads(notes_of([], ["a", "b"])[NOTES]) == {"feature_names": ["a", "b"]}
+    assert json.loads(notes_of([], ["a", "b"])[METADATA_KEY]) == {"feature_names": ["a", "b"]}
 
 
 PRICED = Schema({"price": "number"}, {"segment": "category"}, ("segment*price",))
@@ -110,7 +110,7 @@ def test_names_are_in_the_metadata(tmp_path: Path) -> None:
     log = read_service_export(path)
     assert (log.export.feature_names, log.schemas, log.item) == (("price",), (), ["b", "a"])
     assert (numeric_features(log).values.tolist(), log.values["price"]) == ([[1.0], [2.0]], [1.0, 2.0])
-    damaged = written(tmp_path / "damaged.parquet", ROW, {NOTES: b"[]"})
+    damaged = written(tmp_path / "damaged.parquet", ROW, {METADATA_KEY: b"[]"})
     with pytest.raises(InvalidInput, match="its metadata are not those of an export"):
         read_service_export(damaged)
 

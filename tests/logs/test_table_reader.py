@@ -146,7 +146,7 @@ def test_gigantic_and_mixed_ids_stay_apart(tmp_path):
 
 def test_texts_with_lines_in_them(tmp_path):
     (tmp_path / "shop.csv").write_text('session,position,clicked,price,title\n1,1,1,2,"a\nb"\n1,2,0,3,c\n')
-    assert [row["title"] for row in TableReader(tmp_path / "shop.csv").whole().to_pylist()] == ["a\nb", "c"]
+    assert [row["title"] for row in TableReader(tmp_path / "shop.csv").read_table().to_pylist()] == ["a\nb", "c"]
 
 
 @pytest.mark.parametrize(
@@ -182,13 +182,13 @@ def test_a_decimal_comma_is_one_where_it_separates_no_columns(tmp_path):
     """As a German spreadsheet saves it, with a byte order mark; a point among the numbers says that commas are none."""
     path = tmp_path / "shop.csv"
     path.write_text(SHOP, encoding="utf-8-sig")
-    table = TableReader(path).whole(numbers=["price"])
+    table = TableReader(path).read_table(numbers=["price"])
     assert table["price"].to_pylist() == [3.5, 12.0, 12.0, 3.5]
     assert [batch["price"].to_pylist() for batch in TableReader(path).batches(["price"])] == [[3.5, 12.0, 12.0, 3.5]]
     path.write_text("a;b\n1.5;2,5\n")
-    assert TableReader(path).whole().to_pylist() == [{"a": 1.5, "b": "2,5"}]
+    assert TableReader(path).read_table().to_pylist() == [{"a": 1.5, "b": "2,5"}]
     path.write_text("a,b\n1,5\n")
-    assert TableReader(path).whole().to_pylist() == [{"a": 1, "b": 5}]
+    assert TableReader(path).read_table().to_pylist() == [{"a": 1, "b": 5}]
 
 
 def test_clicks_in_words_and_whose_they_were(tmp_path):

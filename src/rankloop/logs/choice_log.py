@@ -53,13 +53,13 @@ def rows_of(
     """
     prefix = f"{where}, " if where else ""
     columns = {
-        name: _floats(given, f"{prefix}{name}", ndim)
-        for name, given in zip(ChoiceRows._fields, (reward, propensity, target, predicted, expected))
-        if given is not None
+        name: _floats(cells, f"{prefix}{name}", ndim)
+        for name, cells in zip(ChoiceRows._fields, (reward, propensity, target, predicted, expected))
+        if cells is not None
     }
     if not {"reward", "propensity", "target"} <= columns.keys():
         raise InvalidInput(f"{prefix}propensity and target are needed, one for each reward")
-    shape, logged, wanted = columns["reward"].shape, columns["propensity"], columns["target"]
+    shape, logged, targeted = columns["reward"].shape, columns["propensity"], columns["target"]
     for name, values in columns.items():
         if values.shape != shape:
             raise InvalidInput(f"{prefix}{name} has shape {values.shape}, reward has {shape}")
@@ -71,7 +71,7 @@ def rows_of(
 
     refuse(~np.isfinite(logged), logged, "propensity is missing")
     refuse((logged <= 0) | (logged > 1), logged, f"propensity is {{}}; {ABOVE_ZERO}")
-    refuse(~((wanted >= 0) & (wanted <= 1 + 1e-9)), wanted, "target is {}; it must be a probability from 0 to 1")
+    refuse(~((targeted >= 0) & (targeted <= 1 + 1e-9)), targeted, "target is {}; it must be a probability from 0 to 1")
     for name in ("reward", *list(columns)[3:]):
         refuse(~np.isfinite(columns[name]), columns[name], f"{name} is {{}}; it must be finite")
     return ChoiceRows(**columns)
@@ -160,11 +160,11 @@ class ChoiceLog:
         right = CLICK if fault.column == self.columns.reward else "a number"
         return f"{self.name}, row {fault.row}: {fault.column} is {fault.value!r}; it must be {right}"
 
-    def _tables(self, wanted: list[str]) -> Iterator[Any]:
+    def _tables(self, chosen_columns: list[str]) -> Iterator[Any]:
         texts = [name for name in (self.columns.action, self.columns.position) if name]
-        numbers = [name for name in self.columns[1:4] if name and name in wanted]
+        numbers = [name for name in self.columns[1:4] if name and name in chosen_columns]
         try:
-            yield from self.source.batches(wanted, numbers, texts)
+            yield from self.source.batches(chosen_columns, numbers, texts)
         except InvalidInput:
             faults = self.source.texts_in(numbers)
             if not faults:

@@ -1,4 +1,4 @@
-"""Which column of a log is what: as named, or as usual names suggest."""
+"""Roles of the columns of a log: as named, or as usual names suggest."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -11,64 +11,77 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 
 # Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
-CLICKS = ("reward", "click", "clicked", "clicks", "is_click", "click_bool")
-POSITIONS = ("position", "place", "slot")
-ADS = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
-QUERIES = ("query", "query_id", "qid", "user_query", "search_query", "search_term")
-SESSIONS = ("session", "session_id", "visit", "visit_id", "sid")
-USERS = ("user", "user_id", "client_id", "visitor", "visitor_id", "customer_id")  # no features of an item
-LISTS = ("impression", "list", "impression_id", "list_id", "search_id", "srch_id", "request", "request_id", "serp")
+CLICK_NAMES = ("reward", "click", "clicked", "clicks", "is_click", "click_bool")
+POSITION_NAMES = ("position", "place", "slot")
+AD_NAMES = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
+QUERY_NAMES = ("query", "query_id", "qid", "user_query", "search_query", "search_term")
+SESSION_NAMES = ("session", "session_id", "visit", "visit_id", "sid")
+USER_NAMES = ("user", "user_id", "client_id", "visitor", "visitor_id", "customer_id")  # no features of an item
+LIST_NAMES = ("impression", "list", "impression_id", "list_id", "search_id", "srch_id", "request", "request_id", "serp")
 MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id")
-ITEMS = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
-PUBLIC_ITEMS = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
-MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", *PUBLIC_ITEMS, "url", "id")
-PROPENSITIES = ("propensity", "propensity_score", "pscore", "probability", "prob")
+ITEM_NAMES = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
+PUBLIC_ITEM_NAMES = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
+MORE_ITEM_NAMES = (
+    "article_id",
+    "article",
+    "object_id",
+    "ean",
+    "gtin",
+    "isbn",
+    "offer_id",
+    *PUBLIC_ITEM_NAMES,
+    "url",
+    "id",
+)
+PROPENSITY_NAMES = ("propensity", "propensity_score", "pscore", "probability", "prob")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
-GUESSES = {  # in a log of single choices
-    "action": ADS,
-    "reward": CLICKS,
-    "propensity": PROPENSITIES,
+CHOICE_GUESSES = {  # in a log of single choices
+    "action": AD_NAMES,
+    "reward": CLICK_NAMES,
+    "propensity": PROPENSITY_NAMES,
     "target": ("target", "target_probability", "evaluation_probability"),
-    "position": POSITIONS,
+    "position": POSITION_NAMES,
 }
 # In a log of lists. The last names of a role count only where no column has a better one.
 LIST_GUESSES = {
-    "list": (*LISTS, *MORE_LISTS, *SESSIONS, "query_id", *QUERIES),
+    "list": (*LIST_NAMES, *MORE_LISTS, *SESSION_NAMES, "query_id", *QUERY_NAMES),
     "query": ("query", "user_query", "search_query", "search_term", "query_id", "qid"),
-    "item": (*ITEMS, *MORE_ITEMS),
-    "position": (*POSITIONS, "pos", "rank", "ordinal"),
-    "click": (*CLICKS, "is_clicked", "was_clicked", "has_click"),
+    "item": (*ITEM_NAMES, *MORE_ITEM_NAMES),
+    "position": (*POSITION_NAMES, "pos", "rank", "ordinal"),
+    "click": (*CLICK_NAMES, "is_clicked", "was_clicked", "has_click"),
     "time": ("timestamp", "time", "shown_at", "datetime", "date_time", "event_time", "at", "date"),
-    "propensity": PROPENSITIES,
+    "propensity": PROPENSITY_NAMES,
 }
-SALES = ("purchased", "purchase", "purchases", "bought", "is_purchase", "converted", "conversion", "is_conversion")
+SALE_NAMES = ("purchased", "purchase", "purchases", "bought", "is_purchase", "converted", "conversion", "is_conversion")
 BOOKING_NAMES = ("booking_bool", "booked", "is_booked")
 # Roles whose columns may also be learned from, or be another role as well.
 SECOND_ROLES = {
-    "session": SESSIONS,
-    "user": USERS,
+    "session": SESSION_NAMES,
+    "user": USER_NAMES,
     "weight": CLICK_WEIGHTS,
-    "purchase": (*SALES, "ordered", *BOOKING_NAMES),
+    "purchase": (*SALE_NAMES, "ordered", *BOOKING_NAMES),
     "revenue": ("revenue", "gmv", "order_value", "turnover", "amount", "sales_value", "gross_bookings_usd"),
     "price": ("price", "unit_price", "sale_price", "item_price", "product_price", "price_usd"),
 }
 LIST_ROLES = (*LIST_GUESSES, *SECOND_ROLES)
-ALL_ROLES = tuple(dict.fromkeys((*LIST_ROLES, *GUESSES)))
-TAKEN = frozenset(name for usual in GUESSES.values() for name in usual)
-NO_FEATURES = {*TAKEN, *LIST_GUESSES["list"], *ITEMS, *CLICK_WEIGHTS, *USERS}  # by their names
+ALL_ROLES = tuple(dict.fromkeys((*LIST_ROLES, *CHOICE_GUESSES)))
+CHOICE_NAMES = frozenset(name for usual in CHOICE_GUESSES.values() for name in usual)
+NO_FEATURES = {*CHOICE_NAMES, *LIST_GUESSES["list"], *ITEM_NAMES, *CLICK_WEIGHTS, *USER_NAMES}  # by their names
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
-NEEDED = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
+NEEDED_OF_CHOICES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEEDED_OF_LISTS = ("list", "position", "click")
-SURE_LISTS = (*LISTS, *MORE_LISTS, "session", "query", "query_id", "qid")  # though there are propensities
+SURE_LISTS = (*LIST_NAMES, *MORE_LISTS, "session", "query", "query_id", "qid")  # though there are propensities
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 CLICK, FLAG = "a number (0 or 1)", "0 or 1"  # what columns of clicks and of purchases should hold
 YES_NO = (CLICK, FLAG)  # of these columns a cell may also be a text of `FLAGS`
-FLAGS = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0) | dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
+FLAG_VALUES = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0) | dict.fromkeys(
+    ("no", "n", "false", "f", "nein"), 0.0
+)
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 class ChoiceColumns(NamedTuple):
-    """Which column of a log of single choices is what; an empty name: the table has none."""
+    """Columns of a log of single choices by role; an empty name: the table has none."""
 
     action: str
     reward: str
@@ -80,12 +93,12 @@ class ChoiceColumns(NamedTuple):
 
     @property
     def unused(self) -> str:
-        """What was left out, to be added to a line; empty: nothing."""
+        """Text about the columns left out, to be added to a line; empty: none."""
         return f"; not context, by their names: {', '.join(self.left_out)}" if self.left_out else ""
 
 
 class ListColumns(NamedTuple):
-    """Which column of a log of lists is what; an empty name: the table has none."""
+    """Columns of a log of lists by role; an empty name: the table has none."""
 
     list: str = ""
     query: str = ""
@@ -113,24 +126,37 @@ def choice_columns_of(names: Sequence[str], named: Mapping[str, str], where: str
     """Return the columns of a log of single choices as named, or as their names suggest.
 
     Another usual name for what a column is taken for is no context: it would tell what is to be predicted.
+
+    Args:
+      names: The columns of the table.
+      named: Columns that were named, by role.
+      where: The file, for messages.
     """
     refuse_twice(names, where)
     _refuse_unknown([name for name in named.values() if name], names, where)
-    _refuse_roles(named, tuple(GUESSES))
-    roles = {role: named.get(role) or named_like(names, usual) for role, usual in GUESSES.items()}
-    for role in NEEDED:
+    _refuse_roles(named, tuple(CHOICE_GUESSES))
+    roles = {role: named.get(role) or named_like(names, usual) for role, usual in CHOICE_GUESSES.items()}
+    for role in NEEDED_OF_CHOICES:
         if not roles[role]:
             raise InvalidInput(
-                f"{where} has no column that is clearly the {NEEDED[role]} (such as {', '.join(GUESSES[role][:3])}); "
+                f"{where} has no column that is clearly the {NEEDED_OF_CHOICES[role]} "
+                f"(such as {', '.join(CHOICE_GUESSES[role][:3])}); "
                 f"it has {', '.join(names)}: add --column {role}=NAME "
                 f'(in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
             )
-    context, left_out = learned_from(names, roles.values(), TAKEN)
+    context, left_out = learned_from(names, roles.values(), CHOICE_NAMES)
     return ChoiceColumns(**roles, context=context, left_out=left_out)
 
 
 def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> ListColumns:
-    """Return the columns of a log of lists as named, or as their names suggest; those in `without` are left alone."""
+    """Return the columns of a log of lists as named, or as their names suggest.
+
+    Args:
+      names: The columns of the table.
+      without: Columns that are left alone.
+      named: Columns that were named, by role.
+      where: The file, for messages.
+    """
     refuse_twice(names, where)
     _refuse_roles(named, LIST_ROLES)
     _refuse_unknown([*without, *named.values()], names, where)
@@ -146,7 +172,7 @@ def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping
             )
     more = {role: named.get(role) or named_like(usable, usual) for role, usual in SECOND_ROLES.items()}
     others = [name for name in free if plain_name(name) and name not in roles.values()]
-    usual_names = {*CLICKS, *CLICK_WEIGHTS, *POSITIONS, *SESSIONS, *PROPENSITIES}
+    usual_names = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}
     left_out = tuple(name for name in others if plain_name(name) in usual_names)
     return ListColumns(
         **roles, **more, others=tuple(name for name in others if name not in left_out), left_out=left_out
@@ -154,19 +180,34 @@ def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping
 
 
 def named_like(names: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the column with the usual name that stands first in `usual`; empty: none has one."""
+    """Return the column with the usual name that stands first in `usual`; empty: none has one.
+
+    Args:
+      names: The columns of the table.
+      usual: Usual names, the best first.
+    """
     return next((name for guess in usual for name in names if plain_name(name) == guess), "")
 
 
 def holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:
-    """Return true where a table looks like a log of lists rather than of single choices with their propensities."""
+    """Return true where a table looks like a log of lists rather than of single choices with their propensities.
+
+    Args:
+      names: The columns of the table.
+      named: Columns that were named, by role.
+    """
     sure = LIST_GUESSES | {"list": SURE_LISTS}
     lists = all(named.get(role) or named_like(names, sure[role]) for role in NEEDED_OF_LISTS)
-    return lists or not all(named.get(role) or named_like(names, GUESSES[role]) for role in NEEDED)
+    return lists or not all(named.get(role) or named_like(names, CHOICE_GUESSES[role]) for role in NEEDED_OF_CHOICES)
 
 
 def named_columns(texts: Sequence[str], roles: Sequence[str] = ALL_ROLES) -> dict[str, str]:
-    """Return the columns that `--column ROLE=NAME` names, by their roles."""
+    """Return the columns that `--column ROLE=NAME` names, by their roles.
+
+    Args:
+      texts: Texts `ROLE=NAME`.
+      roles: The roles that are allowed.
+    """
     named = dict(part.partition("=")[::2] for part in texts)
     for role, name in named.items():
         if role not in roles or not name:
@@ -176,7 +217,13 @@ def named_columns(texts: Sequence[str], roles: Sequence[str] = ALL_ROLES) -> dic
 
 
 def refuse_twice(names: Sequence[str], where: str, used: Collection[str] | None = None) -> None:
-    """Refuse a table in which a name, of those that are `used`, does not say which column is meant."""
+    """Refuse a table in which two columns have one name.
+
+    Args:
+      names: The columns of the table.
+      where: The file, for messages.
+      used: The columns that count; None for all.
+    """
     chosen = names if used is None else [name for name in names if name in used]
     twice = next((name for name in chosen if name and chosen.count(name) > 1), None)
     if twice is not None:
@@ -186,7 +233,13 @@ def refuse_twice(names: Sequence[str], where: str, used: Collection[str] | None 
 def learned_from(
     names: Sequence[str], roles: Collection[str], usual: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns without a role that may be learned from, and those left out by their names."""
+    """Return the columns without a role that may be learned from, and those left out by their names.
+
+    Args:
+      names: The columns of the table.
+      roles: Columns that have a role.
+      usual: Usual names of roles, which are left out.
+    """
     others = [name for name in names if plain_name(name) and name not in roles]
     left_out = tuple(name for name in others if plain_name(name) in usual or plain_name(name) in NOT_CONTEXT)
     return tuple(name for name in others if name not in left_out), left_out
@@ -199,11 +252,19 @@ def plain_name(name: str) -> str:
 
 def click_number(value: Any) -> Any:
     """Return what a cell of a column of clicks says, where it says yes or no; any other value as it is."""
-    return FLAGS.get(value.strip().lower(), value) if isinstance(value, str) else value
+    return FLAG_VALUES.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
 def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a number", empty: str = "") -> Floats:
-    """Return a column of finite numbers, or refuse the first row that holds none; clicks may also be yes or no."""
+    """Return a column of finite numbers, or refuse the first row that holds none; clicks may also be yes or no.
+
+    Args:
+      cells: The cells.
+      name: The name of the column.
+      where: The file, for messages.
+      right: The values that are allowed, for messages.
+      empty: Text that follows the message about an empty cell.
+    """
     refuse_missing(cells, name, where, empty)
     numbers = np.array([number_of(click_number(cell) if right in YES_NO else cell) for cell in cells], dtype=np.float64)
     refuse_cell(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
@@ -219,14 +280,29 @@ def number_of(value: Any) -> float:
 
 
 def refuse_missing(cells: Sequence[Any], name: str, where: str, more: str = "") -> None:
-    """Refuse a column with an empty cell."""
+    """Refuse a column with an empty cell.
+
+    Args:
+      cells: The cells.
+      name: The name of the column.
+      where: The file, for messages.
+      more: Text that follows the message.
+    """
     missing = next((row for row, cell in enumerate(cells) if cell is None or cell == ""), None)
     if missing is not None:
         raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{more}")
 
 
 def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, said: str) -> None:
-    """Refuse the first bad cell."""
+    """Refuse the first bad cell.
+
+    Args:
+      bad: True for cells that are wrong.
+      cells: The cells.
+      name: The name of the column.
+      where: The file, for messages.
+      said: Text that follows the value.
+    """
     for row in np.flatnonzero(bad)[:1].tolist():
         raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{said}")
 
@@ -237,7 +313,7 @@ def _refuse_roles(named: Mapping[str, str], roles: Sequence[str]) -> None:
         raise InvalidInput(f"a column is one of {', '.join(roles)}, not {unknown!r}")
 
 
-def _refuse_unknown(given: Sequence[str], names: Sequence[str], where: str) -> None:
-    unknown = next((name for name in given if name not in names), None)
+def _refuse_unknown(used: Sequence[str], names: Sequence[str], where: str) -> None:
+    unknown = next((name for name in used if name not in names), None)
     if unknown is not None:
         raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")

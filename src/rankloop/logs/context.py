@@ -19,13 +19,15 @@ from rankloop.logs.outcomes import Outcomes
 if TYPE_CHECKING:
     from rankloop.logs.choice_log import LogPiece
 
-POSITION = "(position)"
-CONSTANT = "(always 1)"
+POSITION_COLUMN = "(position)"
+CONSTANT_COLUMN = "(always 1)"
 MAX_VALUES = 50
 MAX_COUNTED = 100_000  # whole numbers that all differ so far are an id
 ID_NAME = re.compile(r"(^|[\W_])(?i:id|uid|uuid|guid)$|[a-z](Id|ID)$")
-CLOCK = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
-ISO = re.compile(rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK})?|{CLOCK})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
+CLOCK_PATTERN = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
+ISO_TIME = re.compile(
+    rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK_PATTERN})?|{CLOCK_PATTERN})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*"
+)
 TIME_TYPES = (datetime.date, datetime.time)  # a datetime is a date too
 Visitor = Mapping[str, Any] | Sequence[float] | Floats  # a row by column names, or the numbers that it becomes
 
@@ -34,12 +36,13 @@ def are_times(values: Iterable[Any]) -> bool:
     """Return true where all values, missing ones aside, are dates or times, also as texts (2026-03-01T10:00, 10:30)."""
     cells = [value for value in values if value is not None]
     return bool(cells) and all(
-        isinstance(cell, TIME_TYPES) or (isinstance(cell, str) and ISO.fullmatch(cell) is not None) for cell in cells
+        isinstance(cell, TIME_TYPES) or (isinstance(cell, str) and ISO_TIME.fullmatch(cell) is not None)
+        for cell in cells
     )
 
 
 class Encoding(NamedTuple):
-    """How rows become numbers: ads by label; a column with `values` is 0/1 for each of them, one without as it is.
+    """Encoding of rows as numbers: ads by label; a column with `values` is 0/1 for each of them, one without as it is.
 
     A value that is not listed is 0 everywhere; a missing number counts as the column's mean. Columns that look like
     ids are `left_out`: nothing is learned from an id, and a saved policy would publish them. So are `times`, and
@@ -65,19 +68,19 @@ class Encoding(NamedTuple):
     @property
     def expected_columns(self) -> str:
         """The columns to give, for an error message."""
-        names = ["position" if name == POSITION else name for name in self.columns]
+        names = ["position" if name == POSITION_COLUMN else name for name in self.columns]
         return f"give {', '.join(names)} (null: not known)"
 
     @property
     def n_context(self) -> int:
-        """How many numbers describe a person; the last is a constant 1."""
+        """Number of numbers that describe a user; the last is a constant 1."""
         return sum(len(values) or 1 for values in self.values) + 1
 
     @property
     def context_names(self) -> list[str]:
-        """What each of these numbers is: a column, one value of a column, or the constant."""
-        parts = ([f"{name}={one}" for one in values] or [name] for name, values in zip(self.columns, self.values))
-        return [*chain.from_iterable(parts), CONSTANT]
+        """Names of these numbers: a column, one value of a column, or the constant."""
+        parts = ([f"{name}={value}" for value in values] or [name] for name, values in zip(self.columns, self.values))
+        return [*chain.from_iterable(parts), CONSTANT_COLUMN]
 
     def row_of(self, visitor: Visitor) -> list[float]:
         """The numbers of one visitor, given as a row with all columns ({"age": 41, "job": "student"}) or as numbers.
@@ -91,19 +94,19 @@ class Encoding(NamedTuple):
         row: list[float] = []
         for name, values, mean in zip(self.columns, self.values, self.means):
             value = self._value(visitor, name)
-            row += [float(_text(value, name) == one) for one in values] or [_number(value, name, mean)]
+            row += [float(_text(value, name) == listed) for listed in values] or [_number(value, name, mean)]
         return [*row, 1.0]
 
     def ads_of(self, piece: "LogPiece", where: str) -> Ints:
         """The number of each shown ad."""
         numbers = {label: number for number, label in enumerate(self.ads)}
-        found = np.array([numbers.get(label, -1) for label in piece.action], dtype=np.int64)
-        if (found < 0).any():
-            row = int(np.flatnonzero(found < 0)[0])
+        ads = np.array([numbers.get(label, -1) for label in piece.action], dtype=np.int64)
+        if (ads < 0).any():
+            row = int(np.flatnonzero(ads < 0)[0])
             label = piece.action[row]
             said = "is missing" if label is None else f"{label!r} is not one of those the policy knows"
             raise InvalidInput(f"{where}, row {piece.first_row + row}: the ad {said}")
-        return found
+        return ads
 
     def contexts_of(self, piece: "LogPiece") -> Floats:
         """(n_rows, n_context)."""
@@ -119,7 +122,7 @@ class Encoding(NamedTuple):
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Encoding":
-        """What `to_plain` gave, after a journey as JSON."""
+        """Read back what `to_plain` returned."""
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
             columns, means = tuple(map(str, plain["columns"])), tuple(map(float, plain["means"]))
@@ -131,7 +134,7 @@ class Encoding(NamedTuple):
         raise InvalidInput("an encoding has ads and columns, and for each column its values and its mean")
 
     def _value(self, visitor: Mapping[str, Any], name: str) -> Any:
-        called = "position" if name == POSITION and POSITION not in visitor else name
+        called = "position" if name == POSITION_COLUMN and POSITION_COLUMN not in visitor else name
         if called not in visitor:
             raise InvalidInput(
                 f"context has no {called!r}; the policy learned from {', '.join(self.columns)} (None: not known)"
@@ -164,7 +167,7 @@ def _text(value: Any, name: str) -> str | None:
 
 
 def _column(piece: "LogPiece", name: str) -> Any:
-    if name == POSITION and piece.position is not None:
+    if name == POSITION_COLUMN and piece.position is not None:
         return piece.position
     if name not in piece.context:
         raise InvalidInput(f"the log has no column {name!r}, which the policy needs")
@@ -183,47 +186,51 @@ def _filled(column: Any, mean: float, name: str) -> Floats:
 
 
 class NumberColumn:
-    """What was seen of a column of numbers: its mean, and whether it looks like an id."""
+    """Running summary of a column of numbers: its mean, and whether it looks like an id."""
 
     def __init__(self, name: str) -> None:
         self.named_id = ID_NAME.search(name) is not None
-        self.sum, self.n, self.seen = 0.0, 0, set[float]()
-        self.whole, self.repeats = True, False
+        self.sum, self.n, self.distinct = 0.0, 0, set[float]()
+        self.are_whole, self.repeats = True, False
 
     def add(self, column: Floats) -> None:
-        known = column[np.isfinite(column)]
-        self.sum, self.n = self.sum + float(known.sum()), self.n + len(known)
-        if self.whole and (self.named_id or not self.repeats) and len(self.seen) <= MAX_COUNTED:
-            self.seen.update(known.tolist())
-            self.whole = bool((known == np.floor(known)).all())
-            self.repeats = len(self.seen) < self.n
+        """Count the next rows."""
+        present = column[np.isfinite(column)]
+        self.sum, self.n = self.sum + float(present.sum()), self.n + len(present)
+        if self.are_whole and (self.named_id or not self.repeats) and len(self.distinct) <= MAX_COUNTED:
+            self.distinct.update(present.tolist())
+            self.are_whole = bool((present == np.floor(present)).all())
+            self.repeats = len(self.distinct) < self.n
 
     @property
     def mean(self) -> float:
+        """The mean of the finite numbers."""
         return self.sum / max(self.n, 1)
 
     @property
     def is_id(self) -> bool:
         """Many whole numbers, in a column that is named like an id or in which no number comes twice."""
-        return self.whole and len(self.seen) > MAX_VALUES and (self.named_id or not self.repeats)
+        return self.are_whole and len(self.distinct) > MAX_VALUES and (self.named_id or not self.repeats)
 
 
 class TextColumn:
-    """What was seen of a column of texts: how often each, so that the most frequent become values."""
+    """Running counts of a column of texts, of which the most frequent become values."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def add(self, column: Any) -> None:
+        """Count the next rows."""
         self.counts.update(value for value in column if value is not None)
 
     @property
     def values(self) -> tuple[str, ...]:
+        """The most frequent texts, sorted."""
         return tuple(sorted(value for value, _ in self.counts.most_common(MAX_VALUES)))
 
     @property
     def is_id(self) -> bool:
-        """TextColumn that differ in nearly every row."""
+        """True for texts that differ in nearly every row."""
         return len(self.counts) > MAX_VALUES and 2 * len(self.counts) > self.counts.total()
 
     @property
@@ -264,14 +271,16 @@ def encoding_of(
                 numbers.setdefault(name, NumberColumn(name)).add(column)
     if not ads:
         raise InvalidInput("the log has no rows")
-    wanted = {*(context or ()), *asked_for}
-    outcomes = {name: reason for name, reason in revealed.found().items() if name not in (*wanted, POSITION)}
+    requested = {*(context or ()), *asked_for}
+    outcomes = {
+        name: reason for name, reason in revealed.reasons().items() if name not in (*requested, POSITION_COLUMN)
+    }
     for name in outcomes:
         numbers.pop(name, None)
         texts.pop(name, None)
-    seen: dict[str, NumberColumn | TextColumn] = {**numbers, **texts}
-    times = [name for name, column in texts.items() if column.is_time and name not in wanted]
-    ids = [name for name, column in seen.items() if column.is_id and name not in (*wanted, *times)]
+    columns: dict[str, NumberColumn | TextColumn] = {**numbers, **texts}
+    times = [name for name, column in texts.items() if column.is_time and name not in requested]
+    ids = [name for name, column in columns.items() if column.is_id and name not in (*requested, *times)]
     used = [name for name in numbers if name not in ids and name not in texts]
     named = [name for name in texts if name not in (*ids, *times) and texts[name].counts]
     values = (*(() for _ in used), *(texts[name].values for name in named))
@@ -287,7 +296,7 @@ def _chosen(piece: "LogPiece", context: Sequence[str] | None, without: Sequence[
             raise InvalidInput(f"the log has no context column {name!r}{nearest(name, piece.context)}")
     names = piece.context if context is None else context
     columns = {name: piece.context[name] for name in names if name not in without}
-    return columns if piece.position is None else columns | {POSITION: piece.position}
+    return columns if piece.position is None else columns | {POSITION_COLUMN: piece.position}
 
 
 def _in_order(labels: Iterable[str]) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def feedback_of(kind: str, weight: Floats) -> Feedback:
 
 
 class ClickArrays(NamedTuple):
-    """What click models are fitted to: rows are sorted by position inside each page.
+    """Clicks in the form that click models are fitted to: rows are sorted by position inside each page.
 
     Page p owns the rows from offsets[p] to offsets[p + 1]. A pair is an item shown for a query.
     """
@@ -107,14 +107,17 @@ class ClickArrays(NamedTuple):
 
     @property
     def n_pages(self) -> int:
+        """The number of pages."""
         return len(self.offsets) - 1
 
     @property
     def n_pairs(self) -> int:
+        """The number of pairs."""
         return len(self.items)
 
     @property
     def n_positions(self) -> int:
+        """The number of positions."""
         return int(self.position.max()) + 1
 
     def pages(self, chosen: Ints) -> "ClickArrays":
@@ -195,7 +198,7 @@ def weighted_outcomes(weight: Floats) -> dict[str, Floats]:
 
 
 class Exported(NamedTuple):
-    """What only the export of a service tells."""
+    """Facts that only the export of a service tells."""
 
     log_propensity: Floats  # by page, nan where unknown
     at: Floats  # by page, in seconds since 1970
@@ -252,14 +255,17 @@ class ListLog:
 
     @property
     def n_pages(self) -> int:
+        """The number of pages."""
         return len(self.offsets) - 1
 
     @property
     def n_rows(self) -> int:
+        """The number of rows."""
         return int(self.offsets[-1])
 
     @property
     def n_positions(self) -> int:
+        """The number of positions."""
         return int(self.position.max()) + 1
 
     @property
@@ -328,9 +334,9 @@ class ListLog:
         )
         lists = []
         for page, (start, end) in enumerate(pairwise(self.offsets.tolist())):
-            own = order[start:end]
-            rows = own.tolist()
-            asked = ((name, self._of_list(name, start, end, OF_CONTEXT)) for name in context)
+            page_rows = order[start:end]
+            rows = page_rows.tolist()
+            context_values = ((name, self._of_list(name, start, end, OF_CONTEXT)) for name in context)
             lists.append(
                 ShownList(
                     query_id=self.query[start],
@@ -339,10 +345,10 @@ class ListLog:
                         {name: values[row] for name, values in features.items() if values[row] is not None}
                         for row in rows
                     ],
-                    context={name: value for name, value in asked if value is not None},
+                    context={name: value for name, value in context_values if value is not None},
                     at=at[page],
-                    position=self.position[own],
-                    clicked=self.weight[own],
+                    position=self.position[page_rows],
+                    clicked=self.weight[page_rows],
                     log_propensity=log_propensity[page],
                     feedback=kinds[page],
                 )

@@ -15,8 +15,8 @@ from rankloop.core.types import Floats, Ints
 from rankloop.features.schema import Schema
 from rankloop.logs.columns import (
     CLICK,
-    QUERIES,
-    SESSIONS,
+    QUERY_NAMES,
+    SESSION_NAMES,
     ListColumns,
     Mask,
     click_number,
@@ -30,7 +30,7 @@ from rankloop.logs.columns import (
 from rankloop.logs.list_log import MAX_POSITIONS, ListLog
 from rankloop.logs.table_reader import Fault, Given, TableReader, refuse_faults
 
-LISTED = ("category", "id", "vector")  # kinds of which a value may be a list
+LIST_KINDS = ("category", "id", "vector")  # kinds of which a value may be a list
 WHOLE_NUMBER = "a whole number from 0"
 AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as they are written: 007 is not 7
 
@@ -64,8 +64,8 @@ class RawColumns(Mapping[str, Sequence[Any]]):
         if column.null_count or not str(column.type).startswith(("int", "uint", "float", "double", "bool")):
             return False
         numbers = column.to_numpy().astype(np.float64)
-        whole = right != WHOLE_NUMBER or bool((numbers == np.floor(numbers)).all())
-        return bool(np.isfinite(numbers).all()) and whole and (right == CLICK or bool((numbers >= 0).all()))
+        are_whole = right != WHOLE_NUMBER or bool((numbers == np.floor(numbers)).all())
+        return bool(np.isfinite(numbers).all()) and are_whole and (right == CLICK or bool((numbers >= 0).all()))
 
     def __contains__(self, name: object) -> bool:
         return name in self.table.column_names
@@ -77,11 +77,11 @@ class RawColumns(Mapping[str, Sequence[Any]]):
         return len(self.table.column_names)
 
 
-def read_raw_columns(given: Given, kinds: Mapping[str, str] | None = None) -> RawColumns:
+def read_raw_columns(table: Given, kinds: Mapping[str, str] | None = None) -> RawColumns:
     """Read a table as lists of plain values by column.
 
     Args:
-      given: A file or a frame.
+      table: A file or a frame.
       kinds: As what the cells of a CSV file are read: columns of a kind that is a text as texts, `number` as numbers,
         all others as they look. An empty cell is missing, among numbers also NA and NaN.
 
@@ -91,7 +91,7 @@ def read_raw_columns(given: Given, kinds: Mapping[str, str] | None = None) -> Ra
     Raises:
       InvalidInput: If the table has no rows, a name twice, or a text where a number should be.
     """
-    kinds, source = kinds or {}, TableReader(given)
+    kinds, source = kinds or {}, TableReader(table)
     return _raw_columns(source, kinds, BadRows(source))
 
 
@@ -136,14 +136,14 @@ def _raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRow
     numbers = [name for name, kind in kinds.items() if kind == "number"]
     texts = [name for name, kind in kinds.items() if kind in AS_TEXT]
     try:
-        table = source.whole(numbers, texts)
+        table = source.read_table(numbers, texts)
     except InvalidInput:
         faults = source.texts_in(numbers)
         if not faults:
             raise
         bad_rows.refuse([*faults, *source.ragged])
         # Cells that are no numbers become missing; their rows are left out later.
-        table = source.whole((), [*texts, *{fault.column for fault in faults}])
+        table = source.read_table((), [*texts, *{fault.column for fault in faults}])
         for name in {fault.column for fault in faults}:
             values = [_number_or_none(cell) for cell in table[name].to_pylist()]
             table = table.set_column(table.column_names.index(name), name, [values])
@@ -163,7 +163,7 @@ def _number_or_none(cell: Any) -> float | None:
 
 
 def read_list_table(
-    given: Given,
+    table: Given,
     *,
     schema: Schema | None = None,
     columns: Mapping[str, str] | None = None,
@@ -173,7 +173,7 @@ def read_list_table(
     """Read a table of shown items as a log of lists.
 
     Args:
-      given: A file (CSV, JSON Lines, Parquet, Arrow) or a frame (pandas, polars, pyarrow).
+      table: A file (CSV, JSON Lines, Parquet, Arrow) or a frame (pandas, polars, pyarrow).
       schema: As what its fields are read.
       columns: Which column is what, where the names do not tell.
       without: Columns that are left alone.
@@ -185,7 +185,7 @@ def read_list_table(
     Raises:
       InvalidInput: If a needed column is missing, or a cell is not what it should be: the first 20, with their rows.
     """
-    source, named = TableReader(given), columns or {}
+    source, named = TableReader(table), columns or {}
     names = source.names
     if len(names) < 2:
         raise InvalidInput(f"{source.name} has only the column {names[0]!r}; a log has a list, an item, a position …")
@@ -295,13 +295,14 @@ def _positions(stands: Floats, values: RawColumns, name: str, where: str) -> Int
 
 
 class Pages(NamedTuple):
-    """Where lists begin among the rows that are kept; rows that say the same again are not."""
+    """Offsets of lists among the rows that are kept; repeated rows are not."""
 
     offsets: Ints
     kept: Mask
 
     @property
     def n_repeated(self) -> int:
+        """The number of rows that repeat another."""
         return int((~self.kept).sum())
 
 
@@ -318,8 +319,16 @@ def pages_of(
     A `column` named like a visit or a query does not tell pages apart when it comes again: a page ends where the visit
     or the query changes, or where a position comes a second time. The rows of a page stand together; a row that repeats
     the item and the position of its list is left out, where the column names single lists.
+
+    Args:
+      lists: The list of each row.
+      column: The name of that column.
+      position: The position of each row.
+      queries: The query of each row, or None.
+      items: The item of each row, or None.
+      where: The file, for messages.
     """
-    session, of_query = plain_name(column) in SESSIONS, plain_name(column) in QUERIES
+    session, of_query = plain_name(column) in SESSION_NAMES, plain_name(column) in QUERY_NAMES
     keys = list(zip(lists, queries)) if session and queries is not None else list(lists)
     if not session and not of_query:
         return _by_id(keys, column, position, queries, items, where)
@@ -376,7 +385,7 @@ def _refuse_scattered(heads: Sequence[Any], keys: Sequence[Any], position: Float
 def _plain_values(cells: list[Any], kind: str | None) -> list[Any]:
     """Return None for empty cells; lists that a file has as text become lists again, where the kind has any."""
     values = [None if _is_empty(cell) else cell for cell in cells]
-    if kind in LISTED:
+    if kind in LIST_KINDS:
         return [as_list(value) for value in values]
     if kind is None and all(isinstance(as_list(value), list) for value in values if value is not None):
         return [as_list(value) for value in values]

@@ -15,7 +15,9 @@ from rankloop.logs.context import NumberColumn, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 
-EMPTY = ", but features are numbers: fill it in, leave the column out (--without), or use a schema, which allows gaps"
+EMPTY_CELL_ADVICE = (
+    ", but features are numbers: fill it in, leave the column out (--without), or use a schema, which allows gaps"
+)
 
 
 class NumericFeatures(NamedTuple):
@@ -83,7 +85,7 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
 
 def _finite(column: Any, name: str, where: str) -> Floats:
     values: Floats = column.astype(np.float64)
-    refuse_missing([None if missing else 0 for missing in np.isnan(values).tolist()], name, where, EMPTY)
+    refuse_missing([None if missing else 0 for missing in np.isnan(values).tolist()], name, where, EMPTY_CELL_ADVICE)
     refuse_cell(~np.isfinite(values), column.tolist(), name, where, "; it must be a finite number")
     return values
 

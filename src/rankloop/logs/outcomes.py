@@ -10,22 +10,43 @@ import numpy as np
 from rankloop.logs.columns import plain_name
 
 # Usual names of what people do after a click; a column that only looks back (sales_last_week) has another name.
-SALES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "revenue", "gmv")
-CARTS = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value")
-VISITS = ("dwell", "dwell_time", "time_on_page", "was_clicked", "has_click", "is_clicked", "click_time", "clicked_at")
+SALE_NAMES = (
+    "purchased",
+    "purchase",
+    "bought",
+    "is_purchase",
+    "converted",
+    "conversion",
+    "is_conversion",
+    "revenue",
+    "gmv",
+)
+CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value")
+VISIT_NAMES = (
+    "dwell",
+    "dwell_time",
+    "time_on_page",
+    "was_clicked",
+    "has_click",
+    "is_clicked",
+    "click_time",
+    "clicked_at",
+)
 BOOKING_NAMES = ("booking_bool", "booked", "is_booked", "gross_bookings_usd")
-OUTCOMES = frozenset((*SALES, *CARTS, *VISITS, *BOOKING_NAMES))
-NOTHING = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # all of them one value
+OUTCOME_NAMES = frozenset((*SALE_NAMES, *CART_NAMES, *VISIT_NAMES, *BOOKING_NAMES))
+EMPTY_VALUES = frozenset(
+    [None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"]
+)  # all of them one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart
-RARE = 1e-4  # a column that clicked rows alone have by chance so seldom is theirs
-NEARLY = 0.9
+MAX_CHANCE = 1e-4  # a column that clicked rows alone have by chance so seldom is theirs
+MIN_SHARE_DIFFERENCE = 0.9
 BY_NAME = "named like an outcome"
 SAME, ALMOST, ONLY = "the same as the click", "nearly the same as the click", "only clicked rows have it"
 
 
 class Outcomes:
-    """What clicked rows have and others have not, seen a piece of a log at a time."""
+    """Columns that only clicked rows fill, counted a piece of a log at a time."""
 
     def __init__(self) -> None:
         self.columns: dict[str, tuple[Counter[Any], Counter[Any]]] = {}
@@ -44,7 +65,7 @@ class Outcomes:
                     if len(counts) < MAX_CLICKED or value in counts:
                         counts[value] += count
 
-    def found(self) -> dict[str, str]:
+    def reasons(self) -> dict[str, str]:
         """The columns that are outcomes, each with what gave it away."""
         reasons = {name: BY_NAME if is_outcome_name(name) else self._reason(name) for name in self.columns}
         return {name: reason for name, reason in reasons.items() if reason}
@@ -55,12 +76,12 @@ class Outcomes:
             return ""
         usual = missed.most_common(1)[0][0]
         others = n_gained - gained[usual]
-        if (n_gained / (n_missed + n_gained)) ** others > RARE:
+        if (n_gained / (n_missed + n_gained)) ** others > MAX_CHANCE:
             return ""
         unusual = 1.0 - missed[usual] / n_missed  # of the rows without a click
         if unusual == 0.0:
             return SAME if others == n_gained and len(gained) == 1 else ONLY
-        return ALMOST if others / n_gained - unusual >= NEARLY else ""
+        return ALMOST if others / n_gained - unusual >= MIN_SHARE_DIFFERENCE else ""
 
 
 def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str, str]:
@@ -70,14 +91,14 @@ def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str,
       columns: The columns by name.
       clicked: The clicks.
     """
-    seen = Outcomes()
-    seen.add(columns, clicked)
-    return seen.found()
+    outcomes = Outcomes()
+    outcomes.add(columns, clicked)
+    return outcomes.reasons()
 
 
 def is_outcome_name(name: str) -> bool:
-    """Whether a column is called like something that happens after a click."""
-    return plain_name(name) in OUTCOMES
+    """Return true if a column is called like something that happens after a click."""
+    return plain_name(name) in OUTCOME_NAMES
 
 
 def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = None) -> str:
@@ -92,20 +113,20 @@ def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = Non
 
 
 def _counted(values: Any, chosen: Any) -> Iterable[tuple[Any, int]]:
-    """How often each value stands in the chosen rows."""
+    """Return the count of each value in the chosen rows."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         different, counts = np.unique(values[chosen], return_counts=True)
         return zip(map(_plain, different.tolist()), counts.tolist())
-    own = list(compress(values, chosen.tolist()))
+    chosen_values = list(compress(values, chosen.tolist()))
     try:
-        found = Counter(own)
+        value_counts = Counter(chosen_values)
     except TypeError:  # lists, which cannot be counted as they are
-        found = Counter(map(str, own))
-    return [(_plain(value), count) for value, count in found.items()]
+        value_counts = Counter(map(str, chosen_values))
+    return [(_plain(value), count) for value, count in value_counts.items()]
 
 
 def _plain(value: Any) -> Any:
     """A value to count by: what is missing, 0, no or false is one value."""
     if isinstance(value, bool | int | float):
         value = None if value != value else float(value)
-    return None if value in NOTHING else value
+    return None if value in EMPTY_VALUES else value

@@ -15,7 +15,7 @@ from rankloop.logs.service_export import is_export, read_service_export
 from rankloop.logs.table_reader import Given, TableReader
 
 LogKind = Literal["auto", "lists", "choices"]
-POSTGRES = ("postgres://", "postgresql://")
+POSTGRES_PREFIXES = ("postgres://", "postgresql://")
 # The layer above that reads the folder or the database of a service; imported only when one is read.
 SERVICE_READER = "rankloop.service.application.logged_rankings"
 
@@ -62,13 +62,13 @@ def read_log(
     return read_list_table(source, schema=schema, columns=named, without=without, skip_bad_rows=skip_bad_rows)
 
 
-def lists_in(log: Any, **how: Any) -> ListLog:
+def lists_in(log: Any, **options: Any) -> ListLog:
     """Return a log of lists as it is, or read one with the arguments of `read_log`.
 
     Raises:
       InvalidInput: If it is a log of single choices.
     """
-    lists = log if isinstance(log, ListLog | ChoiceLog) else read_log(log, kind="lists", **how)
+    lists = log if isinstance(log, ListLog | ChoiceLog) else read_log(log, kind="lists", **options)
     if isinstance(lists, ChoiceLog):
         raise InvalidInput(f"{lists.name} is a log of single choices; a log of lists is needed")
     return lists
@@ -76,7 +76,7 @@ def lists_in(log: Any, **how: Any) -> ListLog:
 
 def is_service_log(where: str) -> bool:
     """Return true for the folder, the SQLite file or the PostgreSQL address of a service."""
-    if where.startswith(POSTGRES):
+    if where.startswith(POSTGRES_PREFIXES):
         return True
     path = Path(where)
     if path.is_dir():

@@ -16,9 +16,9 @@ from rankloop.logs.outcomes import outcomes_of
 
 ID_WORDS = re.compile(r"(^|_)(sku|asin|ean|gtin|isbn|product|doc|document|item|article|user|visitor|customer)$")
 YES_NO = frozenset(["yes", "no", "true", "false", "0", "1"])
-MANY = 20  # different values, before a text may be an id
+MIN_ID_VALUES = 20  # different values, before a text may be an id
 MIN_WORDS = 1.5  # on average, in a text of words
-OFTEN = 0.3  # texts of words differ from item to item in so many cases at least
+MIN_DIFFERENT_SHARE = 0.3  # texts of words differ from item to item in so many cases at least
 NEARLY_ALL = 0.95
 MAX_CROSSES = 24
 
@@ -34,20 +34,20 @@ class Guess(NamedTuple):
 
     def lines(self) -> list[tuple[str, str, str, str]]:
         """Column, part, kind and reason, in the order of the schema, for people."""
-        found = [
+        fields = [
             (name, part, kind if isinstance(kind, str) else str(kind["kind"]), self.reasons[name])
             for part in ("features", "context")
             for name, kind in self.schema.to_plain()[part].items()
         ]
-        rest = {name: f"an outcome: {reason}" for name, reason in self.outcomes.items()} | self.left_out
-        return found + [(name, "left out", "", reason) for name, reason in rest.items()]
+        others = {name: f"an outcome: {reason}" for name, reason in self.outcomes.items()} | self.left_out
+        return fields + [(name, "left out", "", reason) for name, reason in others.items()]
 
 
 class _Column(NamedTuple):
-    """What a column holds."""
+    """The values of a column, and how they vary."""
 
     name: str
-    known: list[Any]  # values that are not missing
+    present: list[Any]  # values that are not missing
     different: int
     of_context: bool
     unique_in_lists: bool
@@ -66,16 +66,18 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     for name in asked_for:
         if name not in table.values:
             raise InvalidInput(f"{table.name} has no column {name!r}")
-    own = [name for name in (roles.query, roles.item) if name and name != roles.list] + list(roles.others)
+    candidates = [name for name in (roles.query, roles.item) if name and name != roles.list] + list(roles.others)
     if roles.query and roles.query == roles.list:
-        own.insert(0, roles.query)
-    own = list(dict.fromkeys([*own, *asked_for]))
-    outcomes = outcomes_of({name: table.values[name] for name in own if name != roles.item}, table.clicked)
+        candidates.insert(0, roles.query)
+    candidates = list(dict.fromkeys([*candidates, *asked_for]))
+    outcomes = outcomes_of({name: table.values[name] for name in candidates if name != roles.item}, table.clicked)
     outcomes = {name: reason for name, reason in outcomes.items() if name not in asked_for}
     n_items = len(set(map(str, table.values[roles.item]))) if roles.item else 0
     features, context, reasons = dict[str, Any](), dict[str, Any](), dict[str, str]()
-    left_out = {name: "another name of a column that is used already" for name in roles.left_out if name not in own}
-    for name in own:
+    left_out = {
+        name: "another name of a column that is used already" for name in roles.left_out if name not in candidates
+    }
+    for name in candidates:
         if name in outcomes:
             continue
         column = _column(table, name)
@@ -92,73 +94,79 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
         left_out[name] = "the same in each list, and in no cross"
     if not features:
         raise InvalidInput(f"{table.name} has no column that tells of the items; it has {', '.join(table.values)}")
-    known = {role: column for role in LIST_GUESSES if (column := getattr(roles, role))}
-    return Guess(Schema(features, context, tuple(crosses)), reasons, left_out, outcomes, known)
+    named_roles = {role: column for role in LIST_GUESSES if (column := getattr(roles, role))}
+    return Guess(Schema(features, context, tuple(crosses)), reasons, left_out, outcomes, named_roles)
 
 
 def _column(table: ListLog, name: str) -> _Column:
     values = table.values[name]
-    known = [value for value in values if value is not None]
+    present = [value for value in values if value is not None]
     texts = list(map(str, values))
     starts, ends = table.offsets[:-1].tolist(), table.offsets[1:].tolist()
     unique = all(len(set(texts[start:end])) == end - start for start, end in zip(starts, ends))
     several = any(end - start > 1 for start, end in zip(starts, ends))
-    return _Column(name, known, len(set(map(str, known))), several and table.same_in_lists(name), several and unique)
+    return _Column(
+        name, present, len(set(map(str, present))), several and table.same_in_lists(name), several and unique
+    )
 
 
 def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
     """The kind of a column and why; None and why not."""
-    name, known = column.name, column.known
+    name, present = column.name, column.present
     if len(name) > MAX_NAME or "*" in name or name != name.strip():
         return None, "its name is not allowed for a field"
-    if not known:
+    if not present:
         return None, "empty"
     if name == item:
         return "id", "names the items"
-    if column.different == 1 and len(known) > 1:
+    if column.different == 1 and len(present) > 1:
         return None, "always the same"
-    if all(isinstance(value, list) for value in known):
-        return _kind_of_lists(known)
-    if are_times(known) and not all(isinstance(value, str) and ":" in value[:3] for value in known):
+    if all(isinstance(value, list) for value in present):
+        return _kind_of_lists(present)
+    if are_times(present) and not all(isinstance(value, str) and ":" in value[:3] for value in present):
         return (None, "a time of the user") if column.of_context else ("date", "dates")
-    if all(isinstance(value, bool) for value in known) or {str(value).lower() for value in known} <= YES_NO:
+    if all(isinstance(value, bool) for value in present) or {str(value).lower() for value in present} <= YES_NO:
         return "flag", "two values"
-    if all(isinstance(value, int | float) for value in known):
+    if all(isinstance(value, int | float) for value in present):
         return _kind_of_numbers(column, n_items, n_lists)
-    if any(isinstance(value, dict | date) for value in known):
+    if any(isinstance(value, dict | date) for value in present):
         return None, "neither texts nor numbers"
     return _kind_of_texts(column, query, n_items, n_lists)
 
 
-def _kind_of_lists(known: list[Any]) -> tuple[Any, str]:
-    sizes = {len(value) for value in known}
-    if all(isinstance(part, int | float) and not isinstance(part, bool) for value in known for part in value):
+def _kind_of_lists(present: list[Any]) -> tuple[Any, str]:
+    sizes = {len(value) for value in present}
+    if all(isinstance(part, int | float) and not isinstance(part, bool) for value in present for part in value):
         if len(sizes) == 1 and 0 < max(sizes) <= MAX_VECTOR:
             return {"kind": "vector", "size": max(sizes)}, f"{max(sizes)} numbers each"
         return None, "lists of numbers of different lengths"
-    if all(isinstance(part, str) for value in known for part in value):
+    if all(isinstance(part, str) for value in present for part in value):
         return "category", "lists of texts"
     return None, "lists of neither texts nor numbers"
 
 
 def _kind_of_numbers(column: _Column, n_items: int, n_lists: int) -> tuple[Any, str]:
     named_id = _is_id_name(column.name)
-    whole = all(float(value).is_integer() for value in column.known)
-    if not whole or not (named_id or column.different == len(column.known) > 2 * MANY):
+    are_whole = all(float(value).is_integer() for value in column.present)
+    if not are_whole or not (named_id or column.different == len(column.present) > 2 * MIN_ID_VALUES):
         return "number", "numbers"
     return _kind_of_names(column, named_id, n_items, n_lists)
 
 
 def _kind_of_texts(column: _Column, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
-    texts = [str(value) for value in column.known]
+    texts = [str(value) for value in column.present]
     different = set(texts)
     n_words = sum(_n_words(text) for text in different) / len(different)
     cases = n_lists if column.of_context else (n_items or len(texts))
-    often = len(different) >= OFTEN * cases or len(different) > 10 * MANY or (column.unique_in_lists and not n_items)
+    often = (
+        len(different) >= MIN_DIFFERENT_SHARE * cases
+        or len(different) > 10 * MIN_ID_VALUES
+        or (column.unique_in_lists and not n_items)
+    )
     if n_words >= MIN_WORDS and (often or column.name == query):
         return "words", "texts of several words"
     named_id = _is_id_name(column.name)
-    if len(different) <= MANY and not named_id:
+    if len(different) <= MIN_ID_VALUES and not named_id:
         return "category", f"{len(different)} different texts"
     return _kind_of_names(column, named_id, n_items, n_lists)
 
@@ -170,13 +178,15 @@ def _n_words(text: str) -> int:
 
 def _kind_of_names(column: _Column, named_id: bool, n_items: int, n_lists: int) -> tuple[Any, str]:
     """Of whole numbers and texts that name something: an id where they are many, else a category."""
-    if column.different == len(column.known) > 2 * MANY and column.different > n_items > 0:
+    if column.different == len(column.present) > 2 * MIN_ID_VALUES and column.different > n_items > 0:
         return None, "differs in every row"
-    if column.of_context and column.different > NEARLY_ALL * n_lists and n_lists > MANY:
+    if column.of_context and column.different > NEARLY_ALL * n_lists and n_lists > MIN_ID_VALUES:
         return None, "differs in every list"
-    of_items = not column.of_context and column.different > MANY
+    of_items = not column.of_context and column.different > MIN_ID_VALUES
     single = of_items and column.unique_in_lists and column.different >= NEARLY_ALL * n_items
-    if single or (named_id and column.different > MANY and (column.of_context or 2 * column.different >= n_items)):
+    if single or (
+        named_id and column.different > MIN_ID_VALUES and (column.of_context or 2 * column.different >= n_items)
+    ):
         return (
             "id",
             f"{column.different} different ones{', named like an id' if named_id else ', nearly all different'}",
@@ -190,15 +200,15 @@ def _crosses(features: Mapping[str, Any], context: Mapping[str, Any], query: str
     words = [name for name, kind in features.items() if kind == "words"]
     ids = [name for name, kind in features.items() if kind == "id"]
     plain = [name for name, kind in features.items() if kind in ("number", "flag", "date")]
-    found = []
+    crosses = []
     for name, kind in context.items():
         with_words = words if name == query or kind == "words" else []
         with_ids = ids[:1] if name == query else []
         partners = [*groups, *with_words, *with_ids] or [*words, *plain, *ids][:1]
-        found.append([f"{name}*{partner}" for partner in partners])
-    if sum(map(len, found)) > MAX_CROSSES:  # a few of each rather than all of the first
-        found = [part[: max(1, MAX_CROSSES // len(found))] for part in found]
-    return [cross for part in found for cross in part][:MAX_CROSSES]
+        crosses.append([f"{name}*{partner}" for partner in partners])
+    if sum(map(len, crosses)) > MAX_CROSSES:  # a few of each rather than all of the first
+        crosses = [part[: max(1, MAX_CROSSES // len(crosses))] for part in crosses]
+    return [cross for part in crosses for cross in part][:MAX_CROSSES]
 
 
 def _is_id_name(name: str) -> bool:

@@ -18,10 +18,10 @@ from rankloop.logs.list_log import Exported, ListLog
 from rankloop.logs.list_table import as_list
 from rankloop.logs.table_reader import TableReader
 
-NOTES = b"rankloop"  # the key of the file's metadata under which names and schemas stand, as JSON
+METADATA_KEY = b"rankloop"  # the key of the file's metadata under which names and schemas stand, as JSON
 OF_ITEM, OF_CONTEXT = "item.", "context."  # begin the names of columns that hold values by field
-LISTED = ("category", "id")  # a list of them stands in its cell as JSON
-COLUMNS = ("query_id", "ranking", "features", "context", "log_propensity", "feedback", "items", "values")
+JSON_LIST_KINDS = ("category", "id")  # a list of them stands in its cell as JSON
+EXPORT_COLUMNS = ("query_id", "ranking", "features", "context", "log_propensity", "feedback", "items", "values")
 PIECE_ROWS = 1024
 
 
@@ -60,11 +60,11 @@ def typed_row(
       rows: The rows of the items.
       context: The values of the context.
     """
-    features, asked = fields_of(schemas)
+    features, context_fields = fields_of(schemas)
     cells: dict[str, Any] = {
         OF_ITEM + name: [typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()
     }
-    return cells | {OF_CONTEXT + name: typed_value(kind, context.get(name)) for name, kind in asked.items()}
+    return cells | {OF_CONTEXT + name: typed_value(kind, context.get(name)) for name, kind in context_fields.items()}
 
 
 def typed_value(field: Any, value: Any) -> Any:
@@ -83,7 +83,7 @@ def typed_value(field: Any, value: Any) -> Any:
         return moment_of(value)
     if kind == "number":
         return float(value)
-    if kind not in LISTED and kind != "flag":
+    if kind not in JSON_LIST_KINDS and kind != "flag":
         return value
     keys, _ = field.tokens(value, 0.0)
     texts = list(keys)
@@ -104,7 +104,7 @@ def notes_of(schemas: Sequence[Schema], feature_names: Sequence[str] = ()) -> di
     notes: dict[str, Any] = {"feature_names": list(feature_names)} if feature_names else {}
     if schemas:
         notes["schemas"] = [schema.to_plain() for schema in schemas]
-    return {NOTES: json.dumps(notes).encode()}
+    return {METADATA_KEY: json.dumps(notes).encode()}
 
 
 def is_export(path: Path) -> bool:
@@ -133,10 +133,10 @@ def read_service_export(path: Path) -> ListLog:
     names, notes = file.schema_arrow.names, _notes(file, path.name)
     schemas = exported_schemas(path)
     features, context = fields_of(schemas)
-    needed = [name for name in COLUMNS if not schemas or name not in ("features", "context")]
+    needed = [name for name in EXPORT_COLUMNS if not schemas or name not in ("features", "context")]
     needed += ["at"] if schemas else []
     needed += [*(OF_ITEM + name for name in features), *(OF_CONTEXT + name for name in context)]
-    missing = next((name for name in (*COLUMNS, *needed) if name not in names), None)
+    missing = next((name for name in (*EXPORT_COLUMNS, *needed) if name not in names), None)
     if missing is not None:
         raise InvalidInput(f"{path.name} lacks the column {missing!r} of an export of impressions")
     kept = [*needed, *(["evaluation"] if "evaluation" in names else [])]
@@ -186,7 +186,7 @@ def _notes(file: Any, name: str) -> dict[str, Any]:
     """Return what an export says of itself: `feature_names`, or `schemas` of all versions."""
     metadata = file.schema_arrow.metadata or {}
     try:
-        notes = json.loads(metadata.get(NOTES, b"{}"))
+        notes = json.loads(metadata.get(METADATA_KEY, b"{}"))
     except ValueError:
         notes = None
     if not isinstance(notes, dict):
@@ -218,9 +218,9 @@ def _values(
     values = dict[str, Sequence[Any]]()
     for name, kind in features.items():
         cells = (cell for page in pages for cell in page[OF_ITEM + name] or [None] * len(page["ranking"]))
-        values[name] = list(map(as_list, cells) if kind_of(kind) in LISTED else cells)
+        values[name] = list(map(as_list, cells) if kind_of(kind) in JSON_LIST_KINDS else cells)
     for name, kind in context.items():
         pairs = ((page[OF_CONTEXT + name], len(page["ranking"])) for page in pages)
-        listed = kind_of(kind) in LISTED
+        listed = kind_of(kind) in JSON_LIST_KINDS
         values[name] = [value for cell, size in pairs for value in [as_list(cell) if listed else cell] * size]
     return values

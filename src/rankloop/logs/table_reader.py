@@ -18,8 +18,8 @@ from rankloop.logs.columns import refuse_twice
 
 BLOCK_BYTES = 8 << 20
 PIECE_ROWS = 1 << 16
-SEPARATORS = ",;\t|"
-DECIMAL = re.compile(r"\s*[+-]?\d+([.,])\d+\s*$")
+COLUMN_SEPARATORS = ",;\t|"
+DECIMAL_NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*$")
 DECIMAL_LINES = 10_000  # of a file, in which decimals are looked at
 FORMAT_MARKS = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # the first bytes of files in UTF-16
@@ -69,22 +69,22 @@ class TableReader:
     by semicolons, tabs or bars where its first line has no comma; then a comma may be the decimal mark.
     """
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, table: Given) -> None:
         self.path: Path | None = None
         self.format: Format = "frame"
         self.encoding = "utf-8"
         self.ragged: list[Fault] = []  # rows of a CSV file with too few or too many columns, which were left out
         self._frame: Any = None
-        if isinstance(given, str | Path):
-            self.path = given if isinstance(given, Path) and given.exists() else given_path(str(given))
+        if isinstance(table, str | Path):
+            self.path = table if isinstance(table, Path) and table.exists() else given_path(str(table))
             self.encoding = encoding_of(self.path)
             self.format = format_of(self.path, self.encoding)
             self.name = self.path.name
-        elif isinstance(given, TableReader):
-            self.path, self.format, self.name, self._frame = given.path, given.format, given.name, given._frame
-            self.encoding = given.encoding
+        elif isinstance(table, TableReader):
+            self.path, self.format, self.name, self._frame = table.path, table.format, table.name, table._frame
+            self.encoding = table.encoding
         else:
-            self.name, self._frame = "the table", given
+            self.name, self._frame = "the table", table
 
     @property
     def names(self) -> list[str]:
@@ -97,9 +97,9 @@ class TableReader:
 
             with self._said():
                 return list(parquet.ParquetFile(self._file).schema_arrow.names)
-        return list(self.whole().column_names)
+        return list(self.read_table().column_names)
 
-    def whole(self, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Any:
+    def read_table(self, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Any:
         """All of it as an Arrow table; what is not named in `numbers` or `texts` is read as it looks.
 
         An empty text is a text here, and NA too: only numbers can be missing in a CSV file.
@@ -109,20 +109,20 @@ class TableReader:
         with self._said():
             if self.format == "parquet":
                 return parquet.read_table(self._file)
-            return self._whole_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
+            return self._read_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
 
-    def batches(self, wanted: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
+    def batches(self, chosen: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
         """The wanted columns, a piece at a time."""
         with self._said():
             if self.format == "parquet":
                 parquet = import_extra("pyarrow.parquet")
 
-                yield from parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(wanted))
+                yield from parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(chosen))
             elif self.format == "csv":
-                yield from self._csv(wanted, numbers, texts)
+                yield from self._csv(chosen, numbers, texts)
                 refuse_faults(self.ragged, self.name)
             else:
-                yield from self._in_memory(texts).select(list(wanted)).to_batches(PIECE_ROWS)
+                yield from self._in_memory(texts).select(list(chosen)).to_batches(PIECE_ROWS)
 
     def texts_in(self, numbers: Sequence[str]) -> list[Fault]:
         """Return the texts in columns that should hold numbers; only a CSV file does not know its types."""
@@ -141,7 +141,7 @@ class TableReader:
             raise InvalidInput(f"{self.name} is not a file")
         return self.path
 
-    def _whole_csv(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+    def _read_csv(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
         """Types are those of the whole file, not of its beginning."""
         self.ragged.clear()
         arrow_csv = import_extra("pyarrow.csv")
@@ -168,17 +168,17 @@ class TableReader:
         )
 
     def _csv_marks(self) -> tuple[str, str]:
-        """What separates columns, and what the decimals of a number."""
+        """Return the separator of columns and the decimal mark."""
         with opened_text(self._file, self.encoding) as file:
             separator = _separator(file.readline())
         with opened_text(self._file, self.encoding) as file:
             return separator, decimal_in(file, separator)
 
-    def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    def _csv(self, chosen: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         arrow_csv = import_extra("pyarrow.csv")
 
         self.ragged.clear()
-        parse, convert = self._csv_options(wanted, numbers, texts, include_columns=wanted, strings_can_be_null=True)
+        parse, convert = self._csv_options(chosen, numbers, texts, include_columns=chosen, strings_can_be_null=True)
         with opened_text(self._file, self.encoding) as file:
             yield from arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert)
 
@@ -265,17 +265,25 @@ def format_of(path: Path, encoding: str = "utf-8") -> Format:
 def _separator(line: bytes) -> str:
     """Return what stands between the columns in the first line."""
     text = line.decode("utf-8", "replace")
-    return "," if "," in text else max(SEPARATORS, key=text.count)
+    return "," if "," in text else max(COLUMN_SEPARATORS, key=text.count)
 
 
 def decimal_in(file: Any, separator: str) -> str:
-    """The decimal mark: a comma where it does not separate columns, and some numbers have one and none a point."""
+    """Return the decimal mark: a comma if it separates no columns and some numbers have one, and none a point.
+
+    Args:
+      file: The opened file.
+      separator: The separator of columns.
+    """
     if separator == ",":
         return "."
     lines = (line.decode("utf-8-sig", "replace") for line in islice(iter(file.readline, b""), DECIMAL_LINES))
     try:
         marks = {
-            found[1] for row in csv.reader(lines, delimiter=separator) for found in map(DECIMAL.match, row) if found
+            match[1]
+            for row in csv.reader(lines, delimiter=separator)
+            for match in map(DECIMAL_NUMBER.match, row)
+            if match
         }
     except csv.Error:  # its reader says what is wrong
         return "."
@@ -283,7 +291,12 @@ def decimal_in(file: Any, separator: str) -> str:
 
 
 def csv_header(file: Any, where: str) -> list[str]:
-    """The names in the first line, as the reader of the tables takes them."""
+    """Return the names in the first line, as the reader of the tables takes them.
+
+    Args:
+      file: The opened file.
+      where: The file, for messages.
+    """
     first = file.readline()
     lines = (line.decode("utf-8-sig", "replace") for line in chain([first], iter(file.readline, b"")))
     try:
@@ -325,7 +338,12 @@ def _is_number(value: Any) -> bool:
 
 
 def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:
-    """Yield the values of a file, one per line or in one list, each with its line (or its number in the list)."""
+    """Yield the values of a file, one per line or in one list, each with its line (or its number in the list).
+
+    Args:
+      path: The file.
+      encoding: The encoding of the file.
+    """
     with opened_text(path, encoding) as file:
         first = file.readline().removeprefix(UTF8_MARK).strip()
     if not first:
@@ -354,7 +372,13 @@ def _parsed(text: bytes, where: str, line: int) -> Any:
 
 
 def json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
-    """Every object a row; a column whose values are of several types is one of texts."""
+    """Read every object as a row; a column whose values are of several types is one of texts.
+
+    Args:
+      path: The file.
+      texts: Columns that are read as texts.
+      encoding: The encoding of the file.
+    """
     pa = import_extra("pyarrow")
 
     records = list[dict[str, Any]]()

@@ -36,10 +36,10 @@ def train_policy(
     Half of the rows train the policy; the other half estimates its reward and that of the logging policy.
     """
     from rankloop.logs.choice_log import ChoiceLog
-    from rankloop.logs.columns import GUESSES, named_columns
+    from rankloop.logs.columns import CHOICE_GUESSES, named_columns
     from rankloop.training.policy import train_policy as train_on_choices
 
-    table = ChoiceLog(log, **named_columns(column or [], tuple(GUESSES)))
+    table = ChoiceLog(log, **named_columns(column or [], tuple(CHOICE_GUESSES)))
     with progress_bar(f"training on {table.name}", "rows") as progress:
         result = train_on_choices(
             table,

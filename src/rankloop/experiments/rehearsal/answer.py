@@ -14,8 +14,16 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.engine import Engine, Here
 from rankloop.experiments.rehearsal.attraction import Attraction, attraction_of, standing_at, with_today
 from rankloop.experiments.rehearsal.log_view import RehearsalLog, rehearsal_log
-from rankloop.experiments.rehearsal.play import BLOCKS, LATE, ArmOutcome, RehearsalArm, rehearse_arm
-from rankloop.experiments.rehearsal.result import MIN_GAIN, PER, TODAY, ArmResult, Rehearsal, RehearsalGain, Word
+from rankloop.experiments.rehearsal.play import N_CURVE_POINTS, N_LATE_POINTS, ArmOutcome, RehearsalArm, rehearse_arm
+from rankloop.experiments.rehearsal.result import (
+    MIN_GAIN,
+    PER_PAGES,
+    TODAY_ARM,
+    ArmResult,
+    Rehearsal,
+    RehearsalGain,
+    Word,
+)
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog, ShownList
@@ -66,8 +74,8 @@ def rehearse(
     Raises:
       InvalidInput: If there are too few pages or seeds, or the log does not say which item is which.
     """
-    if seeds < 2 or pages < BLOCKS:
-        raise InvalidInput(f"a rehearsal needs at least 2 seeds and {BLOCKS} pages, got {seeds} and {pages}")
+    if seeds < 2 or pages < N_CURVE_POINTS:
+        raise InvalidInput(f"a rehearsal needs at least 2 seeds and {N_CURVE_POINTS} pages, got {seeds} and {pages}")
     shown = rehearsal_log(lists_in(log, **reading), schema)
     users = fit_users(shown.pages, model, folds=3, seed=seed)
     posterior = attraction_of(shown, users, seed)
@@ -89,13 +97,13 @@ def rehearse(
     )
     gains = [float(_late(_worlds(outcome, choosing), _worlds(base, choosing))[:, 0].mean()) for outcome in others]
     word, take = _verdict(arm_results, gains, base, users)
-    late_best = (base.best - base.shown)[judging, -LATE:].mean(axis=1)
+    late_best = (base.best - base.shown)[judging, -N_LATE_POINTS:].mean(axis=1)
     return Rehearsal(
         log=shown.name,
         word=word,
         take=take,
         measures=measures,
-        today=dict(zip(measures, (PER * base.learned[judging].mean(axis=0)).tolist())),
+        today=dict(zip(measures, (PER_PAGES * base.learned[judging].mean(axis=0)).tolist())),
         best={measure: _gain(late_best[:, number]) for number, measure in enumerate(measures)},
         arms=arm_results,
         users=users,
@@ -114,7 +122,7 @@ def _worlds(outcome: ArmOutcome, chosen: slice) -> ArmOutcome:
 
 def _late(outcome: ArmOutcome, base: ArmOutcome) -> Floats:
     """Return by world what the late pages earn beside today's order."""
-    late: Floats = (outcome.shown - base.shown)[:, -LATE:].mean(axis=1)
+    late: Floats = (outcome.shown - base.shown)[:, -N_LATE_POINTS:].mean(axis=1)
     return late
 
 
@@ -141,7 +149,7 @@ def arms_of(
     worth = np.column_stack(list(log.worth.values()))[rows]
     shown = int(sizes.max())
     base = RehearsalArm(
-        name=TODAY,
+        name=TODAY_ARM,
         learner="",
         queries=(),
         problem=Problem(0),
@@ -206,7 +214,7 @@ def _result(arm: RehearsalArm, outcome: ArmOutcome, base: ArmOutcome, measures: 
     return ArmResult(
         name=arm.name,
         learner=spec_of(learner),
-        curve=PER * outcome.shown,
+        curve=PER_PAGES * outcome.shown,
         late=gains(late),
         learned=gains(learned),
         overall=gains((outcome.shown - base.shown).mean(axis=1)),
@@ -217,7 +225,7 @@ def _result(arm: RehearsalArm, outcome: ArmOutcome, base: ArmOutcome, measures: 
 
 def _gain(by_world: Floats) -> RehearsalGain:
     """Return the mean over worlds per 1,000 pages, and the 95 % interval of one further world by Student's t."""
-    values, n = PER * by_world, len(by_world)
+    values, n = PER_PAGES * by_world, len(by_world)
     half = stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
     return RehearsalGain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
@@ -228,7 +236,7 @@ def _verdict(
     """Return the answer: the arm that other worlds choose is taken where its own worlds show a gain."""
     if users.examination.is_thin and len(users.examination.curve) > 1:
         return "cannot tell", ""
-    needed = PER * MIN_GAIN * float(base.learned[:, 0].mean())
+    needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
     arm = arms[int(np.argmax(chosen_by))]
     if arm.late["clicks"].low > 0.0 and arm.late["clicks"].mean > needed:
         return "take", arm.name

@@ -14,8 +14,8 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.simulate.users.fitted_users import FittedUsers
 
-BLOCKS = 20  # points of a learning curve
-LATE = BLOCKS // 5  # of them, at the end: when it has learned
+N_CURVE_POINTS = 20  # points of a learning curve
+N_LATE_POINTS = N_CURVE_POINTS // 5  # of them, at the end: when it has learned
 
 
 class ArmOutcome(NamedTuple):
@@ -76,16 +76,16 @@ def _play_world(arm: RehearsalArm, users: FittedUsers, world: int) -> ArmOutcome
     rng, of_users = np.random.default_rng(pages), np.random.default_rng(others)
     session = None if not arm.learner else _session(arm, world)
     attraction, n_pages = arm.attraction[world], len(arm.offsets) - 1
-    sums, best_sums = np.zeros((2, BLOCKS, arm.worth.shape[1]))
-    counts, learned = np.zeros(BLOCKS), np.zeros(arm.worth.shape[1])
+    sums, best_sums = np.zeros((2, N_CURVE_POINTS, arm.worth.shape[1]))
+    counts, learned = np.zeros(N_CURVE_POINTS), np.zeros(arm.worth.shape[1])
     for turn in range(arm.horizon):
         page = int(rng.random() * n_pages)
         rows = slice(arm.offsets[page], arm.offsets[page + 1])
-        relevance, worth, block = attraction[rows], arm.worth[rows], turn * BLOCKS // arm.horizon
+        relevance, worth, block = attraction[rows], arm.worth[rows], turn * N_CURVE_POINTS // arm.horizon
         ranking = predicted = np.arange(len(relevance))
         if session is not None:
             query = arm.queries[page]
-            predicted = session.predict(query) if block >= BLOCKS - LATE else predicted
+            predicted = session.predict(query) if block >= N_CURVE_POINTS - N_LATE_POINTS else predicted
             decision = session.rank(query)
             ranking = decision.ranking
             with suppress(UnstableUpdate):  # counted by the session
@@ -95,9 +95,9 @@ def _play_world(arm: RehearsalArm, users: FittedUsers, world: int) -> ArmOutcome
             best_sums[block] += users.click_probabilities(ideal, relevance) @ worth[ideal]
         sums[block] += users.click_probabilities(ranking, relevance) @ worth[ranking]
         counts[block] += 1
-        if block >= BLOCKS - LATE:
+        if block >= N_CURVE_POINTS - N_LATE_POINTS:
             learned += users.click_probabilities(predicted, relevance) @ worth[predicted]
-    learned /= max(counts[-LATE:].sum(), 1.0)
+    learned /= max(counts[-N_LATE_POINTS:].sum(), 1.0)
     pages_in_block = np.maximum(counts, 1)[:, None]
     refused = 0 if session is None else session.refused
     return ArmOutcome(sums / pages_in_block, learned, best_sums / pages_in_block, refused)

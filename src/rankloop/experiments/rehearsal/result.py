@@ -10,15 +10,15 @@ import numpy as np
 from rankloop.click_models.examination import EVIDENCE_WORDS
 from rankloop.click_models.fit import UserFit
 from rankloop.core.types import Floats
-from rankloop.experiments.rehearsal.play import BLOCKS
+from rankloop.experiments.rehearsal.play import N_CURVE_POINTS
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.features.schema import Schema
 from rankloop.training.report import text_table
 
-TODAY = "today's order"
-PER = 1000  # pages, in every number that people read
+TODAY_ARM = "today's order"
+PER_PAGES = 1000  # pages, in every number that people read
 MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
 PART_NAMES = {  # parts of a learner's gain, and their names in a table
     "late": "once it has learned",
@@ -26,7 +26,7 @@ PART_NAMES = {  # parts of a learner's gain, and their names in a table
     "overall": "over all pages",
     "exploration": "of which exploring",
 }
-CAPTION = (
+REPORT_CAPTION = (
     "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. Learners "
     "see the position of an item in today's order as a field: give today's score as `base` when you serve. Every seed "
     "is another world, drawn from what the log leaves open about users and items. Intervals (95 %) are for one further "
@@ -127,7 +127,7 @@ class Rehearsal(NamedTuple):
             )
         if self.word == "no gain":
             best = max(self.arms, key=lambda arm: arm.late["clicks"].mean)
-            change = f"{best.name}, would change clicks by {best.late['clicks']} per {PER:,} pages"
+            change = f"{best.name}, would change clicks by {best.late['clicks']} per {PER_PAGES:,} pages"
             if best.late["clicks"].mean > MIN_GAIN * self.today["clicks"]:
                 return f"No sure gain yet: the best learner, {change}. More --pages and --seeds, no --quick, can tell."
             return f"No gain: keep today's order. The best learner, {change}."
@@ -135,7 +135,7 @@ class Rehearsal(NamedTuple):
         wins = ", ".join(f"{arm.late[measure]} {measure}" for measure in self.measures)
         share = arm.late["clicks"].mean / self.today["clicks"]
         ceiling = f"the best possible order would win {self.best['clicks']}"
-        return f"Take {arm.name}: {wins} per {PER:,} pages beside today's order ({share:+.1%} clicks); {ceiling}."
+        return f"Take {arm.name}: {wins} per {PER_PAGES:,} pages beside today's order ({share:+.1%} clicks); {ceiling}."
 
     @property
     def tables(self) -> list[Table]:
@@ -144,7 +144,9 @@ class Rehearsal(NamedTuple):
         for measure in self.measures:
             rows = [(arm.name, *(str(getattr(arm, part)[measure]) for part in PART_NAMES)) for arm in self.arms]
             rows.append(("best order of each world", str(self.best[measure]), "", "", ""))
-            title = f"{measure.capitalize()} per {PER:,} pages, beside {self.today[measure]:,.1f} of today's order"
+            title = (
+                f"{measure.capitalize()} per {PER_PAGES:,} pages, beside {self.today[measure]:,.1f} of today's order"
+            )
             tables.append(Table(title, ("learner", *PART_NAMES.values()), rows))
         users = [
             (
@@ -210,7 +212,9 @@ class Rehearsal(NamedTuple):
         return write_report(Path(folder), finding.title, [finding])
 
     def _curves(self) -> Chart:
-        rounds = np.arange(1, BLOCKS + 1) * self.horizon // BLOCKS
+        rounds = np.arange(1, N_CURVE_POINTS + 1) * self.horizon // N_CURVE_POINTS
         lines = [Line(arm.name, arm.curve[:, :, 0], number) for number, arm in enumerate(self.arms)]
-        lines.append(Line(TODAY, np.full((1, BLOCKS), self.today["clicks"]), role="floor"))
-        return chart("clicks", f"Clicks per {PER:,} pages", rounds, lines, x_label="pages", caption=CAPTION)
+        lines.append(Line(TODAY_ARM, np.full((1, N_CURVE_POINTS), self.today["clicks"]), role="floor"))
+        return chart(
+            "clicks", f"Clicks per {PER_PAGES:,} pages", rounds, lines, x_label="pages", caption=REPORT_CAPTION
+        )

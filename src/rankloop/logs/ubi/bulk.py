@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 QUERIES, EVENTS = "ubi_queries", "ubi_events"  # the usual names of the indices
 MAX_ID, MAX_OBJECT = 100, 256  # characters, as the schemas have it
-ACTIONS = {"clicks": "click", "reward": "click", "relevances": "rating", "preferred": "reorder"}
+ACTION_BY_FEEDBACK = {"clicks": "click", "reward": "click", "relevances": "rating", "preferred": "reorder"}
 
 
-class Asked(NamedTuple):
-    """A ranking: who asked for what, and what was shown, best first."""
+class UbiRanking(NamedTuple):
+    """A ranking with its query, its user and the items shown, best first."""
 
     application: str
     query_id: str
@@ -22,50 +22,51 @@ class Asked(NamedTuple):
 
     @property
     def client(self) -> str:
+        """The id of the client: the user, else the session, else the application."""
         return (self.user or self.session or self.application)[:MAX_ID]
 
 
-def query_lines(asked: Asked, at: float, attributes: dict[str, Any]) -> bytes:
+def query_lines(ranking: UbiRanking, at: float, attributes: dict[str, Any]) -> bytes:
     """Return a ranking as a UBI query; its text is the query id.
 
     Args:
-      asked: The ranking.
+      ranking: The ranking.
       at: The time in seconds since 1970.
       attributes: Further attributes.
     """
     document = {
-        "application": asked.application[:MAX_ID],
-        "query_id": asked.query_id[:MAX_ID],
-        "client_id": asked.client,
-        "user_query": asked.user_query,
-        "query_response_hit_ids": list(asked.shown),
+        "application": ranking.application[:MAX_ID],
+        "query_id": ranking.query_id[:MAX_ID],
+        "client_id": ranking.client,
+        "user_query": ranking.user_query,
+        "query_response_hit_ids": list(ranking.shown),
         "timestamp": _time(at),
         "query_attributes": {name: value for name, value in attributes.items() if value is not None},
     }
     return _lines(QUERIES, document)
 
 
-def event_lines(asked: Asked, at: float, kind: str, position: int, value: float) -> bytes:
+def event_lines(ranking: UbiRanking, at: float, kind: str, position: int, value: float) -> bytes:
     """Return the UBI event of feedback on a position.
 
     Args:
-      asked: The ranking.
+      ranking: The ranking.
       at: The time in seconds since 1970.
       kind: The kind of feedback.
       position: From 0.
       value: The value.
     """
-    who = {"session_id": asked.session, "user_id": asked.user}
+    who = {"session_id": ranking.session, "user_id": ranking.user}
     document = {
-        "application": asked.application[:MAX_ID],
-        "action_name": ACTIONS.get(kind, kind)[:MAX_ID],
-        "query_id": asked.query_id[:MAX_ID],
-        "client_id": asked.client,
+        "application": ranking.application[:MAX_ID],
+        "action_name": ACTION_BY_FEEDBACK.get(kind, kind)[:MAX_ID],
+        "query_id": ranking.query_id[:MAX_ID],
+        "client_id": ranking.client,
         **{name: text[:MAX_ID] for name, text in who.items() if text},
         "timestamp": _time(at),
-        "user_query": asked.user_query,
+        "user_query": ranking.user_query,
         "event_attributes": {
-            "object": {"object_id": asked.shown[position][:MAX_OBJECT]},
+            "object": {"object_id": ranking.shown[position][:MAX_OBJECT]},
             "position": {"ordinal": position + 1},
             "weight": value,
         },

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
-from rankloop.logs.columns import ITEMS, MORE_ITEMS, named_like
+from rankloop.logs.columns import ITEM_NAMES, MORE_ITEM_NAMES, named_like
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.list_table import read_list_table
 from rankloop.logs.table_reader import Given, TableReader
 from rankloop.logs.ubi.records import UbiEvent, UbiQuery, read_events, read_queries
 
-WEIGHTS = {"click": 1.0, "add_to_cart": 1.0, "purchase": 1.0}  # what counts as a click, and how much
-SHOWN = "impression"  # the action that says that a hit was seen
-OWN = ("impression", "session", "query", "time", "item", "position", "click", "click_weight")
+DEFAULT_ACTION_WEIGHTS = {"click": 1.0, "add_to_cart": 1.0, "purchase": 1.0}  # what counts as a click, and how much
+SHOWN_ACTION = "impression"  # the action that says that a hit was seen
+LOG_COLUMNS = ("impression", "session", "query", "time", "item", "position", "click", "click_weight")
 EARLY, LATE = 5.0, 86_400.0  # seconds from a query to its events that no clock explains
 
-SAID = {
+NOTE_TEXTS = {
     "no_query_id": "{} without a query_id: left out",
     "no_hits": "{} without hits, of which nothing is known to have been shown: left out",
     "repeated_queries": "{} that repeat a query_id: their new hits stand below",
@@ -39,8 +39,8 @@ SAID = {
     "without_item": "{} without a row among the items",
 }
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet runs
-NOUNS = dict.fromkeys(("no_query_id", "no_hits", "repeated_queries"), ("query", "queries"))
-NOUNS["without_item"] = ("item", "items")
+NOTE_NOUNS = dict.fromkeys(("no_query_id", "no_hits", "repeated_queries"), ("query", "queries"))
+NOTE_NOUNS["without_item"] = ("item", "items")
 
 
 class UbiLog(NamedTuple):
@@ -54,15 +54,16 @@ class UbiLog(NamedTuple):
 
     @property
     def n_pages(self) -> int:
+        """The number of pages."""
         return len(set(self.columns["impression"]))
 
     @property
     def notes(self) -> list[str]:
         """One line for each thing that is not as it should be."""
-        ignored = ", ".join(name for name in self.actions if name not in self.columns and name != SHOWN)
+        ignored = ", ".join(name for name in self.actions if name not in self.columns and name != SHOWN_ACTION)
         return [
-            SAID[name].format(_counted(self.counts[name], name), actions=ignored)
-            for name in SAID
+            NOTE_TEXTS[name].format(_counted(self.counts[name], name), actions=ignored)
+            for name in NOTE_TEXTS
             if self.counts.get(name)
         ]
 
@@ -158,19 +159,21 @@ def ubi_log(
       items: A table of items, or None.
       weights: Weights of actions.
     """
-    known = WEIGHTS | {action: _weight(action, weight) for action, weight in (weights or {}).items()}
+    action_weights = DEFAULT_ACTION_WEIGHTS | {
+        action: _weight(action, weight) for action, weight in (weights or {}).items()
+    }
     counts, actions = Counter[str](), Counter[str]()
     pages, n_queries = _pages(queries, counts)
-    told = list(events)
-    sessions = _take_events(told, pages, known, counts, actions)
+    event_list = list(events)
+    sessions = _take_events(event_list, pages, action_weights, counts, actions)
     shown = [page for page in pages.values() if page.hits]
     counts["no_hits"] += len(pages) - len(shown)
     if not shown:
         raise InvalidInput("no query has hits (query_response_hit_ids), so nothing is known to have been shown")
-    columns = _columns(shown, sessions, known, actions)
+    columns = _columns(shown, sessions, action_weights, actions)
     if items is not None:
         columns |= _item_columns(TableReader(items), columns, counts)
-    return UbiLog(columns, n_queries, len(told), dict(counts), dict(actions))
+    return UbiLog(columns, n_queries, len(event_list), dict(counts), dict(actions))
 
 
 def _pages(queries: Iterable[UbiQuery | None], counts: Counter[str]) -> tuple[dict[str, _Page], int]:
@@ -198,7 +201,7 @@ def _take_events(
     actions: Counter[str],
 ) -> dict[str, str]:
     """Write down what was done with each hit; the sessions by query."""
-    sessions, seen = dict[str, str](), set[Any]()
+    sessions, counted_keys = dict[str, str](), set[Any]()
     _show_seen(events, pages)
     first = _first_ordinal(events, pages)
     for event in events:
@@ -210,7 +213,7 @@ def _take_events(
         if event.session:
             sessions.setdefault(event.query_id, event.session)
         if weights.get(event.action, 0.0) <= 0.0:
-            counts["ignored"] += event.action != SHOWN
+            counts["ignored"] += event.action != SHOWN_ACTION
             continue
         item = event.item or _item_at(page, event.ordinal, first)
         key = event.id or (event.query_id, event.action, item, event.at)
@@ -218,29 +221,35 @@ def _take_events(
             counts["without_object"] += 1
         elif item not in page.hits:
             counts["not_shown"] += 1
-        elif key in seen:
+        elif key in counted_keys:
             counts["repeated_events"] += 1
         else:
-            seen.add(key)
+            counted_keys.add(key)
             _note_faults(event, page, item, first, counts)
             page.done.setdefault(item, Counter())[event.action] += 1
     return sessions
 
 
 def _show_seen(events: list[UbiEvent], pages: dict[str, _Page]) -> None:
-    """Where a query does not tell its hits, those that events say were seen, in the order of their positions."""
-    seen = dict[str, list[tuple[int, str]]]()
+    """Take the hits of queries without any from the events that say what was seen, by position."""
+    shown_hits = dict[str, list[tuple[int, str]]]()
     for event in events:
         page = pages.get(event.query_id)
-        if event.action == SHOWN and page is not None and not page.hits and event.item and event.ordinal is not None:
-            seen.setdefault(event.query_id, []).append((event.ordinal, event.item))
-    for query_id, found in seen.items():
-        for _, item in sorted(found):
+        if (
+            event.action == SHOWN_ACTION
+            and page is not None
+            and not page.hits
+            and event.item
+            and event.ordinal is not None
+        ):
+            shown_hits.setdefault(event.query_id, []).append((event.ordinal, event.item))
+    for query_id, hits in shown_hits.items():
+        for _, item in sorted(hits):
             pages[query_id].hits.setdefault(item, len(pages[query_id].hits))
 
 
 def _first_ordinal(events: list[UbiEvent], pages: dict[str, _Page]) -> int:
-    """Whether the events count positions from 0 or from 1: what most of them agree with."""
+    """Return 0 or 1, from which the events count positions: the number that most of them agree with."""
     votes = Counter[int]()
     for event in events:
         page = pages.get(event.query_id)
@@ -266,16 +275,16 @@ def _columns(
     pages: list[_Page], sessions: Mapping[str, str], weights: Mapping[str, float], actions: Counter[str]
 ) -> dict[str, list[Any]]:
     counted = [action for action in actions if weights.get(action, 0.0) > 0.0 and action != "click"]
-    own = {action: action if action not in OWN else f"{action}_events" for action in counted}
-    asked = list(
+    action_columns = {action: action if action not in LOG_COLUMNS else f"{action}_events" for action in counted}
+    attribute_names = list(
         dict.fromkeys(
             name
             for page in pages
             for name, value in page.query.attributes.items()
-            if isinstance(value, str | int | float) and name not in (*OWN, *own.values())
+            if isinstance(value, str | int | float) and name not in (*LOG_COLUMNS, *action_columns.values())
         )
     )
-    columns: dict[str, list[Any]] = {name: [] for name in (*OWN, *own.values(), *asked)}
+    columns: dict[str, list[Any]] = {name: [] for name in (*LOG_COLUMNS, *action_columns.values(), *attribute_names)}
     for page in pages:
         query = page.query
         for hit, position in page.hits.items():
@@ -283,33 +292,35 @@ def _columns(
             weight = max((weights.get(action, 0.0) for action in done), default=0.0)
             session = sessions.get(query.query_id) or query.client or None
             cells = (query.query_id, session, query.user_query, _time(query.at), hit, position + 1)
-            for name, value in zip(OWN, (*cells, int(weight > 0), weight)):
+            for name, value in zip(LOG_COLUMNS, (*cells, int(weight > 0), weight)):
                 columns[name].append(value)
-            for action, name in own.items():
+            for action, name in action_columns.items():
                 columns[name].append(int(done[action] > 0))
-            for name in asked:
+            for name in attribute_names:
                 columns[name].append(query.attributes.get(name))
     return columns
 
 
 def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
     """The columns of the items, in the order of the log; of two rows with one id the first counts."""
-    id_column = named_like(source.names, (*ITEMS, *MORE_ITEMS))
+    id_column = named_like(source.names, (*ITEM_NAMES, *MORE_ITEM_NAMES))
     if not id_column:
-        known = ", ".join(source.names)
-        raise InvalidInput(f"{source.name} has no column for the id of an item (such as item, sku, id); it has {known}")
-    table = source.whole(texts=[id_column])
+        column_names = ", ".join(source.names)
+        raise InvalidInput(
+            f"{source.name} has no column for the id of an item (such as item, sku, id); it has {column_names}"
+        )
+    table = source.read_table(texts=[id_column])
     ids = [None if value is None else str(value) for value in table[id_column].to_pylist()]
     rows = {value: row for row, value in reversed(list(enumerate(ids))) if value}
     picked = [rows.get(str(item)) for item in columns["item"]]
     counts["without_item"] += len({item for item, row in zip(columns["item"], picked) if row is None})
-    found = {}
+    item_columns = {}
     for name in table.column_names:
         if name != id_column:
             values = table[name].to_pylist()
             free = name if name not in columns else f"item_{name}"
-            found[free] = [None if row is None else values[row] for row in picked]
-    return found
+            item_columns[free] = [None if row is None else values[row] for row in picked]
+    return item_columns
 
 
 def _weight(action: str, weight: float) -> float:
@@ -333,4 +344,4 @@ def _array(values: list[Any]) -> Any:
 
 
 def _counted(count: int, name: str) -> str:
-    return f"{count:,} {NOUNS.get(name, ('event', 'events'))[count != 1]}"
+    return f"{count:,} {NOTE_NOUNS.get(name, ('event', 'events'))[count != 1]}"

@@ -10,11 +10,16 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import moment_of
 from rankloop.logs.table_reader import json_values
 
-HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response_hits_ids")
-OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
-ORDINAL = ("event_attributes.position.ordinal", "event_attributes.position.index", "position.ordinal")
+HIT_FIELDS = (
+    "query_response_hit_ids",
+    "query_response_object_ids",
+    "query_response_objects_ids",
+    "query_response_hits_ids",
+)
+OBJECT_FIELDS = ("event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
+ORDINAL_FIELDS = ("event_attributes.position.ordinal", "event_attributes.position.index", "position.ordinal")
 BULK_ACTIONS = ("index", "create", "update", "delete")
-MILLISECONDS = 1e11  # seconds since 1970 beyond this are milliseconds: the year 5138
+MIN_MILLISECONDS = 1e11  # seconds since 1970 beyond this are milliseconds: the year 5138
 MIN_SECONDS, MAX_SECONDS = -6.0e10, 2.0e11  # since 1970, of a time within the years that dates can have
 
 
@@ -102,8 +107,8 @@ def read_queries(path: Path) -> Iterator[UbiQuery | None]:
             yield None
             continue
         client = _text(source, "client_id") or _text(source, "user_id")
-        given = _value(source, "query_attributes")
-        attributes = given if isinstance(given, dict) else {}
+        query_attributes = _value(source, "query_attributes")
+        attributes = query_attributes if isinstance(query_attributes, dict) else {}
         hits = tuple(dict.fromkeys(_hits(source)))
         yield UbiQuery(line, query_id, _text(source, "user_query"), hits, client, _moment(source), attributes)
 
@@ -116,21 +121,23 @@ def read_events(path: Path) -> Iterator[UbiEvent]:
         action = _text(source, "action_name")
         if not action:
             raise InvalidInput(f"{path.name}, line {line}: an event has an action_name, such as click")
-        item = next((text for name in OBJECT if (text := _text(source, name))), "")
-        ordinal = next((found for name in ORDINAL if (found := _value(source, name)) is not None), None)
+        item = next((text for name in OBJECT_FIELDS if (text := _text(source, name))), "")
+        ordinal = next((value for name in ORDINAL_FIELDS if (value := _value(source, name)) is not None), None)
         session = _text(source, "session_id") or _text(source, "client_id") or _text(source, "user_id")
-        own = _text(source, "event_id") or _text(source, "event_attributes.event_id")
-        yield UbiEvent(line, _text(source, "query_id"), action, item, _whole(ordinal), session, _moment(source), own)
+        event_id = _text(source, "event_id") or _text(source, "event_attributes.event_id")
+        yield UbiEvent(
+            line, _text(source, "query_id"), action, item, _whole(ordinal), session, _moment(source), event_id
+        )
 
 
 def _hits(source: dict[str, Any]) -> list[str]:
-    given: Any = next((found for name in HITS if (found := _value(source, name)) is not None), [])
-    if isinstance(given, str):
+    hits: Any = next((value for name in HIT_FIELDS if (value := _value(source, name)) is not None), [])
+    if isinstance(hits, str):
         try:
-            given = json.loads(given)
+            hits = json.loads(hits)
         except ValueError:
-            given = [part.strip() for part in given.split(",")]
-    listed = given if isinstance(given, list) else [given]
+            hits = [part.strip() for part in hits.split(",")]
+    listed = hits if isinstance(hits, list) else [hits]
     return [str(hit) for hit in listed if hit is not None and str(hit)]
 
 
@@ -138,12 +145,12 @@ def _value(source: dict[str, Any], name: str) -> Any:
     """A value by its path, inside or flattened: {"a": {"b": 1}} and {"a.b": 1} say the same."""
     if name in source:
         return source[name]
-    found: Any = source
+    value: Any = source
     for part in name.split("."):
-        if not isinstance(found, dict) or part not in found:
+        if not isinstance(value, dict) or part not in value:
             return None
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _text(source: dict[str, Any], name: str) -> str:
@@ -162,7 +169,7 @@ def _whole(value: Any) -> int | None:
 def _moment(source: dict[str, Any]) -> float:
     value = _value(source, "timestamp")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        at = float(value) / (1000.0 if abs(value) > MILLISECONDS else 1.0)
+        at = float(value) / (1000.0 if abs(value) > MIN_MILLISECONDS else 1.0)
         return at if MIN_SECONDS < at < MAX_SECONDS else math.nan
     try:
         return moment_of(value)

@@ -9,7 +9,7 @@ import msgspec
 
 from rankloop.features.schema import Schema
 from rankloop.logs.service_export import arrow_fields, notes_of, typed_row
-from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
+from rankloop.logs.ubi.bulk import UbiRanking, event_lines, query_lines
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
 from rankloop.service.domain.named_values import unpacked
@@ -180,11 +180,11 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
       records: Of a ranker.
       application: Its name.
     """
-    shown = dict[str, tuple[Ranked, Asked]]()
+    shown = dict[str, tuple[Ranked, UbiRanking]]()
     for record in records:
         event = record.event
         if isinstance(event, Ranked):
-            query = Asked(
+            query = UbiRanking(
                 application, event.impression, event.query_id, event.user, event.session, _names(event, event.order)
             )
             shown.setdefault(event.impression, (event, query))
@@ -197,7 +197,7 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
             shown.pop(event.impression, None)
 
 
-def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, query: Asked, at: float) -> bytes:
+def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, query: UbiRanking, at: float) -> bytes:
     """Return the events of feedback; a reward belongs to the first item, and a click of weight 0 is left out."""
     positions = {item: position for position, item in enumerate(ranked.order)}
     items = ranked.order[:1] if feedback.feedback_kind == "reward" else feedback.items

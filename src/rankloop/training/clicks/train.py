@@ -18,7 +18,7 @@ from rankloop.features.schema import Schema
 from rankloop.logs.list_log import LOGGED_SCORE, ListLog, ShownList, with_logged_score
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
-from rankloop.logs.reader import POSTGRES, lists_in
+from rankloop.logs.reader import POSTGRES_PREFIXES, lists_in
 from rankloop.logs.service_export import exported_schemas, is_export
 from rankloop.training.clicks.batch import BatchTask, numeric_rows, schema_rows, train_batch
 from rankloop.training.clicks.parts import LogColumns, train_click_parts
@@ -139,7 +139,7 @@ def _train_on_lists(
 
 def is_in_parts(log: Any) -> bool:
     """Return true for a folder or an address (s3://…, file://…) that holds the parts of a log."""
-    if not isinstance(log, str | Path) or str(log).startswith(POSTGRES):
+    if not isinstance(log, str | Path) or str(log).startswith(POSTGRES_PREFIXES):
         return False
     if URL_SCHEME_MARK in str(log):
         return True
