@@ -40,7 +40,8 @@ def tampered(value: Any, name: str = "state", resized: bool = False) -> Iterator
         for change, replacement in (
             _other_arrays(leaf, resized) if isinstance(leaf, np.ndarray) else _other_numbers(leaf)
         ):
-            yield f"{path} {change}", with_leaf(value, path.split(".")[1:], replacement)
+            with contextlib.suppress(ValueError):  # of a table, which cannot have other columns than values
+                yield f"{path} {change}", with_leaf(value, path.split(".")[1:], replacement)
 
 
 def forged_receipts(case: Case) -> Iterator[str]:

@@ -142,12 +142,12 @@ def _steps(client: httpx.Client) -> tuple[int, int]:
 
 def test_refused_steps_are_counted_alike_everywhere(tmp_path: Path, postgres: Callable[[], str]) -> None:
     location = Location(tmp_path, postgres())
-    huge = [{"id": f"i{i}", "features": [1e300 * (i + 1), 1e300, -1e300 * i]} for i in range(3)]
+    huge = [{"id": f"i{i}", "features": [1e305 * (i + 1), 1e305, -1e305 * i]} for i in range(3)]
     with running(location) as first, running(location, follower=True) as second:
-        first.put("/rankers/shop", json=SHOP).raise_for_status()
+        first.put("/rankers/shop", json=SHOP | {"max_click_weight": 1e6}).raise_for_status()
         for turn in range(1, 7):
             shown = rank(second, items=huge)
-            feed(second, shown["impression"], clicks={shown["ranking"][1]: 1e200}, final=True).raise_for_status()
+            feed(second, shown["impression"], clicks={shown["ranking"][1]: 1e6}, final=True).raise_for_status()
             until(lambda turn=turn: sum(_steps(first)) == turn)  # type: ignore[misc]
             until(lambda: _steps(second) == _steps(first))
         assert _steps(first)[1] > 0
