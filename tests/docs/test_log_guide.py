@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shlex
@@ -17,6 +16,7 @@ import pytest
 from rankloop.cli import main
 from rankloop.service.http.app import make_app
 from rankloop.service.settings import Settings
+from tests.coroutines import run_coroutine
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "guides" / "from-log-to-experiment.md"
@@ -81,7 +81,7 @@ def test_eight_commands_lead_from_a_log_to_an_experiment(
     assert "earns" in said[5]
     assert "purchases per 1,000 pages" in said[5]
     assert "money per 1,000 pages" in said[5]
-    shown = asyncio.run(calls(asked[6:], tmp_path))
+    shown = run_coroutine(calls(asked[6:], tmp_path))
     assert sorted(shown) == sorted(f"p{i}" for i in range(N_ITEMS))
 
 

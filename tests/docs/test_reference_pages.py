@@ -1,6 +1,5 @@
 """The reference pages leave nothing out: every registered kind, public name, command and HTTP call has its place."""
 
-import asyncio
 import importlib
 import sys
 from importlib import import_module
@@ -10,6 +9,7 @@ import pytest
 
 import rankloop
 from rankloop.core.registry import categories, entries
+from tests.coroutines import run_coroutine
 from tests.docs.pages import ROOT
 
 LAST_SUCCESS = 299
@@ -27,7 +27,7 @@ def hooks():
 @pytest.fixture(scope="module")
 def calls(hooks, tmp_path_factory):
     """The OpenAPI document, and the responses to the calls of the page."""
-    return asyncio.run(hooks.reference_http.play(tmp_path_factory.mktemp("service")))
+    return run_coroutine(hooks.reference_http.play(tmp_path_factory.mktemp("service")))
 
 
 def test_every_family_has_a_page_with_all_its_kinds(hooks):

@@ -1,12 +1,12 @@
 """An agent that searches, reads and reports, through the official client."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.coroutines import run_coroutine
 from tests.search.boxes import box_over
 
 
@@ -31,7 +31,7 @@ def test_an_agent_searches_reads_and_teaches(tmp_path: Path) -> None:
                 again = await call("used", impression="nobody", ids=[])
                 return tools, shown, document, first, again
 
-        tools, shown, document, first, again = asyncio.run(session())
+        tools, shown, document, first, again = run_coroutine(session())
         assert tools == ["search", "read", "used"]
         assert {result["id"] for result in shown["results"]} >= {"boats.md", "knots.md"}
         assert document["next_start"] is None

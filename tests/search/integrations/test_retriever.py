@@ -1,10 +1,10 @@
 """The retriever answers under the names that frameworks call, and teaches."""
 
-import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
 from rankloop.search.integrations.retriever import Retriever
+from tests.coroutines import run_coroutine
 from tests.search.boxes import box_over
 
 
@@ -14,7 +14,7 @@ def test_every_name_finds_the_same_and_use_is_learned(tmp_path: Path) -> None:
         ids = [document.id for document in retriever.invoke("boat")]
         for documents in (
             retriever.get_relevant_documents("boat"),
-            asyncio.run(retriever.ainvoke("boat", {"configuration": 1})),
+            run_coroutine(retriever.ainvoke("boat", {"configuration": 1})),
             retriever.retrieve(SimpleNamespace(query_str="boat")),
             retriever.run("boat", top_k=2)["documents"],
         ):
