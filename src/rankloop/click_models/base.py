@@ -115,13 +115,13 @@ class ClickModel:
         return ClickProbabilities(examined, examined * self.attraction[log.pair])
 
     def log_likelihood(self, log: ClickArrays) -> Floats:
-        """Of each page; what the model finds impossible, such as a second click in a cascade, counts as a millionth."""
+        """Return the log-likelihood of each page; the impossible (two clicks in a cascade) counts as a millionth."""
         clicked = self.probabilities(log, given_clicks=True).clicked
         pages: Floats = np.add.reduceat(_logs(clicked, log.clicked), log.offsets[:-1])
         return pages
 
     def surprises(self, log: ClickArrays) -> Floats:
-        """Of each row, in bits: how little the model expected what happened there, whatever happened above."""
+        """Return the surprise of each row in bits: how little the model expected it, whatever happened above."""
         bits: Floats = -_logs(self.probabilities(log).clicked, log.clicked) / np.log(2.0)
         return bits
 

@@ -1,4 +1,4 @@
-"""How users read a page: examination by position, how a click above changes it, and trust in high positions.
+"""Models of reading a page: examination by position, how a click above changes it, and trust in high positions.
 
 The shared curve of `examination` is the mean over what users do. An order is valued by these further effects, where the
 log shows them or cannot exclude them. All come from the same conditional likelihood.

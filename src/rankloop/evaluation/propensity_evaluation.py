@@ -1,4 +1,4 @@
-"""What a ranker or policy would earn by the probabilities with which it would show what a log shows, beside the log."""
+"""Estimates of a ranker or policy by the probabilities with which it would show what a log shows."""
 
 import json
 import os

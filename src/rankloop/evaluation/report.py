@@ -1,4 +1,4 @@
-"""What a log says of policies, in numbers, sentences and a picture, the policy that made it beside the others."""
+"""Report of a log about policies: numbers, sentences and a picture, with the policy that made the log."""
 
 import math
 import re
@@ -23,11 +23,11 @@ class Unit(NamedTuple):
     each: str = "row"
 
     def of(self, value: float) -> str:
-        """The number alone."""
+        """Return the number alone."""
         return f"{self.scale * value:.{self.decimals}f}"
 
     def in_words(self, text: str) -> str:
-        """A sentence about rows in the words of this unit."""
+        """Return a sentence about rows in the words of this unit."""
         return re.sub(r"\brow(s?)\b", rf"{self.each}\1", text)
 
 
@@ -37,7 +37,7 @@ PER_100_ROWS = Unit("clicks per 100 rows", 100.0, 2)
 
 
 def unit_of(current: Sums) -> Unit:
-    """Clicks per 100 rows where every reward is 0 or 1, with a decimal more where they are rare; else rewards."""
+    """Return clicks per 100 rows if every reward is 0 or 1, with a decimal more if they are rare; else rewards."""
     clicks = abs(current.current * current.n - current.rewarded) < 0.5 and current.extremes.largest <= 1.0
     if not clicks:
         return PER_ROW

@@ -83,7 +83,7 @@ class Encoding(NamedTuple):
         return [*chain.from_iterable(parts), CONSTANT_COLUMN]
 
     def row_of(self, visitor: Visitor) -> list[float]:
-        """The numbers of one visitor, given as a row with all columns ({"age": 41, "job": "student"}) or as numbers.
+        """Return the numbers of a visitor, who is a row with all columns ({"age": 41, "job": "student"}) or numbers.
 
         None is a missing value; further columns are ignored. Names of single values ("job=student") mean numbers, of
         which those not given are 0.
@@ -98,7 +98,7 @@ class Encoding(NamedTuple):
         return [*row, 1.0]
 
     def ads_of(self, piece: "LogPiece", where: str) -> Ints:
-        """The number of each shown ad."""
+        """Return the number of each shown ad."""
         numbers = {label: number for number, label in enumerate(self.ads)}
         ads = np.array([numbers.get(label, -1) for label in piece.action], dtype=np.int64)
         if (ads < 0).any():

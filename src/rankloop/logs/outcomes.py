@@ -53,7 +53,7 @@ class Outcomes:
         self.rows = np.zeros(2, np.int64)  # without a click, with one
 
     def add(self, columns: Mapping[str, Sequence[Any]], clicked: Sequence[Any] | np.ndarray[Any, Any]) -> None:
-        """More rows; `clicked` is above 0 where a row was."""
+        """Count more rows; `clicked` is above 0 where a row was."""
         hits = np.asarray(clicked, dtype=np.float64) > 0
         self.rows += [int((~hits).sum()), int(hits.sum())]
         for name, values in columns.items():
@@ -66,7 +66,7 @@ class Outcomes:
                         counts[value] += count
 
     def reasons(self) -> dict[str, str]:
-        """The columns that are outcomes, each with what gave it away."""
+        """Return the columns that are outcomes, each with the reason."""
         reasons = {name: BY_NAME if is_outcome_name(name) else self._reason(name) for name in self.columns}
         return {name: reason for name, reason in reasons.items() if reason}
 

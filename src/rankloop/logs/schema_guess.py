@@ -33,7 +33,7 @@ class Guess(NamedTuple):
     roles: dict[str, str]  # list, position, click … by column
 
     def lines(self) -> list[tuple[str, str, str, str]]:
-        """Column, part, kind and reason, in the order of the schema, for people."""
+        """Return column, part, kind and reason, in the order of the schema."""
         fields = [
             (name, part, kind if isinstance(kind, str) else str(kind["kind"]), self.reasons[name])
             for part in ("features", "context")

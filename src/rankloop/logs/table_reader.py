@@ -112,7 +112,7 @@ class TableReader:
             return self._read_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
 
     def batches(self, chosen: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
-        """The wanted columns, a piece at a time."""
+        """Yield the chosen columns, a piece at a time."""
         with self._said():
             if self.format == "parquet":
                 parquet = import_extra("pyarrow.parquet")

@@ -1,4 +1,4 @@
-"""What a policy would earn, estimated from a log that another policy made, with bounds and doubts."""
+"""Estimates of the reward of a policy from the log of another policy, with bounds and warnings."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""How far an estimate may be from the truth: one-sided bounds of a mean, and whether a log can answer at all."""
+"""One-sided bounds of a mean, and diagnostics that tell if a log can answer at all."""
 
 import math
 from typing import Literal, NamedTuple, get_args

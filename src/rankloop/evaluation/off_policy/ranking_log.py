@@ -49,7 +49,7 @@ class LoggedRanking(NamedTuple):
     ids: Sequence[str] = ()  # of the items
 
     def query_by(self, encoder: Encoder | None) -> Query:
-        """The query as a ranker with this schema sees it; as it was where there is none."""
+        """Return the query as a ranker with this schema sees it; as it was where there is none."""
         return self.query if encoder is None or self.shown_list is None else self.shown_list.query(encoder)
 
 
@@ -122,7 +122,7 @@ def ranking_series(
 
 
 def span_of(method: str) -> Span:
-    """The range of a summand, for the bounds that need one."""
+    """Return the range of a summand, for the bounds that need one."""
     if method == "pseudo_inverse":
         return either_sign
     return SPANS["ips" if method in SUMMED_METHODS else method_of(method)]

@@ -150,12 +150,12 @@ def indicator(ranking: ArrayLike, n_items: int) -> Floats:
 
 
 def position_series(rows: ChoiceRows) -> Series:
-    """The summands of `position_wise`, one per ranking."""
+    """Return the summands of `position_wise`, one per ranking."""
     return _by_position(rows.reward, _ratios(rows), rows.propensity)
 
 
 def cascade_series(rows: ChoiceRows) -> Series:
-    """The summands of `cascade_ips`, one per ranking."""
+    """Return the summands of `cascade_ips`, one per ranking."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
     return _by_position(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))

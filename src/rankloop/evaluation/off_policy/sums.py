@@ -31,7 +31,7 @@ class Extremes(NamedTuple):
 
 
 def extremes_of(weight: Floats, *rewards: Floats) -> Extremes:
-    """Of arrays of any shape; a reward model's values are rewards too."""
+    """Return the extremes of arrays of any shape; a reward model's values are rewards too."""
     least = min(float(values.min(initial=0.0)) for values in rewards)
     largest = max(float(values.max(initial=0.0)) for values in rewards)
     return Extremes(least, largest, float(np.abs(weight).max(initial=0.0)))
@@ -68,7 +68,7 @@ class Sums:
 
     @np.errstate(over="ignore", invalid="ignore")  # refused when the log has ended
     def add(self, series: Series) -> None:
-        """The next piece."""
+        """Add the next piece."""
         n = len(series.top)
         if n == 0:
             return
@@ -103,7 +103,7 @@ class Sums:
         self.least_propensity = min(self.least_propensity, series.least_propensity)
 
     def checked(self) -> "Sums":
-        """Itself, or why nothing can be estimated."""
+        """Return the sums, or raise if nothing can be estimated."""
         if self.n == 0:
             raise InvalidInput("the log has no rows; an estimate needs at least one")
         if self.mean[BOTTOM] == 0.0:
@@ -153,7 +153,7 @@ class Sums:
         return min(float(self.n), squares**3 / cubes**2) if cubes < 0.0 else float(self.n)
 
     def standard_error(self, gain: bool = False) -> float:
-        """Of the value, or of the gain over the log; by linearisation where the bottom varies. nan with one row."""
+        """Return the standard error of value or gain, by linearisation if the bottom varies; nan for one row."""
         if self.n < 2:
             return float("nan")
         slope = np.array([1.0, -self.value, 0.0]) / self.mean[BOTTOM]
@@ -162,5 +162,5 @@ class Sums:
         return float(np.sqrt(variance / self.n))
 
     def filled_groups(self) -> Floats:
-        """The groups that have rows."""
+        """Return the groups that have rows."""
         return self.groups[: min(self.n, N_GROUPS)]

@@ -1,4 +1,4 @@
-"""What exploration costs: how much worse the shown ranking is than the predicted one."""
+"""Cost of exploration: how much worse the shown ranking is than the predicted one."""
 
 from typing import NamedTuple
 

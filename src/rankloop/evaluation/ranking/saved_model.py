@@ -69,14 +69,14 @@ def score_model(
 
 
 def judged_file(data: Path) -> Path:
-    """A LETOR file itself, or the test part of a published set."""
+    """Return a LETOR file itself, or the test part of a published set."""
     if data.is_file() and not is_archive(data):
         return data
     return Path(published_folds(public_path(str(data)))[0].test[0].address)
 
 
 def load_with_schema(path: str | os.PathLike[str]) -> tuple[Session, Schema | None]:
-    """A saved ranker that ranks features as a log has them, and its newest schema; None where it ranks plain numbers.
+    """Load a ranker of features as a log has them, and its newest schema; None where it ranks plain numbers.
 
     One that learned from features scaled inside each query is refused.
     """

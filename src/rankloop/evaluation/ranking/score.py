@@ -36,7 +36,7 @@ class Scores(NamedTuple):
         return dict(zip(self.measures, np.sum(~np.isnan(self.values), axis=0).tolist()))
 
     def of_query(self, query_id: str) -> dict[str, float]:
-        """The values of one query by measure."""
+        """Return the values of one query by measure."""
         return dict(zip(self.measures, self.values[self.query_ids.index(query_id)].tolist()))
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ def score_rankings(
 
 
 def measures_of(measures: Measures) -> list[RankedMeasure]:
-    """The measures of these names, each once."""
+    """Return the measures of these names, each once."""
     parsed = list(dict.fromkeys(parse_measure(measure) for measure in rows_in(measures, "measures")))
     if not parsed:
         raise InvalidInput("name at least one measure, such as nDCG@10")

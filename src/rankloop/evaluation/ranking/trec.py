@@ -21,12 +21,12 @@ RUN_COLUMNS = "query Q0 document rank score tag"
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Lists:
-    """Grades by query and document, from lines `query iteration document grade`; packed files are seen through."""
+    """Read grades by query and document from lines `query iteration document grade`; the file may be packed."""
     return _read(Path(path), QRELS_COLUMNS, 3)
 
 
 def read_run(path: str | os.PathLike[str]) -> Lists:
-    """Scores by query and document, from lines `query Q0 document rank score tag`; the rank column is not used."""
+    """Read scores by query and document from lines `query Q0 document rank score tag`; the rank is not used."""
     return _read(Path(path), RUN_COLUMNS, 4)
 
 

@@ -203,12 +203,12 @@ def standing_at(page: ShownList, stands: Sequence[float] | Floats) -> ShownList:
 
 
 def with_today(schema: Schema) -> Schema:
-    """The schema with the position of today's order as a number."""
+    """Return the schema with the position of today's order as a number."""
     return Schema(dict(schema.features) | {TODAY_FIELD: "number"}, schema.context, schema.crosses, schema.bits)
 
 
 def without_memory(schema: Schema) -> Schema:
-    """The schema without ids, which say nothing of an item that is new, and without their crosses."""
+    """Return the schema without ids, which say nothing of an item that is new, and without their crosses."""
     features = {name: kind for name, kind in schema.features.items() if not kind.memory}
     context = {name: kind for name, kind in schema.context.items() if not kind.memory}
     names = features.keys() | context.keys()

@@ -98,7 +98,7 @@ def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDoc
 
 
 def read_queries(path: Path) -> Iterator[UbiQuery | None]:
-    """Every query of a file; None for a document without a `query_id`, which nothing can be joined with."""
+    """Yield every query of a file; None for a document without a `query_id`, which nothing can be joined with."""
     for line, index, source in documents_in(path):
         if "ubi_events" in index or (not index and "action_name" in source):
             continue  # a file may hold both
@@ -114,7 +114,7 @@ def read_queries(path: Path) -> Iterator[UbiQuery | None]:
 
 
 def read_events(path: Path) -> Iterator[UbiEvent]:
-    """Every event of a file."""
+    """Yield every event of a file."""
     for line, index, source in documents_in(path):
         if "ubi_queries" in index or (not index and "query_response_hit_ids" in source):
             continue
