@@ -10,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding
-from rankloop.experiments.run.tasks import VERSION
+from rankloop.experiments.run.tasks import PACKAGE_VERSION
 
 RECORD_FILE = "finding.json"
 
@@ -20,7 +20,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
     id: str
     title: str
-    version: str = VERSION
+    version: str = PACKAGE_VERSION
     quick: bool = False
     finished: bool = True
     seconds: float

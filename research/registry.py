@@ -20,7 +20,7 @@ from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import Progress, run_experiment
-from rankloop.experiments.run.tasks import VERSION, quick_version
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, quick_version
 from rankloop.experiments.spec.load import read_spec_text
 from rankloop.experiments.spec.model import Experiment
 from research import papers, search
@@ -159,7 +159,7 @@ def _with_small_print(finding: Finding, options: Options, seconds: float) -> Fin
     facts = dict(finding.facts)
     if options.asked:
         facts["options"] = str(options)
-    facts["rankloop"] = VERSION
+    facts["rankloop"] = PACKAGE_VERSION
     facts["time"] = f"{seconds:.1f} s"
     return finding._replace(seconds=seconds, facts=tuple(facts.items()))
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from rankloop.experiments.run.tasks import VERSION
+from rankloop.experiments.run.tasks import PACKAGE_VERSION
 from research.registry import Setting
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def cached_map(setting: Setting, tasks: Sequence[T], function: Callable[[T], R])
         def keep(index: int, result: R) -> None:
             name = _name(missing[index], function)
             finished[name] = result
-            line = Entry(VERSION, name, msgspec.Raw(msgspec.json.encode(result)))
+            line = Entry(PACKAGE_VERSION, name, msgspec.Raw(msgspec.json.encode(result)))
             file.write(msgspec.json.encode(line) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -60,7 +60,7 @@ def _finished(path: Path, kind: Any) -> dict[str, Any]:
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
             line = msgspec.json.decode(text, type=Entry)
-            if line.version == VERSION:
+            if line.version == PACKAGE_VERSION:
                 finished[line.task] = msgspec.json.decode(line.result, type=kind)
         except msgspec.DecodeError:
             continue

@@ -19,7 +19,7 @@ from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.study import SURE
+from rankloop.search.study import MAX_P_VALUE
 from rankloop.service.settings import Settings
 from research.datasets.cranfield import TestCollection
 from research.papers.coactive.click_streams import PAPER
@@ -170,12 +170,14 @@ def _ratios(runs: list[list[Standing]]) -> Floats:
 
 def _claims(runs: list[list[Standing]]) -> tuple[Verdict, ...]:
     printed = "section 7: 3PR converges to 1.9 wins per loss"
-    sure = sum(run[-1].p_value < SURE for run in runs)
+    sure = sum(run[-1].p_value < MAX_P_VALUE for run in runs)
     because = ", ".join(f"p = {run[-1].p_value:.2g}" for run in runs)
     return (
         is_above("The learned order wins against the engine's", _ratios(runs)[:, -1], 1.0, paper=printed),
         Verdict(
-            f"It is sure by the end, at a level of {SURE:g} that holds at any time", word_of(sure, len(runs)), because
+            f"It is sure by the end, at a level of {MAX_P_VALUE:g} that holds at any time",
+            word_of(sure, len(runs)),
+            because,
         ),
     )
 
@@ -183,7 +185,7 @@ def _claims(runs: list[list[Standing]]) -> tuple[Verdict, ...]:
 def _table(runs: list[list[Standing]], seeds: tuple[int, ...]) -> Table:
     rows = []
     for seed, run in zip(seeds, runs):
-        end, sure = run[-1], next((now.visits for now in run if now.p_value < SURE), None)
+        end, sure = run[-1], next((now.visits for now in run if now.p_value < MAX_P_VALUE), None)
         counts = map(str, (end.wins, end.losses, end.ties))
         rows.append((str(seed), *counts, f"{end.p_value:.2g}", "never" if sure is None else f"{sure:,}"))
     return Table("The study at its end", ("seed", "wins", "losses", "ties", "p", "sure after visits"), rows)

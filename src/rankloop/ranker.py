@@ -360,9 +360,9 @@ class Ranker:
         items, values = named_values(kind, value, {id: item for item, id in enumerate(shown.items)})
         self.session.learn(impression_query, decision, feedback_of(kind, items, values, decision.ranking))
         if self.counters.fields and shown.values is not None:
-            seen = decision.ranking[: self.session.problem.shown].tolist()
+            shown_items = decision.ranking[: self.session.problem.shown].tolist()
             clicked = {shown.items[item]: weight for item, weight in zip(items, values)} if kind == "clicks" else {}
-            rows = [(shown.items[item], shown.values.rows[item]) for item in seen]
+            rows = [(shown.items[item], shown.values.rows[item]) for item in shown_items]
             self.counters.add(rows, shown.values.context, clicked, shown.values.at)
 
     def _shown_elsewhere(

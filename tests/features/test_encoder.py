@@ -305,8 +305,8 @@ def test_what_is_forgotten_is_found_again(limit, monkeypatch):
         "MAX_KNOWN": len(encoder._known),
         "MAX_STORED": encoder._store.n_items,
         "MAX_HASHES": max(len(field.hashes) for field in encoder._item_fields),
-        "MAX_VALUES_KNOWN": max(len(field.known) for field in encoder._item_fields),
-        "MAX_LENGTH_KNOWN": len(encoder._item_fields[2].known),  # titles
+        "MAX_VALUES_KNOWN": max(len(field.cached_tokens) for field in encoder._item_fields),
+        "MAX_LENGTH_KNOWN": len(encoder._item_fields[2].cached_tokens),  # titles
     }
     assert kept[limit] <= 6
 
@@ -324,10 +324,10 @@ def test_long_texts_are_not_kept():
     encoder = Encoder(Schema({"title": "words", "tags": "category", "sku": "id", "v": "vector(size=2)"}, bits=8))
     encoder.rows(["i"], [{"title": "word " * 1000, "tags": ["x" * 900] * 500, "sku": "s", "v": [1, 2]}], {})
     title, tags, sku, v = encoder._item_fields
-    assert not title.known
-    assert not sku.known
-    assert not v.known
-    assert len(tags.known) == 1
+    assert not title.cached_tokens
+    assert not sku.cached_tokens
+    assert not v.cached_tokens
+    assert len(tags.cached_tokens) == 1
 
 
 def test_too_many_entries():

@@ -25,7 +25,7 @@ from rankloop.experiments.analysis.verdicts import Verdict, judge
 from rankloop.experiments.report.html import MAX_UNFOLDED, page
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiments
-from rankloop.experiments.run.tasks import VERSION, fingerprint
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, fingerprint
 from rankloop.experiments.spec.load import read_spec_text
 from research import papers, registry
 from research.record import RECORD_FILE, finished_records, read_record, summary_json
@@ -94,7 +94,7 @@ def test_seconds_add_up_over_interruptions_and_stay_when_nothing_is_left(tmp_pat
     again = reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
     assert again.seconds == round(finding.seconds or 0.0, 1)
     facts = dict(again.facts)
-    assert (facts["seeds"], facts["data"], facts["rankloop"]) == ("0, 1", "simulated", VERSION)
+    assert (facts["seeds"], facts["data"], facts["rankloop"]) == ("0, 1", "simulated", PACKAGE_VERSION)
     assert facts["time"].startswith("100.")
 
 
@@ -102,7 +102,7 @@ def test_the_summary_holds_what_is_finished(tmp_path: Path) -> None:
     reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
     summary = json.loads(summary_json(finished_records(tmp_path)))
     [told_] = summary["experiments"]
-    assert (told_["id"], told_["version"], told_["quick"], told_["missing"]) == ("a", VERSION, True, ["Yahoo"])
+    assert (told_["id"], told_["version"], told_["quick"], told_["missing"]) == ("a", PACKAGE_VERSION, True, ["Yahoo"])
     assert told_["claims"][1] == msgspec.to_builtins(CLAIMS[1])
     (tmp_path / "a" / RECORD_FILE).write_text("{")
     with pytest.raises(InvalidInput, match="damaged"):

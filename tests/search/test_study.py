@@ -12,7 +12,7 @@ from rankloop.core.serialisation import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
 from rankloop.search.ranked_search import SearchOptions, SearchResults
-from rankloop.search.study import COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
+from rankloop.search.study import STUDY_COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
 from rankloop.service.records import Ranked
 from tests.search.boxes import box_over, digest, prefer, records, replay
 
@@ -60,7 +60,7 @@ def test_compared_lists_teach_nobody_and_are_counted(tmp_path: Path) -> None:
         assert winners.count("neither") == 3
         assert min(counters) > 0
         table = pq.read_table(io.BytesIO(study_parquet(iter(records(box.folder)))))
-        assert table.schema.names == COLUMNS.names
+        assert table.schema.names == STUDY_COLUMNS.names
         assert table.to_pylist() == rows
         assert [json.loads(line) for line in study_lines(iter(records(box.folder)))] == rows
         assert replay(box.folder).digest == learned

@@ -68,7 +68,7 @@ class ClickCounters:
 
     def add(
         self,
-        seen: Iterable[tuple[Any, Mapping[str, Any]]],
+        items: Iterable[tuple[Any, Mapping[str, Any]]],
         context: Mapping[str, Any],
         clicked: Mapping[Any, float],
         at: float,
@@ -76,12 +76,12 @@ class ClickCounters:
         """Count a page.
 
         Args:
-          seen: Id and row of each item that was seen.
+          items: Id and row of each item that the user saw.
           context: Values by name.
           clicked: The weight of the click by id.
           at: The time of the page in seconds since 1970.
         """
-        for id, row in seen:
+        for id, row in items:
             click = float(clicked.get(id, 0.0) > 0)
             for name, kind in self.fields.items():
                 counts, key = self.counts[name], self._key(name, id, row, context)

@@ -231,11 +231,11 @@ class _Field:
         self.has_numbers = kind.size > 0
         self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
         self.hashes: dict[str | int, int] = {}
-        self.known: dict[Any, _Tokens] = {}
+        self.cached_tokens: dict[Any, _Tokens] = {}
 
     def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[_Tokens]:
         """Return the tokens of this field for each item."""
-        name, cache = self.name, self.known
+        name, cache = self.name, self.cached_tokens
         values = [row.get(name) for row in rows]
         if self.kind.memory:
             values = [id if value is None else value for id, value in zip(ids, values)]
@@ -259,15 +259,15 @@ class _Field:
         if not self.keeps or type(key) not in HASHABLE_TYPES:
             return self._tokens(value, at)
         try:
-            tokens = self.known.get(key)
+            tokens = self.cached_tokens.get(key)
         except TypeError:  # a list of what cannot be hashed
             return self._tokens(value, at)
         if tokens is None:
             tokens = self._tokens(value, at)
             if type(key) not in (str, tuple) or len(key) <= MAX_LENGTH_KNOWN:
-                if len(self.known) >= MAX_VALUES_KNOWN:
-                    self.known.clear()
-                self.known[key] = tokens
+                if len(self.cached_tokens) >= MAX_VALUES_KNOWN:
+                    self.cached_tokens.clear()
+                self.cached_tokens[key] = tokens
         return tokens
 
     def _tokens(self, value: Any, at: float) -> _Tokens:

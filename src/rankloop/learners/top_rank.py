@@ -60,11 +60,11 @@ def blocks_of(worse: Ints) -> Ints:
 
 
 @kernel
-def _log_prob(block: Ints, ranking: Ints, seen: int) -> float:
+def _log_prob(block: Ints, ranking: Ints, n_positions: int) -> float:
     """Return the log-probability of a ranking: at each position, one of the items left of the current block."""
     left = np.bincount(block)
     current, total = 0, 0.0
-    for position in range(seen):
+    for position in range(n_positions):
         while left[current] == 0:
             current += 1
         if block[ranking[position]] != current:

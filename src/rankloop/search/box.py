@@ -20,12 +20,12 @@ NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
 class SearchBox:
-    """A search over local documents that learns from clicks.
+    r"""A search over local documents that learns from clicks.
 
     >>> import tempfile, pathlib
     >>> notes = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (notes / "knots.md").write_text("# Knots\\n\\nA bowline holds a boat.")
-    >>> _ = (notes / "boats.md").write_text("# Boats\\n\\nSail a boat, moor a boat, paint a boat.")
+    >>> _ = (notes / "knots.md").write_text("# Knots\n\nA bowline holds a boat.")
+    >>> _ = (notes / "boats.md").write_text("# Boats\n\nSail a boat, moor a boat, paint a boat.")
     >>> with SearchBox(notes, data=notes / "learned", engine="sqlite") as box:
     ...     for _ in range(3):
     ...         shown = box.search("boat")

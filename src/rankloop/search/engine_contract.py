@@ -1,4 +1,4 @@
-"""Whether an engine does what the protocol says, for authors of other ones."""
+"""The check that an engine keeps to the protocol, for authors of other engines."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -8,7 +8,7 @@ from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.search.engine import MATCHES, SearchEngine, TextDocument
 from rankloop.search.texts import read_text
 
-DOCUMENTS = (
+CONTRACT_DOCUMENTS = (
     TextDocument("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller. " * 3, 86400.0),
     TextDocument("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
     TextDocument("shell", "Buckling shells", "Thin shells buckle under pressure. <b>Nothing</b> here is & was a tag."),
@@ -17,9 +17,24 @@ DOCUMENTS = (
     TextDocument("japan", "日本語", "東京は日本の首都です。"),
     TextDocument("quoted", 'Quotes "and" NOT operators', "AND OR NOT NEAR(a b) title:x ^y -z *"),
 )
-HARMLESS = ('"', '""', "*", "(", "a AND", "NOT", 'title:"', "NEAR(a, 3)", "^", "-wing", "{}", "\\", "'; --", "[a TO b]")
-NOTHING = ("", "   ", '"" ( ) * - : ~', "…")
-FOUND = (
+HARMLESS_QUERIES = (
+    '"',
+    '""',
+    "*",
+    "(",
+    "a AND",
+    "NOT",
+    'title:"',
+    "NEAR(a, 3)",
+    "^",
+    "-wing",
+    "{}",
+    "\\",
+    "'; --",
+    "[a TO b]",
+)
+EMPTY_QUERIES = ("", "   ", '"" ( ) * - : ~', "…")
+EXPECTED_HITS = (
     ("slipstream", "wing"),
     ("CONDUCTION", "heat"),
     ("buckling", "shell"),
@@ -30,12 +45,12 @@ FOUND = (
     ("首都", "japan"),
     ("operators", "quoted"),
 )
-SHARES = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
+SHARE_FEATURES = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
 
 
 def check_engine(engine_over: Callable[[Sequence[TextDocument]], SearchEngine]) -> None:
-    """Raise `InvalidInput` with all that is wrong with an engine. `engine_over` makes one that has these documents."""
-    engine = engine_over(DOCUMENTS)
+    """Raise `InvalidInput` with all that is wrong with an engine. `engine_over` makes one over documents."""
+    engine = engine_over(CONTRACT_DOCUMENTS)
     if not isinstance(engine, SearchEngine):
         raise InvalidInput("an engine has candidates(query, n), features(query, ids) and document(id)")
     wrong = [*_candidates(engine), *_features(engine), *_documents(engine)]
@@ -44,24 +59,26 @@ def check_engine(engine_over: Callable[[Sequence[TextDocument]], SearchEngine]) 
 
 
 def _candidates(engine: SearchEngine) -> Iterator[str]:
-    known = {document.id for document in DOCUMENTS}
-    for text in (*NOTHING, *HARMLESS, *(text for text, _ in FOUND), "wing heat slabs", "x" * 1_000):
+    document_ids = {document.id for document in CONTRACT_DOCUMENTS}
+    matching_queries = [text for text, _ in EXPECTED_HITS]
+    for text in (*EMPTY_QUERIES, *HARMLESS_QUERIES, *matching_queries, "wing heat slabs", "x" * 1_000):
         try:
-            found = engine.candidates(read_text(text), 3)
+            candidates = engine.candidates(read_text(text), 3)
         except Exception as error:
             yield f"candidates({text!r:.40}) raises {type(error).__name__}: {error}"
             continue
-        ids, scores = [one.id for one in found], np.array([one.score for one in found])
-        if len(set(ids)) < len(ids) or not known.issuperset(ids) or len(ids) > 3:
+        ids = [candidate.id for candidate in candidates]
+        scores = np.array([candidate.score for candidate in candidates])
+        if len(set(ids)) < len(ids) or not document_ids.issuperset(ids) or len(ids) > 3:
             yield f"candidates({text!r:.40}, 3) are not at most three different documents: {ids}"
         if not np.isfinite(scores).all() or (np.diff(scores) > 0).any():
             yield f"the scores of candidates({text!r:.40}) are not from the best down: {scores.tolist()}"
-        if engine.candidates(read_text(text), 3) != found:
+        if engine.candidates(read_text(text), 3) != candidates:
             yield f"candidates({text!r:.40}) are others the second time"
-        if text in NOTHING and found:
+        if text in EMPTY_QUERIES and candidates:
             yield f"candidates({text!r}) finds {ids}, though there is nothing to look for"
-    for text, id in FOUND:
-        ids = [one.id for one in engine.candidates(read_text(text), 3)]
+    for text, id in EXPECTED_HITS:
+        ids = [candidate.id for candidate in engine.candidates(read_text(text), 3)]
         if ids[:1] != [id] or (text.startswith('"') and len(ids) > 1):
             yield f"candidates({text!r}) finds {ids} and not {id!r}"
     if engine.candidates(read_text("wing"), 0):
@@ -69,7 +86,7 @@ def _candidates(engine: SearchEngine) -> Iterator[str]:
 
 
 def _features(engine: SearchEngine) -> Iterator[str]:
-    ids = [document.id for document in DOCUMENTS]
+    ids = [document.id for document in CONTRACT_DOCUMENTS]
     for text in ("wing", "composite slabs", "heat of composite slabs", "", "qzx", "propel*", "日本"):
         query = read_text(text)
         rows = engine.features(query, ids)
@@ -80,7 +97,7 @@ def _features(engine: SearchEngine) -> Iterator[str]:
             yield f"features({text!r}) of a document depend on the order of the ids"
         if not np.array_equal(engine.features(query, ids[:1]), rows[:1]):
             yield f"features({text!r}) of a document depend on the others"
-        for name in SHARES:
+        for name in SHARE_FEATURES:
             column = rows[:, MATCHES.index(name)]
             if column.min() < 0.0 or column.max() > 1.0 + 1e-9:
                 yield f"{name} of {text!r} is no share: {column.tolist()}"
@@ -96,7 +113,7 @@ def _features(engine: SearchEngine) -> Iterator[str]:
 
 
 def _documents(engine: SearchEngine) -> Iterator[str]:
-    for document in DOCUMENTS:
+    for document in CONTRACT_DOCUMENTS:
         if engine.document(document.id) != document:
             yield f"document({document.id!r}) is not the one that was indexed"
     if engine.document("moon") is not None:

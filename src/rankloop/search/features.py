@@ -142,7 +142,7 @@ class Asker(NamedTuple):
     visitor: str = ""  # empty where visitors are not remembered
 
 
-ANYBODY = Asker()
+ANY_VISITOR = Asker()
 
 
 def question_of(
@@ -150,7 +150,7 @@ def question_of(
     query: TextQuery,
     n: int,
     fields: Sequence[str] = (),
-    asker: Asker = ANYBODY,
+    asker: Asker = ANY_VISITOR,
     now: float | None = None,
 ) -> RankingQuestion:
     """Return the n best documents by the engine's own score, with all features of the ranker.

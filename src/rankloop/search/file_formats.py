@@ -16,8 +16,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import NO_FIELDS
 
 MAX_CONTROL = 0.01  # share of control characters above which bytes are no text
-SAMPLE = 100_000  # bytes or characters by which that is judged
-MARKS = (  # the byte order marks, the longest first
+SAMPLE_SIZE = 100_000  # bytes or characters by which that is judged
+BYTE_ORDER_MARKS = (  # the byte order marks, the longest first
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -28,8 +28,8 @@ TEXT_ENCODINGS = re.compile(  # names of Python's codecs
     r"ascii|utf-(8|16|32)(-.*)?|iso8859-\d+|cp(437|850|852|866|874|932|949|950|125\d)|koi8-[rtu]|mac-\w+"
     r"|shift_jis\w*|euc_(jp|kr)\w*|iso2022_(jp|kr)\w*|gb2312|gbk|gb18030|hz|big5\w*|tis-620"
 )
-CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")  # and halves of characters
-DOCUMENTS = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
+CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")  # and halves of characters
+BINARY_DOCUMENT_PREFIXES = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
 
 
 class FileText(NamedTuple):
@@ -59,10 +59,10 @@ def encoding_of(data: bytes, named: str = "") -> str:
       data: The bytes.
       named: The encoding that they name; one that is not on the list of text encodings is ignored.
     """
-    for mark, encoding in MARKS:
+    for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return encoding
-    if data.startswith(DOCUMENTS) or b"\0" in data[:SAMPLE]:
+    if data.startswith(BINARY_DOCUMENT_PREFIXES) or b"\0" in data[:SAMPLE_SIZE]:
         raise InvalidInput("it is not a text")
     text = data.decode("utf-8", errors="replace")
     n_wrong = text.count("\ufffd")
@@ -82,10 +82,10 @@ def allowed_encoding(name: str) -> str:
 
 def clean(text: str) -> str:
     """Return a text without control characters; raise where there are so many that it is no text."""
-    start = text[:SAMPLE]
-    if len(CONTROL.findall(start)) > MAX_CONTROL * len(start):
+    start = text[:SAMPLE_SIZE]
+    if len(CONTROL_CHARACTER.findall(start)) > MAX_CONTROL * len(start):
         raise InvalidInput("it is not a text")
-    return CONTROL.sub(" ", text)
+    return CONTROL_CHARACTER.sub(" ", text)
 
 
 def read_plain(data: bytes) -> FileText:
@@ -96,15 +96,34 @@ def read_plain(data: bytes) -> FileText:
 
 
 SVG_TEXT = {"title", "desc", "text", "tspan", "textpath"}
-RAW = {"script", "style", "textarea", "xmp"}  # no tags inside
-HIDDEN = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
+RAW_TEXT_TAGS = {"script", "style", "textarea", "xmp"}  # no tags inside
+HIDDEN_TAGS = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
 OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
-INLINE = {"a", "abbr", "b", "bdi", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span"}
-INLINE |= {"strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
-WITHIN_LINES = INLINE | HIDDEN - {"head"}
-CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
+INLINE_TAGS = {
+    "a",
+    "abbr",
+    "b",
+    "bdi",
+    "cite",
+    "code",
+    "em",
+    "font",
+    "i",
+    "kbd",
+    "mark",
+    "q",
+    "s",
+    "samp",
+    "small",
+    "span",
+}
+INLINE_TAGS |= {"strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
+WITHIN_LINES = INLINE_TAGS | HIDDEN_TAGS - {"head"}
+META_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
 # What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".
-TAG = re.compile(r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>|<!--|<[!?]""")
+HTML_TAG = re.compile(
+    r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>|<!--|<[!?]"""
+)
 
 
 class _Reader:
@@ -118,7 +137,7 @@ class _Reader:
 
     def read(self, text: str) -> None:
         at = 0
-        while match := TAG.search(text, at):
+        while match := HTML_TAG.search(text, at):
             self._text(text[at : match.start()])
             at = match.end()
             if match[2] is None:
@@ -130,7 +149,7 @@ class _Reader:
                 self._close(tag)
             else:
                 self._open(tag, match[0].endswith("/>"))
-                if tag in RAW:
+                if tag in RAW_TEXT_TAGS:
                     closed = re.compile(f"</{tag}", re.I).search(text, at)
                     end = closed.start() if closed else len(text)
                     self._text(text[at:end])
@@ -141,7 +160,7 @@ class _Reader:
         if self._hidden[:1] == ["head"] and tag not in OF_HEAD:
             self._hidden.clear()  # any other tag begins the body
             self._n_hidden.clear()
-        if tag in HIDDEN and (tag in RAW or not is_closed):
+        if tag in HIDDEN_TAGS and (tag in RAW_TEXT_TAGS or not is_closed):
             self._hidden.append(tag)
             self._n_hidden[tag] += 1
         if (tag == "title" and not self.title and self._hidden in ([], ["head"])) or (tag == "h1" and not self.heading):
@@ -171,7 +190,7 @@ class _Reader:
 
 def read_html(data: bytes) -> FileText:
     """Read HTML; scripts, styles, comments and attributes are left out, entities are characters."""
-    charset = CHARSET.search(data[:2_000])
+    charset = META_CHARSET.search(data[:2_000])
     return html_text(decoded(data, charset[1].decode() if charset else ""))
 
 
@@ -179,7 +198,7 @@ def read_svg(data: bytes) -> FileText:
     """Read a picture: its title, descriptions and labels, never its markup."""
     title, pieces, within, end = "", list[str](), "", 0
     text = decoded(data)
-    for match in TAG.finditer(text):
+    for match in HTML_TAG.finditer(text):
         piece = " ".join(unescape(text[end : match.start()]).split())
         if piece and within in SVG_TEXT:
             title = title or (piece if within == "title" else "")
@@ -204,15 +223,17 @@ def without_tags(text: str) -> str:
     return html_text(text).body if re.search(r"<[a-zA-Z!/]", text) else text.strip()
 
 
-RULE = r"([=\-~^\"'#*+.:_`])\1{2,199}"
+UNDERLINE_PATTERN = r"([=\-~^\"'#*+.:_`])\1{2,199}"
 FRONT_MATTER = re.compile(r"\A---\n(.{0,10000}?)\n---\n", re.S)
 FRONT_MATTER_LINE = re.compile(r"([A-Za-z]\w{0,39}):[ \t]*([^\n]{0,1000})")
 LIST_ITEM = re.compile(r"[ \t]*-[ \t]+([^\n]{1,200})")
 MAX_FIELD_CHARACTERS = 1_000
-HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]{1,300}?)[ \t#]*$", re.M)
-UNDERLINED = re.compile(r"^([^\s\n][^\n]{0,300})\n(?:={1,200}|-{2,200})[ \t]*$", re.M)
-ADORNED = re.compile(rf"^[ \t]?([^\s\n][^\n]{{0,300}})\n{RULE.replace('1', '2')}[ \t]*$", re.M)
-MARKED = r"(?=\S)([^\n]{1,300}?)(?<=\S)\1"  # between two equal marks
+MARKDOWN_HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]{1,300}?)[ \t#]*$", re.M)
+UNDERLINED_HEADING = re.compile(r"^([^\s\n][^\n]{0,300})\n(?:={1,200}|-{2,200})[ \t]*$", re.M)
+RESTRUCTURED_HEADING = re.compile(
+    rf"^[ \t]?([^\s\n][^\n]{{0,300}})\n{UNDERLINE_PATTERN.replace('1', '2')}[ \t]*$", re.M
+)
+MARKED_TEXT = r"(?=\S)([^\n]{1,300}?)(?<=\S)\1"  # between two equal marks
 
 
 def read_markdown(data: bytes) -> FileText:
@@ -223,18 +244,18 @@ def read_markdown(data: bytes) -> FileText:
         text = text[matter.end() :]
         fields = front_matter(matter[1])
         title, at = fields.pop("title", ""), _day(fields.pop("date", ""))
-    heading = HEADING.search(text) or UNDERLINED.search(text)
+    heading = MARKDOWN_HEADING.search(text) or UNDERLINED_HEADING.search(text)
     if heading and not title:
         title = heading[1].strip()
     text = re.sub(r"!?\[([^][\n]{0,300})\](?:\([^()\n]{0,2000}\)|\[[^][\n]{0,300}\])", r"\1", text)  # links, pictures
     text = re.sub(r"^[ \t]{0,3}(?:#{1,6}|>|[-*+]|\d{1,9}[.)])[ \t]+", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}(?:`{3,9}|~{3,9})[^\n]*$|^[=\-*_ ]{3,200}$|^[|:\- ]{1,500}$", "", text, flags=re.M)
-    text = re.sub(rf"(\*\*|__|\*|`{{1,9}}|~~){MARKED}", r"\2", text)
+    text = re.sub(rf"(\*\*|__|\*|`{{1,9}}|~~){MARKED_TEXT}", r"\2", text)
     return FileText(_unmarked(title), without_tags(text), at, fields)
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """Return the plain values of front matter by name; several values of `tags` are separated by \\x1f."""
+    r"""Return the plain values of front matter by name; several values of `tags` are separated by \x1f."""
     values, name = dict[str, str](), ""
     for line in text.splitlines():
         if entry := FRONT_MATTER_LINE.fullmatch(line):
@@ -259,14 +280,14 @@ def _day(text: str) -> float:
 def read_restructured(data: bytes) -> FileText:
     """Read reStructuredText without its marks."""
     text = decoded(data)
-    heading = ADORNED.search(text)
-    text = re.sub(rf"^{RULE}[ \t]*$", "", text, flags=re.M)
+    heading = RESTRUCTURED_HEADING.search(text)
+    text = re.sub(rf"^{UNDERLINE_PATTERN}[ \t]*$", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}\.\. [\w:|-]{1,80}::[^\n]*$|^\.\. _[^\n]*$", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}:[\w -]{1,80}:(?: [^\n]*)?$", "", text, flags=re.M)
     text = re.sub(r"``([^\n]{1,300}?)``", r"\1", text)
     text = re.sub(r":[\w:+-]{1,80}:`([^`<\n]{0,300}?)[ \t]{0,9}(?:<[^<>\n]{0,300}>)?`", r"\1", text)
     text = re.sub(r"`([^`<\n]{1,300}?)[ \t]{0,9}(?:<[^<>\n]{0,300}>)?`_{0,2}", r"\1", text)
-    text = re.sub(rf"(\*\*|\*){MARKED}", r"\2", text)
+    text = re.sub(rf"(\*\*|\*){MARKED_TEXT}", r"\2", text)
     return FileText(_unmarked(heading[1].strip()) if heading else "", text.strip())
 
 
@@ -279,7 +300,7 @@ MAX_MAIL_PARTS, MAX_MAIL_LEVELS = 1_000, 20
 MAIL_PART = re.compile(rb"^--[^\n]{1,100}$|^content-type:\s{0,9}multipart/", re.I | re.M)
 MAX_LINE = 64 * 1024
 MAX_HEADERS = 64 * 1024
-MAILBOX = re.compile(rb"From [^\n]{1,200}\r?\n[!-9;-~]{1,80}:")
+MAILBOX_START = re.compile(rb"From [^\n]{1,200}\r?\n[!-9;-~]{1,80}:")
 MESSAGE_ID = re.compile(rb"^Message-ID:\s{0,9}<([!-;=?-~]{1,120})>", re.I | re.M)
 
 
@@ -295,7 +316,7 @@ def read_email(data: bytes) -> FileText:
 
 def is_mailbox(start: bytes) -> bool:
     """Return True where a file begins as an mbox: a line "From …", then the headers of its first message."""
-    return MAILBOX.match(start) is not None
+    return MAILBOX_START.match(start) is not None
 
 
 def messages_of(mailbox: BinaryIO) -> Iterator[tuple[str, bytes]]:

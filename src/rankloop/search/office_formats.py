@@ -19,7 +19,7 @@ MAX_MEMORY_BYTES = 1_000_000_000
 MAX_UNPACKED_BYTES = 300_000_000  # of a zip file, which office files are
 MAX_CHARACTERS = 5_000_000
 MAX_PAGES = 5_000
-INSTALL = "pip install 'rankloop[search-formats]'"
+INSTALL_HINT = "pip install 'rankloop[search-formats]'"
 
 
 def read_pdf(data: bytes) -> FileText:
@@ -123,7 +123,7 @@ class OfficeReader:
         """
         package, _ = OFFICE_READERS[suffix]
         if find_spec(package) is None:
-            raise InvalidInput(f"{suffix} files need a package: {INSTALL}")
+            raise InvalidInput(f"{suffix} files need a package: {INSTALL_HINT}")
         if self._connection is None:
             self._start()
         connection: Any = self._connection

@@ -302,7 +302,7 @@ class RankedSearch:
             RANKER,
             query_id=name,
             user=visitor,
-            before=None if days is None else time.time() - days * DAY_SECONDS,
+            shown_before=None if days is None else time.time() - days * DAY_SECONDS,
         )
         if isinstance(self.engine, LocalEngine):
             await asyncio.to_thread(self.engine.past_queries.forget, name)

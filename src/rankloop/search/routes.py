@@ -32,8 +32,8 @@ from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, 
 from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
 
-PAGE = Path(__file__).parent / "static"
-OPENSEARCH = """<?xml version="1.0" encoding="UTF-8"?>
+PAGE_FOLDER = Path(__file__).parent / "static"
+OPENSEARCH_DESCRIPTION = """<?xml version="1.0" encoding="UTF-8"?>
 <OpenSearchDescription xmlns="http://a9.com/-/spec/opensearch/1.1/">
   <ShortName>rankloop search</ShortName>
   <Description>Documents, in an order that learns from clicks</Description>
@@ -72,7 +72,7 @@ class SearchRequest(Strict):
 
 
 class ClickRequest(Strict):
-    """What was clicked of the results; `final` when nothing more can come: then it is learned."""
+    """Clicks on results; `final` when nothing more can come: then they are learned."""
 
     impression: str
     clicks: list[str] = msgspec.field(default_factory=list)
@@ -88,7 +88,7 @@ class UndoRequest(Strict):
 
 
 class ForgetRequest(Strict):
-    """What is forgotten: a query, a visitor, all that is older than some days; of several, what is all of them."""
+    """A request to forget a query, a visitor or all that is older than some days; several conditions must all hold."""
 
     query: str | None = None
     visitor: str | None = None
@@ -127,9 +127,10 @@ class SearchPage:
         self._seed, self._fields, self._remember_visitors = seed, fields, remember_visitors
         self._origins, self._frames = check_origins(origins), check_origins(frames)
         self._refreshing = Lock()
-        self.found = self._refresh()
+        self.last_refresh = self._refresh()
 
     async def begin(self, node: Node) -> None:
+        """Make the ranker on a node of the service."""
         self.search = RankedSearch(node, self.engine, self._seed, self._fields, self._remember_visitors)
         await self.search.begin()
 
@@ -160,7 +161,7 @@ class SearchPage:
 
         @of_visitors("POST /search/clicks", body=ClickRequest)
         async def click(request: Request) -> Response:
-            """What was clicked; several calls add up until one is final."""
+            """Record clicks; several calls add up until one is final."""
             body = await read_body(request, ClickRequest)
             return JsonResponse({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
 
@@ -174,16 +175,23 @@ class SearchPage:
 
         @of_visitors("GET /search/why")
         async def why(impression: str = "", id: str = "") -> Response:
-            """What each value of a document adds to its score, the largest first."""
+            """Return what each value of a document adds to its score, the largest first."""
             return JsonResponse(await self.search.explain(impression, id))
 
         @of_visitors("GET /search/document")
         async def document(id: str = "") -> Response:
-            """Title and text of a document, as plain text."""
-            found = await asyncio.to_thread(self.engine.document, id)
-            if found is None:
+            """Return title and text of a document, as plain text."""
+            text_document = await asyncio.to_thread(self.engine.document, id)
+            if text_document is None:
                 raise NotFound(f"there is no document {id!r:.80}")
-            return JsonResponse({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
+            return JsonResponse(
+                {
+                    "id": text_document.id,
+                    "title": text_document.title,
+                    "body": text_document.body,
+                    "at": text_document.at or None,
+                }
+            )
 
         @of_all("POST /search/forget", body=ForgetRequest)
         async def forget(request: Request) -> Response:
@@ -206,18 +214,20 @@ class SearchPage:
 
         @of_visitors("GET /search/status")
         async def status() -> Response:
-            """What is indexed, what was learned, and how the learned order fares against the engine's."""
+            """Report what is indexed, what was learned, and how the learned order fares against the engine's."""
             report = ranker_report(self.search.node, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
             counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": MAX_CANDIDATES, "shown": MAX_SHOWN, "examples": self.examples}
-            return JsonResponse(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
+            return JsonResponse(
+                _of_refresh(self.last_refresh) | kept | limits | {"study": study if self.study else None}
+            )
 
         @of_visitors("GET /search/history")
         async def history() -> Response:
-            """How counts and click rates came about: at most a few hundred points, for curves."""
+            """Return the history of counts and click rates: at most a few hundred points, for curves."""
             points = await asyncio.to_thread(
                 history_of, self.search.node.directory.ranker(RANKER), self.search.node.store
             )
@@ -225,7 +235,7 @@ class SearchPage:
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
-            """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
+            """Return every compared list with its winner, as study.jsonl or study.parquet; study.json counts."""
             node = self.search.node
             if form == "json":
                 return JsonResponse(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
@@ -242,19 +252,19 @@ class SearchPage:
         @endpoints.add("HEAD /search", role="anyone")
         @endpoints.add("GET /search", role="anyone")
         async def page() -> Response:
-            return FileResponse(PAGE / "index.html")
+            return FileResponse(PAGE_FOLDER / "index.html")
 
         @endpoints.add("GET /rankloop.js", role="anyone")
         async def embedded() -> Response:
-            return FileResponse(PAGE / "rankloop.js", media_type="text/javascript")
+            return FileResponse(PAGE_FOLDER / "rankloop.js", media_type="text/javascript")
 
         @endpoints.add("GET /search/opensearch.xml", role="anyone")
         async def description(request: Request) -> Response:
             """Return the OpenSearch description by which a browser adds this search."""
-            text = OPENSEARCH.format(address=escape(str(request.base_url).rstrip("/"), quote=True))
+            text = OPENSEARCH_DESCRIPTION.format(address=escape(str(request.base_url).rstrip("/"), quote=True))
             return Response(text, media_type="application/opensearchdescription+xml")
 
-        endpoints.add_files("/search/page", PAGE)
+        endpoints.add_files("/search/page", PAGE_FOLDER)
 
     def watch(self) -> None:
         """Read the documents again whenever files of the folder change, until the process ends.
@@ -283,17 +293,17 @@ class SearchPage:
         if not self._refreshing.acquire(blocking=False):
             raise InvalidInput("the documents are being read already")
         try:
-            self.found = self.engine.refresh(self.source)
+            self.last_refresh = self.engine.refresh(self.source)
             self.examples = example_words(self.engine)
         finally:
             self._refreshing.release()
-        return self.found
+        return self.last_refresh
 
 
 def example_words(engine: LocalEngine) -> list[str]:
-    """A few words to begin with: those that stand in most titles of the documents that were read first."""
+    """Return a few words to begin with: those that stand in most titles of the documents that were read first."""
     words = [sorted(set(words_of(title.lower()))) for title in engine.titles(MAX_TITLES)]
-    counts = Counter(word for known in words for word in known if len(word) > 4 and word.isalpha())
+    counts = Counter(word for title_words in words for word in title_words if len(word) > 4 and word.isalpha())
     best = sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))
     return best[:EXAMPLES]
 
@@ -306,7 +316,7 @@ def _visitor(request: Request, name: str = "") -> str | None:
     return None
 
 
-def _of_refresh(found: Refresh) -> dict[str, Any]:
-    skipped = [{"what": what, "reason": reason} for what, reason in list(found.skipped.items())[:MAX_SKIPPED]]
-    counts = {name: getattr(found, name) for name in ("documents", "added", "changed", "removed")}
-    return counts | {"n_skipped": len(found.skipped), "skipped": skipped}
+def _of_refresh(refresh: Refresh) -> dict[str, Any]:
+    skipped = [{"what": name, "reason": reason} for name, reason in list(refresh.skipped.items())[:MAX_SKIPPED]]
+    counts = {name: getattr(refresh, name) for name in ("documents", "added", "changed", "removed")}
+    return counts | {"n_skipped": len(refresh.skipped), "skipped": skipped}

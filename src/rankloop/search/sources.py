@@ -1,4 +1,4 @@
-"""Where documents come from: the files of a folder, the rows of a table, or any other `DocumentSource`."""
+"""Sources of documents: the files of a folder, the rows of a table, or any other `DocumentSource`."""
 
 import csv
 import json
@@ -15,7 +15,15 @@ import xxhash
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.search import file_formats
 from rankloop.search.engine import TextDocument
-from rankloop.search.file_formats import CONTROL, SAMPLE, FileText, encoding_of, is_mailbox, messages_of, read_email
+from rankloop.search.file_formats import (
+    CONTROL_CHARACTER,
+    SAMPLE_SIZE,
+    FileText,
+    encoding_of,
+    is_mailbox,
+    messages_of,
+    read_email,
+)
 from rankloop.search.office_formats import OFFICE_READERS, OfficeReader
 
 MAX_BODY = 5_000_000  # characters of a text that are indexed
@@ -33,14 +41,15 @@ class SourceDocument(NamedTuple):
 
 
 class Skipped(dict[str, str]):
-    """What could not be read, or not in full, and why; of very many the first, and how many there are."""
+    """Reasons why parts of a source were not read in full, by name; of very many the first ones, and their number."""
 
     total = 0
 
-    def add(self, what: str, reason: str) -> None:
+    def add(self, name: str, reason: str) -> None:
+        """Count a part that was skipped, and keep its reason."""
         self.total += 1
         if len(self) < MAX_NAMED:
-            self[what] = reason
+            self[name] = reason
 
 
 class DocumentSource(Protocol):
@@ -49,11 +58,11 @@ class DocumentSource(Protocol):
     name: str  # for messages
     skipped: Skipped
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
-        """All that is there. `known` has the stamps of what was read before, by id."""
+    def documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
+        """Yield all documents; `stamps` has the stamps of those that were read earlier, by id."""
 
 
-CHUNK = 1_024  # rows of a Parquet file that are read at once
+PARQUET_BATCH_ROWS = 1_024  # rows of a Parquet file that are read at once
 MAX_LINE = 2 * MAX_BODY  # characters
 MAX_VALUE = 200  # characters of a field
 Skip = Callable[[str, str], None]
@@ -76,7 +85,8 @@ class TableSource:
         self.id, self.title, self.body, self.fields = id, title, body, tuple(fields)
         self.skipped = Skipped()
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+    def documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
+        """Yield all documents; `stamps` has the stamps of those that were read earlier, by id."""
         self.skipped = Skipped()
         for number, row in enumerate(ROWS[self.path.suffix.lower()](self.path, self.skipped.add), 1):
             try:
@@ -86,30 +96,30 @@ class TableSource:
                 continue
             parts = document.title, document.body, *map("=".join, document.fields.items())
             stamp = xxhash.xxh3_64_hexdigest("\x1f".join(parts).encode())
-            yield SourceDocument(document.id, stamp, None if known.get(document.id) == stamp else document)
+            yield SourceDocument(document.id, stamp, None if stamps.get(document.id) == stamp else document)
 
     def _document(self, row: Any, number: int) -> TextDocument:
         if not isinstance(row, Mapping):
             raise InvalidInput("it is no table of values by name")
         id = _text(row.get(self.id))
         if not id or len(id) > MAX_ID:
-            known = ", ".join(map(str, row))
-            raise InvalidInput(f"it has no {self.id!r} of 1 to {MAX_ID} characters; it has {known:.100}")
+            columns = ", ".join(map(str, row))
+            raise InvalidInput(f"it has no {self.id!r} of 1 to {MAX_ID} characters; it has {columns:.100}")
         title, body = _text(row.get(self.title)), _text(row.get(self.body))
         if not title and not body:
             raise InvalidInput(f"neither {self.title!r} nor {self.body!r} has a text")
         if len(body) > MAX_BODY:
             self.skipped.add(f"row {number}", f"only the first {MAX_BODY:,} characters of it are indexed")
         values = {name: _text(row.get(name))[:MAX_VALUE] for name in self.fields}
-        given = {name: value for name, value in values.items() if value}
-        return TextDocument(id, title[:MAX_TITLE], body[:MAX_BODY], fields=given)
+        fields = {name: value for name, value in values.items() if value}
+        return TextDocument(id, title[:MAX_TITLE], body[:MAX_BODY], fields=fields)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return CONTROL.sub(" ", value.encode(errors="replace").decode()).strip()
+        return CONTROL_CHARACTER.sub(" ", value.encode(errors="replace").decode()).strip()
     if isinstance(value, bool | int | float | date):
         return str(value)
     if isinstance(value, list | tuple):
@@ -120,7 +130,7 @@ def _text(value: Any) -> str:
 def _opened(path: Path) -> TextIO:
     with path.open("rb") as file:
         try:
-            encoding = encoding_of(file.read(SAMPLE))
+            encoding = encoding_of(file.read(SAMPLE_SIZE))
         except InvalidInput as error:
             raise InvalidInput(f"{path.name}: {error}") from None
     return path.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
@@ -157,7 +167,7 @@ def _csv(path: Path, skip: Skip) -> Iterator[Any]:
 
 
 def _next(rows: Iterator[Any]) -> Any:
-    """The next row, None after the last. The limit of a value is one for the whole process, so it is put back."""
+    """Return the next row, None after the last. The limit of a value holds for the process, so it is put back."""
     limit = csv.field_size_limit(MAX_LINE)
     try:
         return next(rows, None)
@@ -170,7 +180,7 @@ def _parquet(path: Path, skip: Skip) -> Iterator[Any]:
     from pyarrow import parquet
 
     try:
-        for batch in parquet.ParquetFile(path).iter_batches(CHUNK):
+        for batch in parquet.ParquetFile(path).iter_batches(PARQUET_BATCH_ROWS):
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(f"{path.name} is no Parquet file: {error}") from None
@@ -188,12 +198,12 @@ ROWS: dict[str, Callable[[Path, Skip], Iterator[Any]]] = {
 MAX_READ = 20 * 1024**2  # bytes of a file that are looked at
 MAX_MAILBOX = 4 * 1024**3
 LEFT_OUT = {"__pycache__", "node_modules"}  # besides everything whose name begins with a dot
-WITHIN = "//"  # between a file and a message in it; no path has it
-MAILDIR = {"cur", "new"}
-MESSAGE = re.compile(r"\d+\.\S")  # how files of a maildir begin
-ATTEMPTS = 3  # at a file that changes while it is read
+MESSAGE_SEPARATOR = "//"  # between a file and a message in it; no path has it
+MAILDIR_FOLDERS = {"cur", "new"}
+MAILDIR_FILE_NAME = re.compile(r"\d+\.\S")  # how files of a maildir begin
+MAX_READ_ATTEMPTS = 3  # at a file that changes while it is read
 CHANGES = "it changes while it is read; what was read before stays"
-UNFOLLOWED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 READERS: dict[str, Callable[[bytes], FileText]] = {
     ".md": file_formats.read_markdown,
     ".markdown": file_formats.read_markdown,
@@ -223,28 +233,28 @@ class FolderSource:
         self.skipped = Skipped()
         self._office = OfficeReader()
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
-        """Yield all documents; `known` has the stamps of those that were read, by id."""
+    def documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
+        """Yield all documents; `stamps` has the stamps of those that were read earlier, by id."""
         try:
-            yield from self._documents(known)
+            yield from self._documents(stamps)
         finally:
             self._office.close()
 
-    def _documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+    def _documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         self.skipped = Skipped()
         messages = dict[str, list[str]]()
-        for id in known:
-            messages.setdefault(id.partition(WITHIN)[0], []).append(id)
+        for id in stamps:
+            messages.setdefault(id.partition(MESSAGE_SEPARATOR)[0], []).append(id)
         for path in self._paths():
             id = self._id(path)
-            before = {one: known[one] for one in messages.get(id, ())}
+            old_stamps = {name: stamps[name] for name in messages.get(id, ())}
             try:
-                yield from self._file(path, id, before)
+                yield from self._file(path, id, old_stamps)
             except (InvalidInput, OSError) as error:
                 self.skipped.add(id, getattr(error, "strerror", None) or str(error))
 
     def _id(self, path: Path) -> str:
-        """The path within the folder; half characters, as some file systems have them, are written out."""
+        """Return the path within the folder; half characters, as some file systems have them, are written out."""
         return path.relative_to(self.folder).as_posix().encode(errors="backslashreplace").decode()
 
     def _paths(self) -> Iterator[Path]:
@@ -257,7 +267,7 @@ class FolderSource:
             folders[:] = [name for name in inside if name not in links and Path(here, name) != self.without]
             yield from (Path(here, name) for name in sorted([*files, *links]) if name[0] != ".")
 
-    def _file(self, path: Path, id: str, before: Mapping[str, str]) -> Iterator[SourceDocument]:
+    def _file(self, path: Path, id: str, old_stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             raise InvalidInput("it is a link, which is not followed")
@@ -265,27 +275,27 @@ class FolderSource:
             raise InvalidInput("it is no plain file")
         if len(id) > MAX_ID or not id.isprintable():
             raise InvalidInput(f"its path is longer than {MAX_ID} characters, or has unprintable ones in it")
-        if before and set(before.values()) == {_stamp(status)}:
-            yield from (SourceDocument(known, stamp, None) for known, stamp in before.items())
+        if old_stamps and set(old_stamps.values()) == {_stamp(status)}:
+            yield from (SourceDocument(name, stamp, None) for name, stamp in old_stamps.items())
             return
-        with os.fdopen(os.open(path, UNFOLLOWED), "rb") as file:
+        with os.fdopen(os.open(path, OPEN_FLAGS), "rb") as file:
             if is_mailbox(file.peek(1_000)):
-                yield from self._messages(file, id, before)
+                yield from self._messages(file, id, old_stamps)
             else:
-                yield self._document(file, path, id, before.get(id))
+                yield self._document(file, path, id, old_stamps.get(id))
 
-    def _document(self, file: BinaryIO, path: Path, id: str, known: str | None) -> SourceDocument:
-        for _ in range(ATTEMPTS):
+    def _document(self, file: BinaryIO, path: Path, id: str, old_stamp: str | None) -> SourceDocument:
+        for _ in range(MAX_READ_ATTEMPTS):
             file.seek(0)
             status = os.fstat(file.fileno())
             data = file.read(MAX_READ)
             if _is_as(file, status):
                 break
         else:
-            if known is None:
+            if old_stamp is None:
                 raise InvalidInput(CHANGES)
             self.skipped.add(id, CHANGES)
-            return SourceDocument(id, known, None)
+            return SourceDocument(id, old_stamp, None)
         suffix = path.suffix.lower()
         read = self._office.read(suffix, data) if suffix in OFFICE_READERS else _reader(path)(data)
         title = read.title or path.stem.replace("_", " ").replace("-", " ")
@@ -296,25 +306,27 @@ class FolderSource:
         document = self._cut(document, status.st_size > MAX_READ)
         return SourceDocument(id, _stamp(status), document)
 
-    def _messages(self, file: BinaryIO, id: str, before: Mapping[str, str]) -> Iterator[SourceDocument]:
-        status, there = os.fstat(file.fileno()), set[str]()
+    def _messages(self, file: BinaryIO, id: str, old_stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
+        status, message_ids = os.fstat(file.fileno()), set[str]()
         if status.st_size > MAX_MAILBOX:
             raise InvalidInput(f"it is a mailbox larger than {MAX_MAILBOX // 1024**3} GB")
         for name, data in messages_of(file):
-            one = f"{id}{WITHIN}{name}"[:MAX_ID]
+            message_id = f"{id}{MESSAGE_SEPARATOR}{name}"[:MAX_ID]
             if not _is_as(file, status):  # this message and those after it stay as they were
                 self.skipped.add(id, CHANGES)
-                yield from (SourceDocument(old, before[old], None) for old in before.keys() - there)
+                yield from (SourceDocument(old, old_stamps[old], None) for old in old_stamps.keys() - message_ids)
                 return
-            there.add(one)
+            message_ids.add(message_id)
             try:
                 read = read_email(data)
-                title = read.title or one
+                title = read.title or message_id
                 yield SourceDocument(
-                    one, _stamp(status), self._cut(TextDocument(one, title, read.body, read.at or status.st_mtime))
+                    message_id,
+                    _stamp(status),
+                    self._cut(TextDocument(message_id, title, read.body, read.at or status.st_mtime)),
                 )
             except InvalidInput as error:
-                self.skipped.add(one, str(error))
+                self.skipped.add(message_id, str(error))
 
     def _cut(self, document: TextDocument, is_cut: bool = False) -> TextDocument:
         if not document.body.strip():
@@ -326,7 +338,7 @@ class FolderSource:
 
 
 def _reader(path: Path) -> Callable[[bytes], FileText]:
-    if path.parent.name in MAILDIR and MESSAGE.match(path.name):
+    if path.parent.name in MAILDIR_FOLDERS and MAILDIR_FILE_NAME.match(path.name):
         return read_email
     return READERS.get(path.suffix.lower(), file_formats.read_plain)
 

@@ -17,8 +17,8 @@ from rankloop.service.domain.feedback_rules import TrackedImpression, closed_imp
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 
-SURE = 0.05  # a p-value below it, whenever it is looked at, ends the study
-COLUMNS = pa.schema(
+MAX_P_VALUE = 0.05  # a p-value below it, whenever it is looked at, ends the study
+STUDY_COLUMNS = pa.schema(
     [
         ("at", pa.float64()),
         ("impression", pa.string()),
@@ -33,12 +33,12 @@ COLUMNS = pa.schema(
 
 
 def is_compared(visitor: str) -> bool:
-    """Which half a visitor belongs to, always the same one."""
+    """Return True for visitors of the half that compares; a visitor always belongs to the same half."""
     return hashlib.sha256(visitor.encode()).digest()[0] % 2 == 1
 
 
 def study_report(comparison: Comparison) -> dict[str, Any]:
-    """Wins and losses of the learned order, and whether they can be chance: that may be asked after every visitor."""
+    """Return wins and losses of the learned order, and a p-value that is valid after every visitor."""
     p_value = comparison.p_value_at_any_time
     better = "learned" if comparison.wins > comparison.losses else "engine"
     return {
@@ -46,12 +46,12 @@ def study_report(comparison: Comparison) -> dict[str, Any]:
         "losses": comparison.losses,
         "ties": comparison.ties,
         "p_value": p_value,
-        "verdict": f"{better} order is better" if p_value < SURE else "open",
+        "verdict": f"{better} order is better" if p_value < MAX_P_VALUE else "open",
     }
 
 
 def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
-    """Every compared list that has closed, with the clicks that each side earned."""
+    """Yield every compared list that has closed, with the clicks that each side earned."""
     for record, impression in closed_impressions(records):
         ranked = impression.ranked
         if ranked.mixed is None:
@@ -70,13 +70,15 @@ def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
 
 
 def study_lines(records: Iterator[Record]) -> Iterator[bytes]:
+    """Yield every compared list that has closed as a line of JSON."""
     for row in study_rows(records):
         yield msgspec.json.encode(row) + b"\n"
 
 
 def study_parquet(records: Iterator[Record]) -> bytes:
+    """Return every compared list that has closed as a Parquet file."""
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(study_rows(records)), COLUMNS), sink)
+    pq.write_table(pa.Table.from_pylist(list(study_rows(records)), STUDY_COLUMNS), sink)
     return sink.getvalue()
 
 

@@ -14,20 +14,22 @@ from rankloop.features.words import STOP_WORDS, normal_form, words_of
 from rankloop.search.engine import QueryFilter, Snippet, TextQuery
 
 MAX_WORD_CHARACTERS = 64  # characters; what is longer is several words
-SEPARATORS = "\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"  # all of ASCII but letters and digits
-IDEOGRAPHS = "\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"  # Han, Hiragana, Katakana
-EMOJI = "\U0001f000-\U0001faff"
+ASCII_SEPARATORS = "\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"  # all of ASCII but letters and digits
+IDEOGRAPH_RANGES = "\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"  # Han, Hiragana, Katakana
+EMOJI_RANGE = "\U0001f000-\U0001faff"
 WITHOUT_SPACES = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-VOICED = "\u3099\u309a"  # marks of kana that may stand apart from them
-PLAIN = re.compile(f"[a-z0-9]{{1,{MAX_WORD_CHARACTERS}}}")
-PIECE = re.compile(
-    f"[{IDEOGRAPHS}][{VOICED}]|[{IDEOGRAPHS}{EMOJI}]|[^{SEPARATORS}{IDEOGRAPHS}{EMOJI}]{{1,{MAX_WORD_CHARACTERS}}}"
+VOICING_MARKS = "\u3099\u309a"  # marks of kana that may stand apart from them
+ASCII_WORD = re.compile(f"[a-z0-9]{{1,{MAX_WORD_CHARACTERS}}}")
+TEXT_PIECE = re.compile(
+    f"[{IDEOGRAPH_RANGES}][{VOICING_MARKS}]|[{IDEOGRAPH_RANGES}{EMOJI_RANGE}]|[^{ASCII_SEPARATORS}{IDEOGRAPH_RANGES}{EMOJI_RANGE}]{{1,{MAX_WORD_CHARACTERS}}}"
 )
-LETTERS = re.compile(f"[{WITHOUT_SPACES}]|[^{WITHOUT_SPACES}]+")
-MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"  # accents, points and vowel signs
-SPACED = f"[^\\W_{WITHOUT_SPACES}]"
-PART = re.compile(f"[{IDEOGRAPHS}{EMOJI}{WITHOUT_SPACES}]|{SPACED}(?:{SPACED}|[{MARKS}])*")
-UNSPACED = re.compile(f"[{IDEOGRAPHS}{WITHOUT_SPACES}]")
+UNSPACED_LETTERS = re.compile(f"[{WITHOUT_SPACES}]|[^{WITHOUT_SPACES}]+")
+COMBINING_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"  # accents, points and vowel signs
+SPACED_LETTER = f"[^\\W_{WITHOUT_SPACES}]"
+WORD_PART = re.compile(
+    f"[{IDEOGRAPH_RANGES}{EMOJI_RANGE}{WITHOUT_SPACES}]|{SPACED_LETTER}(?:{SPACED_LETTER}|[{COMBINING_MARKS}])*"
+)
+UNSPACED_LETTER = re.compile(f"[{IDEOGRAPH_RANGES}{WITHOUT_SPACES}]")
 
 
 class WordPosition(NamedTuple):
@@ -45,9 +47,9 @@ def words_in(text: str) -> list[str]:
     and so is every emoji.
     """
     if text.isascii():
-        return PLAIN.findall(text.lower())
+        return ASCII_WORD.findall(text.lower())
     words = list[str]()
-    for piece in PIECE.findall(text):
+    for piece in TEXT_PIECE.findall(text):
         if piece.isascii():
             words.append(piece.lower())
         else:
@@ -57,7 +59,7 @@ def words_in(text: str) -> list[str]:
 
 def is_unspaced(word: str) -> bool:
     """Return True where a word has letters of a script that is written without spaces."""
-    return UNSPACED.search(word) is not None
+    return UNSPACED_LETTER.search(word) is not None
 
 
 def runs_of(words: Sequence[str]) -> list[tuple[str, ...]]:
@@ -72,14 +74,14 @@ def runs_of(words: Sequence[str]) -> list[tuple[str, ...]]:
 def pieces_of(text: str) -> Iterator[WordPosition]:
     """Yield the words of a text with their places, in characters."""
     if text.isascii():
-        yield from (WordPosition(match.start(), match.end(), match[0]) for match in PLAIN.finditer(text.lower()))
+        yield from (WordPosition(match.start(), match.end(), match[0]) for match in ASCII_WORD.finditer(text.lower()))
         return
-    for match in PIECE.finditer(text):
+    for match in TEXT_PIECE.finditer(text):
         start, end = match.span()
         if match[0].isalnum() and not is_unspaced(match[0]):
             yield from (WordPosition(start, end, word) for word in words_in(match[0])[:1])
         else:  # quotes or dashes beyond ASCII may stand in it, or letters that are words
-            for part in PART.finditer(match[0]):
+            for part in WORD_PART.finditer(match[0]):
                 word = part[0] if is_unspaced(part[0]) else "".join(words_in(part[0])[:1])
                 yield WordPosition(start + part.start(), start + part.end(), word)
 
@@ -90,7 +92,7 @@ def _words(piece: str) -> tuple[str, ...]:
 
 
 def _letters(word: str) -> list[str]:
-    return LETTERS.findall(word) if is_unspaced(word) else [word]
+    return UNSPACED_LETTERS.findall(word) if is_unspaced(word) else [word]
 
 
 MAX_QUERY_CHARACTERS = 20_000
@@ -98,10 +100,10 @@ MAX_QUERY_WORDS = 4_000
 MAX_PHRASE_WORDS = 40
 MAX_OPERATOR_CHARACTERS = 500  # a longer query is prose, in which a dash or a colon is no operator
 MAX_NAME_CHARACTERS, MAX_NAME_WORDS = 200, 40  # of a query in the log
-QUOTED = re.compile('["“„«]([^"“”„«»]*)["”“»]')
-EXCLUDED = re.compile(r'(?<!\S)-(?:"([^"]{1,200})"|(\w[^\s"]{0,100}))')
-FILTER = re.compile(r'(?<!\S)(\w{1,40}):(?:"([^"]{1,200})"|([^\s":][^\s"]{0,199}))')
-DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
+QUOTED_PHRASE = re.compile('["“„«]([^"“”„«»]*)["”“»]')
+EXCLUDED_WORD = re.compile(r'(?<!\S)-(?:"([^"]{1,200})"|(\w[^\s"]{0,100}))')
+FIELD_FILTER = re.compile(r'(?<!\S)(\w{1,40}):(?:"([^"]{1,200})"|([^\s":][^\s"]{0,199}))')
+DATE_PATTERN = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
 
 
 def read_text(text: str, *, prefix: bool = False, fields: Iterable[str] = ()) -> TextQuery:
@@ -127,14 +129,14 @@ def read_text(text: str, *, prefix: bool = False, fields: Iterable[str] = ()) ->
     filters, excluded = list[QueryFilter](), list[str]()
     if len(kept) <= MAX_OPERATOR_CHARACTERS:
         filters, plain = _filters(kept, {name.lower(): name for name in fields})
-        excluded = [word for match in EXCLUDED.finditer(plain) for word in words_in(match[1] or match[2])[:1]]
-        plain = EXCLUDED.sub(" ", plain).strip()
+        excluded = [word for match in EXCLUDED_WORD.finditer(plain) for word in words_in(match[1] or match[2])[:1]]
+        plain = EXCLUDED_WORD.sub(" ", plain).strip()
     words = words_in(plain)[:MAX_QUERY_WORDS]
     is_begun = bool(words) and (_is_open(plain) if prefix else plain.endswith("*"))
     telling = [word for word in words if word not in STOP_WORDS]
     if is_begun and telling[-1:] != words[-1:]:
         telling.append(words[-1])
-    phrases = [tuple(words_in(quoted)[:MAX_PHRASE_WORDS]) for quoted in QUOTED.findall(plain)]
+    phrases = [tuple(words_in(quoted)[:MAX_PHRASE_WORDS]) for quoted in QUOTED_PHRASE.findall(plain)]
     return TextQuery(
         text=kept,
         words=tuple(telling or words),
@@ -148,7 +150,7 @@ def read_text(text: str, *, prefix: bool = False, fields: Iterable[str] = ()) ->
 def _filters(text: str, fields: Mapping[str, str]) -> tuple[list[QueryFilter], str]:
     """Return the filters of a query and its text without them; a name that is no field stays a word."""
     filters, pieces, end = list[QueryFilter](), list[str](), 0
-    for match in FILTER.finditer(text):
+    for match in FIELD_FILTER.finditer(text):
         name, value = match[1].lower(), match[2] or match[3]
         dates = date_range(value) if name in ("after", "before") else None
         if dates is not None:
@@ -165,7 +167,7 @@ def _filters(text: str, fields: Mapping[str, str]) -> tuple[list[QueryFilter], s
 
 def date_range(text: str) -> tuple[float, float] | None:
     """Return first and last second of 2024, 2024-01 or 2024-01-31; None for a text that is no date."""
-    match = DATE.fullmatch(text)
+    match = DATE_PATTERN.fullmatch(text)
     if match is None:
         return None
     year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
@@ -202,7 +204,7 @@ def _is_open(text: str) -> bool:
 SNIPPET_CHARACTERS = 200
 MAX_CHARACTERS_BEFORE = 60  # the first word that is highlighted
 MAX_SEARCHED_CHARACTERS = 100_000  # of a text, for the best piece
-SPACE = str.maketrans("\n\t\r\x0b\x0c\u2028\u2029", "       ")
+LINE_BREAKS_TO_SPACES = str.maketrans("\n\t\r\x0b\x0c\u2028\u2029", "       ")
 
 
 def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[list[str]], list[str]]) -> Snippet:
@@ -230,7 +232,9 @@ def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[
     marked = [(a, b) for a, b, _ in hits if start <= a and b <= end]
     opening = "… " if start else ""
     shift = len(opening) - start
-    shown = opening + text[start:end].translate(SPACE).rstrip() + (" …" if end < len(text.rstrip()) else "")
+    shown = (
+        opening + text[start:end].translate(LINE_BREAKS_TO_SPACES).rstrip() + (" …" if end < len(text.rstrip()) else "")
+    )
     return Snippet(shown, tuple((a + shift, b + shift) for a, b in marked))
 
 

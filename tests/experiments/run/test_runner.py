@@ -172,7 +172,7 @@ def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> Non
 
 def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
-    monkeypatch.setattr("rankloop.experiments.run.runner.VERSION", "99.0")
+    monkeypatch.setattr("rankloop.experiments.run.runner.PACKAGE_VERSION", "99.0")
     with pytest.raises(Conflict, match=r"this is version 99\.0"):
         run_experiment(small(), tmp_path, Here())
 

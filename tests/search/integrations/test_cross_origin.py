@@ -10,7 +10,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.search.integrations.cross_origin import check_origins
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.routes import PAGE, SearchPage
+from rankloop.search.routes import PAGE_FOLDER, SearchPage
 from rankloop.search.sources import FolderSource
 from tests.search.boxes import write_notes
 from tests.service.cases import UNENCRYPTED
@@ -57,7 +57,7 @@ def test_frames_and_the_file(client: httpx.Client) -> None:
     assert client.get("/healthz").headers["x-frame-options"] == "DENY"
     script = client.get("/rankloop.js")
     assert script.headers["cross-origin-resource-policy"] == "cross-origin"
-    assert len((PAGE / "rankloop.js").read_bytes()) <= 3_000
+    assert len((PAGE_FOLDER / "rankloop.js").read_bytes()) <= 3_000
     assert "{searchTerms}" in client.get("/search/opensearch.xml").text
 
 

@@ -106,10 +106,10 @@ def search(
     )
     if watch:
         page.watch()
-    _show_refresh(page.found, as_json)
+    _show_refresh(page.last_refresh, as_json)
 
     def announce(address: str) -> None:
-        n = page.found.documents
+        n = page.last_refresh.documents
         typer.echo(f"rankloop: searching {n:,} documents on {address}/search, log in {folder}", err=True)
         if browse:
             webbrowser.open(f"{address}/search")

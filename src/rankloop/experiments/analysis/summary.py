@@ -13,7 +13,7 @@ from rankloop.experiments.analysis.verdicts import CONFIDENCE_LEVEL, holm, judge
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import Run
-from rankloop.experiments.run.tasks import VERSION, ceiling_note, window_of, without_regret
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, ceiling_note, window_of, without_regret
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
 QUANTITY_TITLES: dict[Quantity, str] = {
@@ -183,7 +183,7 @@ def _facts(curves: Curves) -> tuple[tuple[str, str], ...]:
         ("rounds", f"{experiment.horizon:,}"),
         ("seeds", ", ".join(map(str, curves.seeds))),
         *([("streams", ", ".join(curves.streams))] if len(curves.streams) > 1 else []),
-        ("rankloop", VERSION),
+        ("rankloop", PACKAGE_VERSION),
     )
 
 
@@ -232,5 +232,10 @@ def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, repo
         if (values := curves.of(stream, arm, measure, quantity)) is not None
     ]
     claims = [msgspec.structs.asdict(verdict) for verdict in finding.claims]
-    named = {"experiment": experiment.name, "version": VERSION, "rounds": experiment.horizon, "report": str(report)}
+    named = {
+        "experiment": experiment.name,
+        "version": PACKAGE_VERSION,
+        "rounds": experiment.horizon,
+        "report": str(report),
+    }
     return msgspec.json.encode(named | {"results": ends, "claims": claims}).decode()

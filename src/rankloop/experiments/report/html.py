@@ -8,7 +8,7 @@ from pathlib import Path
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.run.tasks import VERSION
+from rankloop.experiments.run.tasks import PACKAGE_VERSION
 
 MAX_UNFOLDED = 6  # charts, or tables, of a finding
 
@@ -49,7 +49,7 @@ def page(title: str, findings: Sequence[Finding], front: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
         f'<h1 id="top">{escape(title)}</h1>{front}{body}'
-        f"<footer>Made by rankloop {VERSION}.</footer></main></body></html>\n"
+        f"<footer>Made by rankloop {PACKAGE_VERSION}.</footer></main></body></html>\n"
     )
 
 

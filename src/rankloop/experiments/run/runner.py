@@ -21,7 +21,7 @@ from rankloop.core.session import generators
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Engine
 from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
-from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, tasks_of, with_horizon
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, fingerprint, tasks_of, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
@@ -60,7 +60,7 @@ def _run_one(task: Task) -> Run:
     except RankloopError as error:
         raise type(error)(f"arm {task.arm!r}, seed {task.seed}: {error}") from error
     return Run(
-        version=VERSION,
+        version=PACKAGE_VERSION,
         code=code_key(task.experiment.imports),
         fingerprint=fingerprint(task.experiment),
         experiment=task.experiment,
@@ -254,9 +254,9 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
                 f"{folder} has results of a different experiment {run.experiment.name!r} ({differs}); "
                 "choose another folder with --out, or delete this one"
             )
-        if run.version != VERSION:
+        if run.version != PACKAGE_VERSION:
             raise Conflict(
-                f"{folder} has results of rankloop {run.version}, but this is version {VERSION}; "
+                f"{folder} has results of rankloop {run.version}, but this is version {PACKAGE_VERSION}; "
                 "choose another folder with --out, or delete this one"
             )
 

@@ -14,7 +14,7 @@ from rankloop.experiments.spec.model import CEILING, Experiment, Thing
 from rankloop.experiments.spec.plugins import Module, modules_of
 
 QUICK_SHARE = 20
-VERSION = metadata.version("rankloop")
+PACKAGE_VERSION = metadata.version("rankloop")
 FIELDS_WITHOUT_EFFECT = ("seeds", "title", "description", "figures", "claims", "quick")  # on the numbers
 
 

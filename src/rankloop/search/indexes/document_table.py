@@ -13,11 +13,11 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import TextDocument
 from rankloop.search.indexes.match_kernel import PackedTexts
-from rankloop.search.indexes.text_index import NUMBER, UNWRITTEN, DamagedIndex
+from rankloop.search.indexes.text_index import NUMBER, WRITE_FAILURE_HINT, DamagedIndex
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
 MAX_BEGINNINGS = 2_000
-TABLES = """
+DOCUMENT_TABLES = """
 CREATE TABLE IF NOT EXISTS documents (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, at REAL NOT NULL,
     title BLOB NOT NULL, body BLOB NOT NULL
@@ -28,8 +28,8 @@ CREATE TABLE IF NOT EXISTS texts (
 CREATE TABLE IF NOT EXISTS words (word TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (word, stem)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 """
-BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+DAMAGED_FILE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+FULL_DEVICE_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class DocumentStamp(NamedTuple):
@@ -57,22 +57,24 @@ class DocumentTable:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writer, self._reader = opened(path, TABLES)
+        self._writer, self._reader = opened(path, DOCUMENT_TABLES)
 
     def close(self) -> None:
+        """Close both connections."""
         self._writer.close()
         self._reader.close()
 
     def entries(self) -> dict[str, DocumentStamp]:
-        found = self._read("SELECT id, number, stamp FROM documents")
-        return {id: DocumentStamp(number, stamp) for id, number, stamp in found}
+        """Return number and stamp of every document, by id."""
+        rows = self._read("SELECT id, number, stamp FROM documents")
+        return {id: DocumentStamp(number, stamp) for id, number, stamp in rows}
 
     def next_number(self) -> int:
-        """Higher than any that was ever given."""
+        """Return a number that is higher than that of any document so far."""
         return int(self.fact("next_number", 1))
 
     def put(self, number: int, stamp: str, document: TextDocument, title: Ints, body: Ints) -> None:
-        """A document in place of the one that had its id."""
+        """Store a document in place of the one that had its id."""
         self.remove(document.id)
         row = number, document.id, stamp, document.at, _packed(title), _packed(body)
         text = number, document.title, document.body, json.dumps(dict(document.fields)) if document.fields else "{}"
@@ -81,38 +83,43 @@ class DocumentTable:
             self._writer.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", text)
 
     def remove(self, id: str) -> None:
+        """Delete a document."""
         with readable(self._path):
             self._writer.execute("DELETE FROM texts WHERE number = (SELECT number FROM documents WHERE id = ?)", (id,))
             self._writer.execute("DELETE FROM documents WHERE id = ?", (id,))
 
     def add_words(self, stems: Iterable[tuple[str, str]]) -> None:
-        """Words as they are written, with their stems, so that a word can be found by its beginning."""
+        """Add words as they are written, with their stems, so that a word can be found by its beginning."""
         with readable(self._path):
             self._writer.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", stems)
 
     def stems_from(self, begun: str, n: int) -> list[str]:
-        """Stems of n words that begin so, the shortest first; of very many words only some are looked at."""
+        """Return the stems of n words that begin so, the shortest first; of very many words only some are looked at."""
         some = f"SELECT word, stem FROM words WHERE word >= ? AND word < ? LIMIT {MAX_BEGINNINGS}"
-        wanted = f"SELECT stem FROM ({some}) ORDER BY LENGTH(word), word LIMIT ?"
-        found = self._read(wanted, (begun, begun + "\U0010ffff", n))
-        return list(dict.fromkeys(stem for (stem,) in found))
+        query = f"SELECT stem FROM ({some}) ORDER BY LENGTH(word), word LIMIT ?"
+        rows = self._read(query, (begun, begun + "\U0010ffff", n))
+        return list(dict.fromkeys(stem for (stem,) in rows))
 
     def fact(self, name: str, default: float | str) -> float | str:
-        found = self._read("SELECT value FROM facts WHERE name = ?", (name,))
-        return found[0][0] if found else default
+        """Return a noted value, or the default."""
+        rows = self._read("SELECT value FROM facts WHERE name = ?", (name,))
+        return rows[0][0] if rows else default
 
     def note(self, **facts: float | str) -> None:
+        """Store values by name."""
         with readable(self._path):
             self._writer.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def commit(self) -> None:
+        """Make what was written visible to readers."""
         finish(self._writer.commit, self._writer, self._path)
 
     def rollback(self) -> None:
+        """Discard what was written since the last commit."""
         finish(self._writer.rollback, self._writer, self._path)
 
     def count(self) -> tuple[int, Floats]:
-        """How many documents there are, and the mean length of their titles and bodies in words."""
+        """Return the number of documents, and the mean length of their titles and bodies in words."""
         lengths = "COUNT(*), COALESCE(AVG(LENGTH(title)), 0), COALESCE(AVG(LENGTH(body)), 0)"
         ((n, *means),) = self._read(f"SELECT {lengths} FROM documents")
         return int(n), np.array(means) / NUMBER.itemsize
@@ -156,25 +163,31 @@ class DocumentTable:
         return [f"{title}\n{body}"[:max_characters] for title, body in rows]
 
     def documents_of(self, ids: Sequence[str]) -> dict[str, TextDocument]:
-        wanted = f"""
+        """Return the documents of these ids with their texts; those that are gone are left out."""
+        query = f"""
             SELECT documents.id, texts.title, texts.body, documents.at, texts.fields
             FROM documents JOIN texts USING (number) WHERE documents.id IN ({_marks(ids)})
         """
-        found = self._read(wanted, ids)
-        return {id: TextDocument(id, title, body, at, json.loads(fields)) for id, title, body, at, fields in found}
+        rows = self._read(query, ids)
+        return {id: TextDocument(id, title, body, at, json.loads(fields)) for id, title, body, at, fields in rows}
 
     def fields_of(self, numbers: Sequence[int]) -> dict[int, dict[str, str]]:
         """Return the further values of these documents, by number."""
         query = f"SELECT number, fields FROM texts WHERE number IN ({_marks(numbers)})"
         return {number: json.loads(fields) for number, fields in self._read(query, numbers)}
 
-    def _read(self, wanted: str, values: Sequence[int | str] = ()) -> list[tuple[Any, ...]]:
+    def _read(self, query: str, values: Sequence[int | str] = ()) -> list[tuple[Any, ...]]:
         with readable(self._path):
-            return self._reader.execute(wanted, values).fetchall()
+            return self._reader.execute(query, values).fetchall()
 
 
 def opened(path: Path, tables: str) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-    """A connection to write by, with these tables made, and one to read by, which sees what was committed."""
+    """Open two connections to a file: one to write by, and one to read by, which sees what was committed.
+
+    Args:
+      path: The file.
+      tables: Statements that make the tables unless they exist.
+    """
     with readable(path):
         writer, reader = (sqlite3.connect(path, check_same_thread=False) for _ in range(2))
         try:
@@ -188,7 +201,13 @@ def opened(path: Path, tables: str) -> tuple[sqlite3.Connection, sqlite3.Connect
 
 
 def finish(end: Callable[[], None], connection: sqlite3.Connection, path: Path) -> None:
-    """End a transaction, and give back the space that its journal took."""
+    """End a transaction, and give back the space that its journal took.
+
+    Args:
+      end: Commits or rolls back.
+      connection: The connection of the transaction.
+      path: The file, for errors.
+    """
     with readable(path):
         end()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -196,18 +215,18 @@ def finish(end: Callable[[], None], connection: sqlite3.Connection, path: Path) 
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """What SQLite says about a file, in words that name it."""
+    """Raise errors of SQLite as errors of this package that name the file."""
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", None) in BROKEN:
+        if getattr(error, "sqlite_errorcode", None) in DAMAGED_FILE_CODES:
             raise DamagedIndex(f"{path}: {error}") from None
-        is_full = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in FULL
-        raise InvalidInput(f"{path}: {error} ({UNWRITTEN})" if is_full else f"{path}: {error}") from None
+        is_full = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in FULL_DEVICE_CODES
+        raise InvalidInput(f"{path}: {error} ({WRITE_FAILURE_HINT})" if is_full else f"{path}: {error}") from None
 
 
 def joined(parts: Sequence[bytes]) -> PackedTexts:
-    """Packed words of several texts, side by side; writable, since kernels are compiled anew for what is not."""
+    """Return the packed words of several texts, side by side, in a writable array: kernels compile anew for others."""
     starts = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) // NUMBER.itemsize for part in parts], out=starts[1:])
     return PackedTexts(np.frombuffer(bytearray().join(parts), NUMBER), starts)

@@ -1,4 +1,4 @@
-"""How well texts match a query, from their words as numbers: BM25 by field, phrases, nearness, coverage."""
+"""Match features of texts and a query, from their words as numbers: BM25 by field, phrases, nearness, coverage."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import MATCHES
 
 K1, B = 1.2, 0.75  # those of every engine
-WINDOW = 8  # words that may stand between two that are near each other
+MAX_WORDS_BETWEEN = 8  # words that may stand between two that are near each other
 TITLE, BODY = 0, 1
 N_MATCHES = len(MATCHES)
 BM25_TITLE = MATCHES.index("bm25_title")  # that of the body is the next
@@ -17,7 +17,7 @@ PHRASE, PROXIMITY = MATCHES.index("phrase"), MATCHES.index("proximity")
 COVERAGE, COVERAGE_TITLE = MATCHES.index("coverage"), MATCHES.index("coverage_title")
 EXACT_TITLE, AT = MATCHES.index("exact_title"), MATCHES.index("at")
 TITLE_LENGTH = MATCHES.index("title_length")  # that of the body is the next
-SIEVE = 4096  # of the last bits of words, by which most are passed over
+SIEVE_SIZE = 4096  # of the last bits of words, by which most are passed over
 
 
 class PackedTexts(NamedTuple):
@@ -28,7 +28,7 @@ class PackedTexts(NamedTuple):
 
 
 class CorpusStatistics(NamedTuple):
-    """What BM25 has to know of all documents: how many, the mean length of each field, words of a query by field."""
+    """Statistics of all documents for BM25: their number, mean length by field, frequency of query words by field."""
 
     n_documents: int
     mean_lengths: Floats  # (2,)
@@ -37,13 +37,25 @@ class CorpusStatistics(NamedTuple):
 
 @kernel
 def idf_of(n_documents: float, frequency: float) -> float:
-    """log(1 + (N − n + ½) / (n + ½)), as engines have it; above 0, as n is at most N."""
+    """Return log(1 + (N − n + ½) / (n + ½)), as engines have it; above 0, as n is at most N.
+
+    Args:
+      n_documents: N, the number of all documents.
+      frequency: n, the number of documents that have the word.
+    """
     return float(np.log(1.0 + (n_documents - frequency + 0.5) / (frequency + 0.5)))
 
 
 @kernel
 def bm25(counts: Floats, idf: Floats, length: float, mean_length: float) -> float:
-    """Σ idf · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length)) over the words of a query."""
+    """Return Σ idf · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length)) over the words of a query.
+
+    Args:
+      counts: tf, how often each word of the query is in the text.
+      idf: The inverse document frequency of each word.
+      length: Of the text, in words.
+      mean_length: Of all texts, in words.
+    """
     total, spread = 0.0, K1 * (1.0 - B + B * length / max(mean_length, 1.0))
     for w in range(len(counts)):
         total += idf[w] * counts[w] * (K1 + 1.0) / (counts[w] + spread)
@@ -52,44 +64,50 @@ def bm25(counts: Floats, idf: Floats, length: float, mean_length: float) -> floa
 
 @kernel
 def _read(words: Ints, start: int, end: int, query: Ints, sieve: Ints, counts: Floats, near: Floats) -> None:
-    """Counts of the query's words in a text; and how near (w, w + 1) come in that order, 1 if they touch."""
+    """Count the query's words in a text, and set how near (w, w + 1) come in that order, 1 if they touch."""
     last = np.full(len(query), -1, np.int64)  # where each word was last seen
     for at in range(start, end):
-        if not sieve[words[at] % SIEVE]:
+        if not sieve[words[at] % SIEVE_SIZE]:
             continue
         for w in range(len(query)):
             if words[at] == query[w]:
                 counts[w] += 1.0
-                if w > 0 and last[w - 1] >= 0 and at - last[w - 1] <= WINDOW + 1:
+                if w > 0 and last[w - 1] >= 0 and at - last[w - 1] <= MAX_WORDS_BETWEEN + 1:
                     near[w - 1] = max(near[w - 1], 1.0 / (at - last[w - 1]))
                 last[w] = at
 
 
 @kernel
-def _is_title(titles: PackedTexts, i: int, whole: Ints) -> bool:
+def _is_title(titles: PackedTexts, i: int, typed: Ints) -> bool:
     start, size = titles.starts[i], titles.starts[i + 1] - titles.starts[i]
-    if size != len(whole) or size == 0:
+    if size != len(typed) or size == 0:
         return False
     for w in range(size):
-        if titles.words[start + w] != whole[w]:
+        if titles.words[start + w] != typed[w]:
             return False
     return True
 
 
 @kernel
 def matches(
-    query: Ints, whole: Ints, corpus: CorpusStatistics, titles: PackedTexts, bodies: PackedTexts, dates: Floats
+    query: Ints, typed: Ints, corpus: CorpusStatistics, titles: PackedTexts, bodies: PackedTexts, dates: Floats
 ) -> Floats:
-    """A row for each document, a column for each of MATCHES.
+    """Return the match features: a row for each document, a column for each of MATCHES.
 
-    `query` has the telling words, each once; `whole` all words as they were typed, by which titles are compared.
+    Args:
+      query: The telling words, each once.
+      typed: All words as they were typed, by which titles are compared.
+      corpus: Statistics of all documents.
+      titles: Of the documents.
+      bodies: Of the documents.
+      dates: Of the documents, in seconds since 1970.
     """
     n, n_words = len(dates), len(query)
     n_pairs = max(n_words - 1, 0)
-    found, idf, rare = np.zeros((n, N_MATCHES)), np.empty((n_words, 2)), np.empty(n_words)
-    sieve, all_rare, all_pairs = np.zeros(SIEVE, np.int64), 0.0, 0.0
+    features, idf, rare = np.zeros((n, N_MATCHES)), np.empty((n_words, 2)), np.empty(n_words)
+    sieve, all_rare, all_pairs = np.zeros(SIEVE_SIZE, np.int64), 0.0, 0.0
     for w in range(n_words):
-        sieve[query[w] % SIEVE] = 1
+        sieve[query[w] % SIEVE_SIZE] = 1
         for field in range(2):
             idf[w, field] = idf_of(corpus.n_documents, corpus.frequencies[w, field])
         rare[w] = idf_of(corpus.n_documents, max(corpus.frequencies[w, 0], corpus.frequencies[w, 1]))
@@ -102,15 +120,17 @@ def matches(
             text = titles if field == TITLE else bodies
             start, end = text.starts[i], text.starts[i + 1]
             _read(text.words, start, end, query, sieve, counts[field], near)
-            found[i, BM25_TITLE + field] = bm25(counts[field], idf[:, field], end - start, corpus.mean_lengths[field])
-            found[i, TITLE_LENGTH + field] = end - start
+            features[i, BM25_TITLE + field] = bm25(
+                counts[field], idf[:, field], end - start, corpus.mean_lengths[field]
+            )
+            features[i, TITLE_LENGTH + field] = end - start
         for w in range(n_pairs):
             share = (rare[w] + rare[w + 1]) / all_pairs
-            found[i, PHRASE] += share * (near[w] == 1.0)
-            found[i, PROXIMITY] += share * near[w]
+            features[i, PHRASE] += share * (near[w] == 1.0)
+            features[i, PROXIMITY] += share * near[w]
         for w in range(n_words):
-            found[i, COVERAGE] += rare[w] / all_rare * (counts[TITLE, w] + counts[BODY, w] > 0.0)
-            found[i, COVERAGE_TITLE] += rare[w] / all_rare * (counts[TITLE, w] > 0.0)
-        found[i, EXACT_TITLE] = _is_title(titles, i, whole)
-        found[i, AT] = dates[i]
-    return found
+            features[i, COVERAGE] += rare[w] / all_rare * (counts[TITLE, w] + counts[BODY, w] > 0.0)
+            features[i, COVERAGE_TITLE] += rare[w] / all_rare * (counts[TITLE, w] > 0.0)
+        features[i, EXACT_TITLE] = _is_title(titles, i, typed)
+        features[i, AT] = dates[i]
+    return features

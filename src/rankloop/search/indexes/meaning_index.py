@@ -192,8 +192,8 @@ class MeaningIndex:
         kept = numbers[~np.isin(numbers, new)]
         if parts:
             vectors = np.concatenate(parts)
-            before = self.embedded if len(self.embedded.numbers) else empty_table(vectors.shape[1])
-            self.embedded = before.changed(kept, new, vectors)
+            table_so_far = self.embedded if len(self.embedded.numbers) else empty_table(vectors.shape[1])
+            self.embedded = table_so_far.changed(kept, new, vectors)
         else:
             size = self.embedded.rows.shape[1]
             self.embedded = self.embedded.changed(kept, new, np.empty((0, size), np.float32))

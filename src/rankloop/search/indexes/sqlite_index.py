@@ -14,14 +14,14 @@ from rankloop.search.indexes.document_table import finish, opened, readable
 from rankloop.search.indexes.text_index import IndexQuery, check_language
 
 MAX_CACHED_FREQUENCIES = 10_000  # until the next commit
-PLAIN = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"})
-ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
+PLAIN_LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"})
+ACCENTED_LETTER = re.compile("([a-z])[\u0300-\u036f]+")
 # Words are stems already: `ascii` only splits them at spaces.
-TABLES = """
+STEM_TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS stems USING fts5(title, body, facets, tokenize = 'ascii');
 CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(stems, 'col');
 """
-STEMMER = """
+STEMMER_TABLES = """
 CREATE VIRTUAL TABLE words USING fts5(word, tokenize = 'porter ascii');
 CREATE VIRTUAL TABLE stems USING fts5vocab(words, 'instance');
 """
@@ -35,22 +35,25 @@ class SqliteIndex:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "stems.sqlite"
-        self._writer, self._reader = opened(self._path, TABLES)
+        self._writer, self._reader = opened(self._path, STEM_TABLES)
         self._stemmer = sqlite3.connect(":memory:", check_same_thread=False)
-        self._stemmer.executescript(STEMMER)
+        self._stemmer.executescript(STEMMER_TABLES)
         self._stemming = threading.Lock()
         self._frequencies: dict[str, tuple[float, float]] = {}
 
     def close(self) -> None:
+        """Release the files of the index."""
         for connection in (self._writer, self._reader, self._stemmer):
             connection.close()
 
     @property
     def n_documents(self) -> int:
+        """Return the number of documents."""
         with readable(self._path):
             return int(self._reader.execute("SELECT COUNT(*) FROM stems_docsize").fetchone()[0])
 
     def stemmed(self, words: list[str], language: str) -> list[str]:
+        """Return the stem of each word by the rules of a language."""
         check_language(language)
         plain = [word if word.isascii() else without_accents(word) for word in words]
         if language != "english":
@@ -62,19 +65,23 @@ class SqliteIndex:
         return [stems.get(i, word) for i, word in enumerate(plain)]
 
     def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
+        """Add the stems of a title and a body, and tokens by which a document can be filtered."""
         with readable(self._path):
             row = number, " ".join(title), " ".join(body), " ".join(facets)
             self._writer.execute("INSERT INTO stems (rowid, title, body, facets) VALUES (?, ?, ?, ?)", row)
 
     def remove(self, number: int) -> None:
+        """Remove a document."""
         with readable(self._path):
             self._writer.execute("DELETE FROM stems WHERE rowid = ?", (number,))
 
     def commit(self) -> None:
+        """Make what was added and removed count."""
         finish(self._writer.commit, self._writer, self._path)
         self._frequencies.clear()
 
     def rollback(self) -> None:
+        """Discard what was added and removed since the last commit."""
         finish(self._writer.rollback, self._writer, self._path)
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
@@ -95,6 +102,7 @@ class SqliteIndex:
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
+        """Return the number of documents of each stem, by field; removed documents may still count."""
         if len(self._frequencies) > MAX_CACHED_FREQUENCIES:
             self._frequencies.clear()
         return np.array([self._frequency(stem) for stem in stems], dtype=np.float64).reshape(len(stems), 2)
@@ -111,8 +119,8 @@ class SqliteIndex:
 
 def without_accents(word: str) -> str:
     """Return a word with Latin letters as plain ones; marks of other scripts stay."""
-    apart = unicodedata.normalize("NFD", word.translate(PLAIN))
-    return unicodedata.normalize("NFC", ACCENTED.sub(r"\1", apart))
+    apart = unicodedata.normalize("NFD", word.translate(PLAIN_LETTERS))
+    return unicodedata.normalize("NFC", ACCENTED_LETTER.sub(r"\1", apart))
 
 
 def _quoted(run: tuple[str, ...]) -> str:

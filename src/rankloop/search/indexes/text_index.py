@@ -9,7 +9,7 @@ import xxhash
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 
-UNWRITTEN = "is there space left on the device? What was indexed before is kept"
+WRITE_FAILURE_HINT = "is there space left on the device? What was indexed before is kept"
 LANGUAGES = frozenset(
     {
         *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
@@ -51,7 +51,8 @@ class TextIndex(Protocol):
     version: str
 
     @property
-    def n_documents(self) -> int: ...
+    def n_documents(self) -> int:
+        """Return the number of documents."""
 
     def stemmed(self, words: list[str], language: str) -> list[str]:
         """Return the stem of each word by the rules of a language, as a document is found by it."""
@@ -59,10 +60,17 @@ class TextIndex(Protocol):
     def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
         """Add the stems of a title and a body, and tokens by which a document can be filtered."""
 
-    def remove(self, number: int) -> None: ...
-    def commit(self) -> None: ...
-    def rollback(self) -> None: ...
-    def close(self) -> None: ...
+    def remove(self, number: int) -> None:
+        """Remove a document."""
+
+    def commit(self) -> None:
+        """Make what was added and removed count."""
+
+    def rollback(self) -> None:
+        """Discard what was added and removed since the last commit."""
+
+    def close(self) -> None:
+        """Release the files of the index."""
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
         """Return numbers and scores of the best n, ties by number."""
@@ -98,6 +106,7 @@ class WordStems:
         self._stems: dict[str, str] = {}
 
     def __call__(self, words: Sequence[str]) -> list[str]:
+        """Return the stem of each word."""
         stems = self._stems
         try:
             return list(map(stems.__getitem__, words))
@@ -115,6 +124,7 @@ class StemNumbers(dict[str, int]):
     """Stems as numbers of 32 bits, equal on every machine."""
 
     def __call__(self, stems: Sequence[str]) -> Ints:
+        """Return the number of each stem."""
         if len(self) > MAX_CACHED_WORDS:
             self.clear()
         return np.fromiter(map(self.__getitem__, stems), NUMBER, len(stems))

@@ -35,6 +35,7 @@ class CrossOriginAccess:
         self._app, self._origins, self._frames = app, origins, frames
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call, with the headers for other origins where they are allowed."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

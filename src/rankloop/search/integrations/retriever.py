@@ -34,11 +34,11 @@ class RetrievedText(NamedTuple):
 
 
 class Retriever:
-    """Retrieves documents of a search box and reports the ones that were used, from which the box learns.
+    r"""Retrieves documents of a search box and reports the ones that were used, from which the box learns.
 
     >>> import tempfile, pathlib
     >>> notes = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (notes / "knots.md").write_text("# Knots\\n\\nA bowline holds a boat.")
+    >>> _ = (notes / "knots.md").write_text("# Knots\n\nA bowline holds a boat.")
     >>> with SearchBox(notes, data=notes / "learned", engine="sqlite") as box:
     ...     retriever = Retriever(box, n=3)
     ...     documents = retriever.invoke("boat")

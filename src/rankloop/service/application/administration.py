@@ -240,7 +240,7 @@ class Administration:
         return to
 
     async def forget(
-        self, name: str, *, query_id: str | None = None, user: str | None = None, before: float | None = None
+        self, name: str, *, query_id: str | None = None, user: str | None = None, shown_before: float | None = None
     ) -> int:
         """Remove impressions and unlearn them; of several conditions all must hold.
 
@@ -248,14 +248,14 @@ class Administration:
           name: Of the ranker.
           query_id: Those of a query.
           user: Those of a user.
-          before: Those that were shown before a time, in seconds since 1970.
+          shown_before: Those that were shown before a time, in seconds since 1970.
 
         Returns:
           The number of impressions that were removed.
         """
-        selection = Selection(query_id, user, before)
+        selection = Selection(query_id, user, shown_before)
         if selection == Selection():
-            raise Rejected("forget", "give query_id, user or before: the impressions to remove")
+            raise Rejected("forget", "give query_id, user or shown_before: the impressions to remove")
         entity = (await self._directory.find_ranker(name)).entity
         return await self._amend(entity, lambda: selection.changes(self._records(entity)))
 
@@ -437,19 +437,19 @@ class Administration:
         await asyncio.to_thread(self._erase, entity, written.seq)
         self.node.spawn(self._erase_later(entity, written.seq + 1))
 
-    def _erase(self, entity: str, before: int) -> None:
+    def _erase(self, entity: str, end_seq: int) -> None:
         store, data = self.node.store, self.node.settings.data
-        names = [file.name for file in store.manifest(entity) if file.last < before]
-        store.erase(entity, before)
+        names = [file.name for file in store.manifest(entity) if file.last < end_seq]
+        store.erase(entity, end_seq)
         drop_files(data, names)
         if entity not in {first.entity for first in store.first_records()}:
             drop_files(data, [path.name for path in files_of(data, entity)])
 
-    async def _erase_later(self, entity: str, before: int) -> None:
+    async def _erase_later(self, entity: str, end_seq: int) -> None:
         """Once every process has noticed the deletion, erase what one of them wrote meanwhile, and the deletion."""
         await asyncio.sleep(DELETION_NOTICED_SECONDS)
         with suppress(Unavailable):  # it is repeated at the next start
-            await asyncio.to_thread(self._erase, entity, before)
+            await asyncio.to_thread(self._erase, entity, end_seq)
 
     async def finish_deletions(self) -> None:
         """Complete deletions that an earlier process may not have finished."""

@@ -32,14 +32,14 @@ class Selection(NamedTuple):
 
     query_id: str | None = None
     user: str | None = None
-    before: float | None = None  # seconds since 1970
+    shown_before: float | None = None  # seconds since 1970
 
     def has(self, ranked: Ranked, at: float) -> bool:
         """Return whether an impression that was shown at a time meets the conditions."""
         return (
             (self.query_id is None or ranked.query_id == self.query_id)
             and (self.user is None or ranked.user == self.user)
-            and (self.before is None or at < self.before)
+            and (self.shown_before is None or at < self.shown_before)
         )
 
     def changes(self, records: Iterable[Record]) -> tuple[Changes, int]:

@@ -92,11 +92,11 @@ class Node:
         await asyncio.to_thread(self.store.close)
         await _cancel([*self._spawned])  # those that a late notification has started
 
-    async def archive_events_before(self, before: float) -> int:
+    async def archive_events_before(self, end_time: float) -> int:
         """Move events to the archive, of all entities that are learned here.
 
         Args:
-          before: The time before which an event is old.
+          end_time: The time before which an event is old, in seconds since 1970.
 
         Returns:
           The number of events that were moved.
@@ -107,7 +107,7 @@ class Node:
                 continue
             if entity.startswith("experiment/"):
                 await asyncio.wrap_future(self.learning.worker.request_snapshot(entity))
-            moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, before)
+            moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, end_time)
         return moved
 
     async def _archive_regularly(self, days: float) -> None:

@@ -66,9 +66,14 @@ DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 class LogReader(Protocol):
     """The reads of the log that a consumer needs."""
 
-    def records_of_impression(self, entity: str, impression: str) -> list[Record]: ...
-    def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
-    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None: ...
+    def records_of_impression(self, entity: str, impression: str) -> list[Record]:
+        """Return the records of an impression, in order."""
+
+    def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
+        """Return the records of several impressions up to an event, in order."""
+
+    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
+        """Return the snapshot of a state, or the newest one."""
 
 
 class Due(NamedTuple):

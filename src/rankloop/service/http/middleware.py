@@ -63,6 +63,7 @@ class RankloopApp(FastAPI):
     entry: ASGIApp  # the outermost middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call by the outermost middleware."""
         await self.entry(scope, receive, send)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,6 +96,7 @@ class AccessMiddleware:
         self._log_second, self._n_logged, self._n_not_logged = 0, 0, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call, unless a check refuses it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -64,6 +64,7 @@ class TracingMiddleware:
         self._tracer = tracers.get_tracer("rankloop", __version__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call inside a span."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -112,7 +112,7 @@ def remove_orphans(store: Store, entity: str, data: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def archive_old_events(store: Store, entity: str, data: Path, before: float) -> int:
+def archive_old_events(store: Store, entity: str, data: Path, end_time: float) -> int:
     """Move events to the archive that are old and not needed for a restart.
 
     The file is durable before anything is deleted, so a crash in between leaves events in both places, never in none.
@@ -121,7 +121,7 @@ def archive_old_events(store: Store, entity: str, data: Path, before: float) -> 
       store: From which they are moved.
       entity: Whose events.
       data: The folder of the archive.
-      before: The time before which an event is old.
+      end_time: The time before which an event is old, in seconds since 1970.
 
     Returns:
       The number of events that were moved.
@@ -132,15 +132,15 @@ def archive_old_events(store: Store, entity: str, data: Path, before: float) -> 
         return 0
     until = min(snapshot.oldest_open - 1, snapshot.state_seq)
     first = store.changes(entity)[0].seq  # the creation stays
-    while batch := _oldest(store.read(entity, first, until), before):
+    while batch := _oldest(store.read(entity, first, until), end_time):
         store.move_to_archive(entity, first, batch[-1].seq, write_file(data, entity, batch))
         moved += len(batch)
     return moved
 
 
-def _oldest(records: Iterator[Record], before: float) -> list[Record]:
+def _oldest(records: Iterator[Record], end_time: float) -> list[Record]:
     """Return records up to the first that is not old: after a clock that was set back, none may be left out."""
-    return list(takewhile(lambda record: record.at < before, islice(records, MAX_EVENTS_PER_FILE)))
+    return list(takewhile(lambda record: record.at < end_time, islice(records, MAX_EVENTS_PER_FILE)))
 
 
 def write_file(data: Path, entity: str, records: Sequence[Record]) -> ArchiveFile:

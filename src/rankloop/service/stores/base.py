@@ -282,13 +282,13 @@ class Store(ReadableLog):
         statements: list[Statement] = [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])]
         self._execute_all(entity, statements, overwrite=False)
 
-    def erase(self, entity: str, before: int) -> None:
+    def erase(self, entity: str, end_seq: int) -> None:
         """Delete all rows of an entity before an event: events, snapshots, states, the list of its files."""
         conditions = {"events": "seq", "snapshots": "state_seq", "archive": "last_seq"}
         if self.shared:
             conditions["published"] = "seq"
         statements: list[Statement] = [
-            (f"DELETE FROM rankloop_{table} WHERE entity = ? AND {column} < ?", [(entity, before)])
+            (f"DELETE FROM rankloop_{table} WHERE entity = ? AND {column} < ?", [(entity, end_seq)])
             for table, column in conditions.items()
         ]
         self._execute_all(entity, statements, overwrite=True)

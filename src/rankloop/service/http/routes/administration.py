@@ -139,7 +139,7 @@ def add_rankers(endpoints: Endpoints) -> None:
         """Delete impressions from log, archive and snapshots, and retrain without them."""
         body = await read_body(request, bodies.ForgetBody)
         forgotten = await endpoints.node.administration.forget(
-            name, query_id=body.query_id, user=body.user, before=body.shown_before
+            name, query_id=body.query_id, user=body.user, shown_before=body.shown_before
         )
         return JsonResponse({"forgotten": forgotten})
 
