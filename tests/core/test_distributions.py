@@ -7,6 +7,7 @@ from scipy import special, stats
 from rankloop.core.distributions import (
     beta_cdf,
     beta_quantile,
+    chi_square_tail,
     normal_cdf,
     normal_quantiles,
     student_cdf,
@@ -33,6 +34,12 @@ def test_beta_is_that_of_scipy(a: float, b: float) -> None:
         assert beta_cdf(x, a, b) == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-12)
     for p in (0.005, 0.025, 0.5, 0.975, 0.999):
         assert beta_quantile(p, a, b) == pytest.approx(special.betaincinv(a, b, p), rel=1e-9)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 7, 60])
+def test_chi_square_is_that_of_scipy(degrees: int) -> None:
+    for x in (0.0, 1e-3, 0.7, 3.84, 12.0, 40.0, 150.0):
+        assert chi_square_tail(x, degrees) == pytest.approx(stats.chi2.sf(x, degrees), rel=1e-9, abs=1e-14)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 4, 19, 199, 5000])

@@ -7,10 +7,10 @@ log shows them or cannot exclude them. All come from the same conditional likeli
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
 from rankloop.click_models.examination import Examination, position_design, position_prior
+from rankloop.core.distributions import chi_square_tail
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
 
@@ -226,7 +226,7 @@ def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination
         parameters=parameters,
         influence=influence,
         prior_covariance=prior_covariance,
-        after_click_p=float(stats.chi2.sf(statistic, extra)),
+        after_click_p=chi_square_tail(statistic, extra),
         has_memory=True,
         background=np.zeros(n_positions),
         log_likelihood=fit.log_likelihood,

@@ -128,6 +128,29 @@ def beta_quantile(p: float, a: float, b: float) -> float:
     return (low + high) / 2.0
 
 
+def chi_square_tail(x: float, degrees: float) -> float:
+    """Return P(X > x) for the chi-square distribution, by the series or the continued fraction of the gamma function.
+
+    Args:
+      x: A number from 0.
+      degrees: Degrees of freedom, above 0.
+    """
+    shape, half = degrees / 2.0, x / 2.0
+    if half <= 0.0:
+        return 1.0
+    front = exp(shape * log(half) - half - lgamma(shape))
+    if half < shape + 1.0:
+        term = total = 1.0 / shape
+        for k in range(1, MAX_FRACTION_TERMS):
+            term *= half / (shape + k)
+            total += term
+        return max(0.0, 1.0 - front * total)
+    fraction = 0.0
+    for k in range(MAX_FRACTION_TERMS, 0, -1):  # from the inside: k (shape − k) / (half + 2k + 1 − shape + …)
+        fraction = k * (shape - k) / (half + 2.0 * k + 1.0 - shape + fraction)
+    return front / (half + 1.0 - shape + fraction)
+
+
 def student_cdf(t: float, degrees: float) -> float:
     """Return P(T ≤ t) for Student's distribution.
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
-from scipy import stats
 
 from rankloop.click_models.examination import (
     EVIDENCE_WORDS,
@@ -14,6 +13,7 @@ from rankloop.click_models.examination import (
     given_examination,
 )
 from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings
+from rankloop.core.distributions import normal_quantiles, student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, whole_number
@@ -202,7 +202,7 @@ class LogJudge:
         percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide.
         """
         tail = 0.5 * (1.0 - self.options.level)
-        stretch = float(stats.t.ppf(1.0 - tail, self.freedom) / stats.norm.ppf(1.0 - tail))
+        stretch = student_quantile(1.0 - tail, self.freedom) / float(normal_quantiles(np.array([1.0 - tail]))[0])
         intervals = {}
         for number, name in enumerate(self.outcomes):
             order, log = values.order[:, number], values.log[:, number]

@@ -202,20 +202,24 @@ def test_a_step_by_hand():
 def test_lessons_of_one_query_count_less_and_less():
     """1/n by hand: of the general columns only, and per query."""
     problem = Problem(2**12 + 1, n_hashed=2**12)
-    learner = Hashed(inner="click_regression(swap=0.0, examination=[1.0])", by_query=True)
+    learner = Hashed(inner="click_regression(swap=0.0)", by_query=True)
     state, general, memory = learner.init(problem), 5, 2**11 + 5
     weights, squares = np.zeros(2), np.zeros(2)
+    offsets, offset_squares = np.full(2, -2.0), np.zeros(2)  # of the two positions, whose steps stay whole
     for n in range(1, 5):
         query = rows_of({general: 1.0}, {memory: 1.0})
-        probabilities = 1 / (1 + np.exp(-weights))
-        steps = np.array([(1 - probabilities[0]) / n, -probabilities[1]])
+        probabilities = 1 / (1 + np.exp(-weights - offsets))
+        errors = np.array([1 - probabilities[0], -probabilities[1]])
+        steps = errors / [n, 1]
+        offset_squares += errors**2
+        offsets += 0.3 * errors / np.sqrt(1 + offset_squares)
         squares += steps**2
         weights += 0.3 * steps / np.sqrt(1 + squares)
         state = learned(learner, state, query, 0)
         assert state.table.at(np.array([general, memory]))[:, 0] == pytest.approx(weights)
         assert state.table.at(learner._counter(state, query)).tolist() == [[0.0, float(n)]]
     other = learned(learner, state, query._replace(id="another"), 0)
-    step = 1 - 1 / (1 + np.exp(-weights[0]))
+    step = 1 - 1 / (1 + np.exp(-weights[0] - offsets[0]))
     assert other.table.at(np.array([general]))[0, 0] == pytest.approx(
         weights[0] + 0.3 * step / np.sqrt(1 + squares[0] + step**2)
     )

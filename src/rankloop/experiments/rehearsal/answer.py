@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from rankloop.advice import choices
 from rankloop.click_models.fit import BEST_MODEL, UserFit, fit_users
+from rankloop.core.distributions import student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Floats, Problem, Query
@@ -226,7 +226,7 @@ def _result(arm: RehearsalArm, outcome: ArmOutcome, base: ArmOutcome, measures: 
 def _gain(by_world: Floats) -> RehearsalGain:
     """Return the mean over worlds per 1,000 pages, and the 95 % interval of one further world by Student's t."""
     values, n = PER_PAGES * by_world, len(by_world)
-    half = stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
+    half = student_quantile(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
     return RehearsalGain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 

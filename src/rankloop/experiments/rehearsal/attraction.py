@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy import optimize, sparse
-from scipy.special import expit
 
 from rankloop.click_models.base import ALIKE_ROWS, MIN_PROBABILITY, ClickModel, Prior
 from rankloop.click_models.examination import Examination
 from rankloop.click_models.fit import UserFit
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.rehearsal.log_view import RehearsalLog
 from rankloop.features.encoder import Encoder
@@ -131,7 +130,7 @@ def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, 
     if not gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         return np.empty(0), False
     weights = _fitted(design, pages.clicked, examined, best, weights)
-    shares: Floats = np.clip(expit(typical @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    shares: Floats = np.clip(_logistic(typical @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return shares, True
 
 
@@ -141,19 +140,23 @@ def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin:
     free[0] = 0.0
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        share = expit(design @ weights)
+        share = _logistic(design @ weights)
         missed = examined * share * (1.0 - share) / (1.0 - examined * share + 1e-12)
         slope = np.where(clicked > 0.0, share - 1.0, missed)
         value = _rowwise(share, clicked, examined).sum() + 0.5 * ridge * float((free * weights**2).sum())
         return float(value), design.T @ slope + ridge * free * weights
 
     start = np.zeros(design.shape[1]) if begin is None else begin
-    minimum: Floats = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS}).x
+    minimum: Floats = (
+        import_extra("scipy.optimize")
+        .minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
+        .x
+    )
     return minimum
 
 
 def _losses(design: Any, clicked: Floats, examined: Floats, weights: Floats) -> Floats:
-    return _rowwise(expit(design @ weights), clicked, examined)
+    return _rowwise(_logistic(design @ weights), clicked, examined)
 
 
 def _rowwise(share: Floats, clicked: Floats, examined: Floats) -> Floats:
@@ -184,8 +187,13 @@ def _encoded(lists: Sequence[ShownList], encoder: Encoder, stands: Floats) -> tu
     return np.concatenate(starts), np.concatenate(columns), np.concatenate(values), np.concatenate(dense)
 
 
+def _logistic(log_odds: Floats) -> Floats:
+    probabilities: Floats = 0.5 * (1.0 + np.tanh(0.5 * log_odds))  # without overflow at either end
+    return probabilities
+
+
 def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats, used: Any) -> Any:
-    n_rows = len(starts) - 1
+    sparse, n_rows = import_extra("scipy.sparse"), len(starts) - 1
     hashed = sparse.csr_matrix((values, np.searchsorted(used, columns), starts), shape=(n_rows, max(len(used), 1)))
     scale = np.maximum(dense.std(axis=0), 1e-9) if dense.size else np.ones(dense.shape[1])
     plain = sparse.csr_matrix((dense - dense.mean(axis=0)) / scale) if dense.size else sparse.csr_matrix((n_rows, 0))
