@@ -81,7 +81,7 @@ def test_a_context_by_names_is_part_of_the_problem(location: Location) -> None:
         for changed in ({"means": [40.0]}, {"values": [["a", "a"], []]}):
             with pytest.raises(Refused, match=r"an encoding has ads and columns|occurs twice"):
                 client.create("other", learner="auc_policy", problem=problem | {"context": context | changed})
-        with pytest.raises(Refused, match="but the context makes 4 numbers"):
+        with pytest.raises(Refused, match="but the context has 4 columns"):
             client.create("other", learner="auc_policy", problem=problem | {"n_context": 3})
 
 

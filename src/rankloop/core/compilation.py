@@ -163,10 +163,14 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
         for origin, store in self._stores:
-            data = store.load(key)
-            if data is not None:
+            try:
+                data = store.load(key)
+                loaded = None if data is None else self._impl.rebuild(target_context, data)
+            except Exception:  # whatever a file of another process or version holds, the kernel can be compiled
+                continue
+            if loaded is not None:
                 progress.origins[origin] += 1
-                return self._impl.rebuild(target_context, data)
+                return loaded
         progress.start()
         return None
 
