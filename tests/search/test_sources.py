@@ -72,12 +72,12 @@ def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
     documents, skipped = read_folder(inside)
     link = "it is a link, which is not followed"
     assert list(documents) == ["good.txt"]
+    assert skipped.pop("paper.pdf").startswith(("it is a damaged .pdf file", ".pdf files need a package"))
     assert skipped == {
         "bad.eml": "it is not an e-mail",
         "empty.txt": "there is no text in it",
         "nowhere.txt": link,
         "out.txt": link,
-        "paper.pdf": "it is a damaged .pdf file (PdfStreamError)",
         "picture.png": "it is not a text",
         "pipe": "it is no plain file",
         "sub/parent": link,
