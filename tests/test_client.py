@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import runpy
 import socket
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 from rankloop.client import AsyncClient, Client, FeedbackReceipt, Refused, Unreachable, _packed_items, _pauses
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
+from tests.coroutines import run_coroutine
 from tests.docs.pages import blocks_of
 from tests.service.cases import SHOP, Location, report, running
 
@@ -47,8 +47,7 @@ def test_the_same_awaited(served: httpx.Client) -> None:
             shown = await client.rank("shop", BOOKS)
             return (await client.feedback("shop", shown, clicks=["a"], final=True)).verdict
 
-    with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
-        assert thread.submit(asyncio.run, loop()).result() == "closed"
+    assert run_coroutine(loop()) == "closed"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -164,8 +163,8 @@ def test_patience_ends_in_one_plain_error() -> None:
 
     with Client(address, patience=0.2) as client, pytest.raises(Unreachable) as error:
         client.ranker("shop")
-    with ThreadPoolExecutor(max_workers=1) as thread, pytest.raises(Unreachable) as later:
-        thread.submit(asyncio.run, awaited()).result()
+    with pytest.raises(Unreachable) as later:
+        run_coroutine(awaited())
     assert str(error.value) == str(later.value) == said
 
 
@@ -270,5 +269,4 @@ def test_schemas_and_catalogues_awaited(served: httpx.Client, tmp_path: Path) ->
             await client.upload("awaited-too", tmp_path / "awaited.rankloop")
             return changed, version, found.contributions[0].name[:7]
 
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        assert thread.submit(asyncio.run, loop()).result() == (2, 2, "price ≈")
+    assert run_coroutine(loop()) == (2, 2, "price ≈")

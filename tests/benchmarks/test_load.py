@@ -10,6 +10,7 @@ import pytest
 from benchmarks import soak
 from benchmarks.http_client import Connection
 from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, goals_of
+from tests.coroutines import run_coroutine
 
 COSTS = {"lessons": 6000.0, "raw": 7900.0, "archived": 3100.0}
 
@@ -66,7 +67,7 @@ def test_a_connection_that_the_server_has_closed_is_opened_again() -> None:
             await connection.post("/rank", b"")
         return found
 
-    assert asyncio.run(ask()) == [(200, b"ok")] * 3
+    assert run_coroutine(ask()) == [(200, b"ok")] * 3
 
 
 def test_what_breaks_in_a_soak_does_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

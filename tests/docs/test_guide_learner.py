@@ -13,7 +13,7 @@ GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")
 
 
 def limited(folder: Path) -> type:
-    # A copy in a new folder: the kernel that numba keeps for the example's own path is not found by a module without a name.
+    # A copy in a new folder: numba would look up the cached kernel by the path and not find its module.
     return _class(folder, (ROOT / "examples" / "05_limited_exploration.py").read_text(encoding="utf-8"), "ClickRate")
 
 

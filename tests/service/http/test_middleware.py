@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 import time
@@ -24,6 +23,7 @@ from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.settings import Settings, keys_from
 from rankloop.service.stores.sqlite import SqliteStore
+from tests.coroutines import run_coroutine
 from tests.service.cases import SHOP, Location, items, running
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
@@ -179,9 +179,9 @@ def test_made_up_paths_are_not_kept(tmp_path: Path) -> None:
                 await whole(_scope(path), send, send)  # type: ignore[arg-type]
 
     whole = AccessMiddleware(nowhere, Endpoints(FastAPI(), Settings(data=tmp_path)), Metrics())
-    asyncio.run(ask(10))
+    run_coroutine(ask(10))
     tracemalloc.start()
-    asyncio.run(ask(1000))
+    run_coroutine(ask(1000))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 300_000  # of 9 MB of paths

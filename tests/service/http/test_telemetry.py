@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.http.app import make_app
 from rankloop.service.http.telemetry import tracers_from
 from rankloop.service.settings import Settings
+from tests.coroutines import run_coroutine
 from tests.service.cases import SHOP, items
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -80,7 +80,7 @@ def test_every_call_has_a_span_with_its_ranker_and_status(tmp_path: Path) -> Non
                 await client.post("/rankers/nobody/rank", json={"items": items()})
                 await client.get("/made/up")
 
-    asyncio.run(calls())
+    run_coroutine(calls())
     named = ("rankloop.ranker", "http.response.status_code")
     found = [(span.name, *(_of(span, name) for name in named)) for span in spans.get_finished_spans()]
     assert found == [

@@ -10,6 +10,7 @@ from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.log import writer
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
 from rankloop.service.records import LogEntry, Ranked
+from tests.coroutines import run_coroutine
 
 
 class Memory:
@@ -44,7 +45,7 @@ def test_what_comes_in_one_turn_is_one_transaction() -> None:
         assert (store.sizes, log.commits) == ([7, 2], 2)
         await log.stop()
 
-    asyncio.run(play())
+    run_coroutine(play())
 
 
 def test_the_loop_goes_on_though_a_transaction_takes_its_time() -> None:
@@ -64,7 +65,7 @@ def test_the_loop_goes_on_though_a_transaction_takes_its_time() -> None:
         assert not log._is_quick  # the loop does not stand still for the next one
         await log.stop()
 
-    asyncio.run(play())
+    run_coroutine(play())
 
 
 def test_a_transaction_has_a_limit_in_bytes(monkeypatch: Any) -> None:
@@ -78,4 +79,4 @@ def test_a_transaction_has_a_limit_in_bytes(monkeypatch: Any) -> None:
         assert store.sizes == [2, 2, 1, 1, 1]
         await log.stop()
 
-    asyncio.run(play())
+    run_coroutine(play())

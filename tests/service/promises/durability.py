@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import replay_records
@@ -12,6 +11,7 @@ from rankloop.service.domain.trainer import digest
 from rankloop.service.records import FeedbackReceived, Ranked
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
+from tests.coroutines import run_coroutine
 from tests.service.cases import Location
 
 
@@ -30,8 +30,7 @@ def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) 
     for result in results:
         assert result.differing == ()
         assert result.learned == len(feedback)
-    with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
-        digests = thread.submit(asyncio.run, _restarted(location)).result()
+    digests = run_coroutine(_restarted(location))
     assert digests == {result.entity: (result.state, result.digest) for result in results}
     return len(feedback)
 

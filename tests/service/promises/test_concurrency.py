@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from rankloop.service.records import Closed, Frozen
 from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
+from tests.coroutines import run_coroutine
 from tests.service.cases import SHOP, Location, items, rank, running
 
 Scenario = Callable[[Node], Awaitable[None]]
@@ -38,8 +38,7 @@ def within(location: Location, scenario: Scenario) -> None:
         finally:
             await service.close()
 
-    with ThreadPoolExecutor(1) as thread:  # a browser test may have left its loop running in this one
-        thread.submit(asyncio.run, runtime()).result()
+    run_coroutine(runtime())
 
 
 def asking(shift: int = 0, **more: Any) -> RankBody:

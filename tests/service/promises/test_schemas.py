@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import Ranked, SchemaChanged
+from tests.coroutines import run_coroutine
 from tests.service.cases import Location, inside, report, running, until
 from tests.service.promises.durability import check_survived
 from tests.service.shop import NAMED, SCHEMA, products, visit
@@ -58,8 +58,7 @@ def test_a_live_ranker_gets_a_field_under_load(location: Location) -> None:
     told: list[tuple[str, str]] = []
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            thread.submit(asyncio.run, visitors(str(client.base_url), told)).result()
+        run_coroutine(visitors(str(client.base_url), told))
         until(lambda: report(client)["counts"]["learned"] == VISITORS * VISITS)
         assert report(client)["schema"]["version"] == 2
         assert report(client)["counts"]["rejected"] == 0

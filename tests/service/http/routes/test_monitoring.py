@@ -14,6 +14,7 @@ import pytest
 from rankloop.core.errors import NotFound
 from rankloop.service.http.routes import monitoring
 from rankloop.service.http.routes.monitoring import EventStream
+from tests.coroutines import run_coroutine
 
 NAMES = [f"ranker-{number:02d}" for number in range(20)]
 
@@ -53,7 +54,7 @@ def test_a_report_is_made_once_for_all_who_watch(monkeypatch: pytest.MonkeyPatch
         stream = EventStream(app)
         return await asyncio.gather(*(first_of(stream, NAMES[0] if number == 7 else None) for number in range(50)))
 
-    events = asyncio.run(watch())
+    events = run_coroutine(watch())
     assert set(made.values()) == {1}
     assert [each["name"] for each in events[0]["rankers"]] == [name for name in NAMES if name != NAMES[3]]
     assert events[7]["rankers"] == [{"name": NAMES[0]}]
@@ -74,7 +75,7 @@ def test_calls_are_answered_between_reports(monkeypatch: pytest.MonkeyPatch) -> 
             turns += 1
         return turns
 
-    assert asyncio.run(watch()) >= len(NAMES) // 2
+    assert run_coroutine(watch()) >= len(NAMES) // 2
 
 
 def test_a_later_event_has_a_later_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,5 +88,5 @@ def test_a_later_event_has_a_later_report(monkeypatch: pytest.MonkeyPatch) -> No
         async for _ in EventStream(app).events(None):
             app.state.stopping = made[NAMES[0]] >= 3
 
-    asyncio.run(asyncio.wait_for(watch(), 10))
+    run_coroutine(asyncio.wait_for(watch(), 10))
     assert set(made.values()) == {3}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from rankloop.service.application import ranking as service
 from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import ranking
 from rankloop.service.settings import Settings, keys_from
+from tests.coroutines import run_coroutine
 from tests.service.cases import SHOP, Location, items, running
 
 JSON = {"Content-Type": "application/json"}
@@ -76,9 +76,9 @@ async def answers(folder: Path, keys: str) -> list[tuple[int, dict[str, str], by
 def test_a_call_past_fastapi_is_answered_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
-    at_once = asyncio.run(answers(tmp_path / "at-once", keys))
+    at_once = run_coroutine(answers(tmp_path / "at-once", keys))
     monkeypatch.setattr(ranking, "MAX_LOOP_BYTES", 0)  # every body is decoded in steps
-    in_steps = asyncio.run(answers(tmp_path / "in-steps", keys))
+    in_steps = run_coroutine(answers(tmp_path / "in-steps", keys))
     for request, one, other in zip([*REQUESTS, "metrics"], at_once, in_steps, strict=True):
         assert one == other, request
     for (status, *request), (answered, headers, content) in zip(REQUESTS, at_once, strict=False):
