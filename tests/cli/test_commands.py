@@ -147,6 +147,8 @@ def test_run_prints_tables_verdicts_and_the_report(spec: Path, capsys: pytest.Ca
     assert sorted(path.name for path in Path("results/tiny").iterdir()) == [
         "charts",
         "report.html",
+        "results.csv",
+        "results.tex",
         "runs.jsonl",
         "runs.parquet",
     ]

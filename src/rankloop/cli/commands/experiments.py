@@ -67,8 +67,10 @@ def run(
     """
     import msgspec
 
+    from rankloop.experiments.analysis.curves import Curves
     from rankloop.experiments.analysis.summary import finding_of, summary_json
     from rankloop.experiments.report.html import write_report
+    from rankloop.experiments.report.result_tables import write_result_tables
     from rankloop.experiments.run.runner import run_experiment
     from rankloop.experiments.run.tasks import quick_version
     from rankloop.experiments.spec.load import read_spec
@@ -85,6 +87,7 @@ def run(
         runs = run_experiment(experiment, folder, engine_of(engine, workers), progress)
     finding = finding_of(experiment, runs)
     report = write_report(folder, finding.title, [finding])
+    write_result_tables(folder, Curves(experiment, runs))
     if as_json:
         typer.echo(summary_json(experiment, runs, finding, report))
         return
@@ -92,4 +95,4 @@ def run(
         if table.header[0:2] != ("arm", "against"):  # comparisons are in the report
             show_table(table)
     show_claims(finding.claims)
-    typer.echo(f"report: {report}")
+    typer.echo(f"report: {report}; tables for a paper: {folder / 'results.csv'}, {folder / 'results.tex'}")

@@ -12,6 +12,7 @@ from rankloop.experiments.analysis.curves import Curves, estimate, number, value
 from rankloop.experiments.analysis.verdicts import CONFIDENCE_LEVEL, holm, judge, paired
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.report.result_tables import final_values
 from rankloop.experiments.run.runner import Run
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, ceiling_note, window_of, without_regret
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
@@ -220,17 +221,6 @@ def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, repo
       finding: The section of the report about it.
       report: The path of the report.
     """
-    curves = Curves(experiment, runs)
-    ends = [
-        {"stream": stream, "arm": arm, "measure": measure, "quantity": quantity}
-        | estimate(values[:, -1])._asdict()
-        | {"seeds": len(values)}
-        for stream in curves.streams
-        for arm in curves.arms
-        for measure in curves.measures
-        for quantity in ("average", "recent", "predicted", "regret")
-        if (values := curves.of(stream, arm, measure, quantity)) is not None
-    ]
     claims = [msgspec.structs.asdict(verdict) for verdict in finding.claims]
     named = {
         "experiment": experiment.name,
@@ -238,4 +228,4 @@ def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, repo
         "rounds": experiment.horizon,
         "report": str(report),
     }
-    return msgspec.json.encode(named | {"results": ends, "claims": claims}).decode()
+    return msgspec.json.encode(named | {"results": final_values(Curves(experiment, runs)), "claims": claims}).decode()
