@@ -34,7 +34,7 @@ def rounds() -> list[Row]:
 
 
 def sizes() -> list[Row]:
-    """What a lesson costs in a large table, beside a small one, and one that says nothing new."""
+    """What an update costs in a large table, beside a small one, and one that says nothing new."""
     large, small = _learning(22), _learning(18)
     found = in_turn(large, small)
     query, nothing = _query(20), Clicks(np.empty(0, np.int64), np.empty(0))
@@ -44,7 +44,7 @@ def sizes() -> list[Row]:
     note = "the table is the same one" if pairs.state.table is before else "the table was copied"
     return [
         row("hashed columns, learn at 2^22 beside 2^18", found, target="0.77×"),
-        alone("hashed columns, a lesson without a click", empty / 100, note=note),
+        alone("hashed columns, an update without a click", empty / 100, note=note),
     ]
 
 
@@ -97,7 +97,7 @@ def _query(bits: int, seed: int = 0) -> Query:
 
 
 def _learning(bits: int):  # type: ignore[no-untyped-def]
-    """Lessons from many different queries, so that no part of the table stays in the cache."""
+    """Updates from many different queries, so that no part of the table stays in the cache."""
     session, queries = _session(bits), [_query(bits, seed) for seed in range(100)]
     shown = [(query, session.rank(query)) for query in queries]
 

@@ -1,4 +1,4 @@
-"""What the loop costs: rounds through `play` beside the same learner and people called by hand, without a session."""
+"""What the loop costs: rounds through `play` beside the same learner and users called by hand, without a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rankloop.simulate.play import play
 
 ROUNDS = 20_000
 REPEATS = 5
-ARMS = (  # learner, people
+ARMS = (  # learner, users
     ("online_gradient", "full"),
     ("3pr", "noisy_reader"),
     ("random_order", "top_k"),

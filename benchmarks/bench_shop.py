@@ -108,7 +108,7 @@ def sides() -> dict[str, Side]:
 
 
 def played(arm: Arm, visits: Sequence[Visit]) -> Played:
-    """All sides meet the same people; what a page is worth is its expected clicks, which varies less than clicks."""
+    """All sides meet the same users; what a page is worth is its expected clicks, which varies less than clicks."""
     clicks, ranking, learning = np.empty(len(visits)), 0.0, 0.0
     for t, visit in enumerate(visits):
         if isinstance(arm, Oracle):

@@ -1,4 +1,4 @@
-"""How many lessons a learner takes per second of processor time, reading and decoding the log included.
+"""How many updates a learner takes per second of processor time, reading and decoding the log included.
 
 `python -m benchmarks.learner_rate` writes a log of rankings and clicks to SQLite, and learns it as a service does
 after a crash: no snapshot, everything from the first event on.
@@ -21,17 +21,17 @@ from rankloop.service.requests import CreateBody, Item, ProblemBody, RankBody
 from rankloop.service.stores.sqlite import SqliteStore
 
 N_ITEMS, N_FEATURES = 50, 20
-LESSONS = 10_000
+N_UPDATES = 10_000
 AT_ONCE = 250
 
 
-def write_log(store: SqliteStore, learner: str, lessons: int) -> None:
+def write_log(store: SqliteStore, learner: str, updates: int) -> None:
     """Rankings of so many lists, each with a click on the item at the second position."""
     body = CreateBody(learner, ProblemBody(n_features=N_FEATURES), snapshot_every=10**9)
     runtime = ServedRanker("ranker/shop", config_of(body), b"")
     recent, rng = RecentImpressions(impression_of), np.random.default_rng(0)
     store.append(Batch([entry_of("ranker/shop", Created(runtime.body))], recent))
-    for begin in range(0, lessons, AT_ONCE):
+    for begin in range(0, updates, AT_ONCE):
         entries = []
         for number in range(begin, begin + AT_ONCE):
             items = [Item(f"item {i}", row) for i, row in enumerate(rng.random((N_ITEMS, N_FEATURES)).tolist())]
@@ -41,27 +41,27 @@ def write_log(store: SqliteStore, learner: str, lessons: int) -> None:
         store.append(Batch(entries, recent))
 
 
-def lessons_per_second(learner: str, lessons: int = LESSONS) -> float:
-    """Lessons per second of processor time."""
+def updates_per_second(learner: str, updates: int = N_UPDATES) -> float:
+    """Updates per second of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "rankloop.db")
         try:
-            write_log(store, learner, lessons)
+            write_log(store, learner, updates)
             restored_consumer("ranker/shop", store, 3)  # compiles
             begun = time.process_time()
-            course = restored_consumer("ranker/shop", store, store.last())
+            consumer = restored_consumer("ranker/shop", store, store.last())
             seconds = time.process_time() - begun
         finally:
             store.close()
-    if course.published().learned != lessons:
-        raise RuntimeError(f"{course.published().learned} of {lessons} lessons were learned")
-    return lessons / seconds
+    if consumer.published().learned != updates:
+        raise RuntimeError(f"{consumer.published().learned} of {updates} updates were learned")
+    return updates / seconds
 
 
 def main() -> None:
     for learner in sys.argv[1:] or ("3pr", "newton_pairs", "pdgd"):
         print(
-            f"{learner}: {lessons_per_second(learner):,.0f} lessons per second, {N_ITEMS} items x {N_FEATURES} features"
+            f"{learner}: {updates_per_second(learner):,.0f} updates per second, {N_ITEMS} items x {N_FEATURES} features"
         )
 
 

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.environment import machine
 from benchmarks.http_client import Times, send_calls, simulate_visits
-from benchmarks.learner_rate import LESSONS, lessons_per_second
+from benchmarks.learner_rate import N_UPDATES, updates_per_second
 from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, Goal, goals_of
 from benchmarks.log_costs import disk_per_impression
 from benchmarks.server_process import (
@@ -86,7 +86,7 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
                 rows.append({"server": name, "calls": "memory", "megabytes": megabytes})
         busy = max(busy, os.getloadavg()[0])
     costs: Row = disk_per_impression(20 if chosen.quick else 400)
-    costs["lessons"] = lessons_per_second("3pr", 500 if chosen.quick else LESSONS)
+    costs["updates"] = updates_per_second("3pr", 500 if chosen.quick else N_UPDATES)
     goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
     found = {"id": "load", "machine": facts, "busy": busy, "impressions": chosen.impressions, "rows": rows}
     return found | {"costs": costs, "goals": goals}

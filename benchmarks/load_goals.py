@@ -31,9 +31,9 @@ def goals_of(rows: Sequence[Row], costs: Row, impressions: int) -> Iterator[Goal
             apart = any(row.get("learner") == "apart" for row in rows if row["server"] == SEVERAL)
             what = f"processor time of {calls}, 3 workers, learner {'apart' if apart else 'in one of them'}"
             yield times(what, cpu[SEVERAL, calls], cpu[POSTGRES, calls], "1 worker", 1.15)
-    lessons = costs["lessons"]
+    updates = costs["updates"]
     yield Goal(
-        "lessons of a ranking and a click, log decoded", "≥ 5,000/s", f"{lessons:,.0f}/s", verdict(lessons >= 5000)
+        "updates of a ranking and a click, log decoded", "≥ 5,000/s", f"{updates:,.0f}/s", verdict(updates >= 5000)
     )
     for server in (SQLITE, POSTGRES, SEVERAL):
         if server in half:

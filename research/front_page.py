@@ -55,7 +55,7 @@ def claim_counts(claims: Iterable[Verdict]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time as people write it, in seconds or minutes."""
+    """Return a time as users write it, in seconds or minutes."""
     if seconds is None:
         return "–"
     return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

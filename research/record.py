@@ -80,6 +80,6 @@ def finished_records(folder: Path) -> list[Record]:
 
 
 def summary_json(records: Sequence[Record]) -> bytes:
-    """One small file about many reproductions, to be kept and read by people and programs."""
+    """One small file about many reproductions, to be kept and read by users and programs."""
     summary = {"seconds": round(sum(record.seconds for record in records), 1), "experiments": list(records)}
     return msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n"

@@ -1,4 +1,4 @@
-"""How much coactive learning can lose on average, and the quantities of the bounds measured from simulated people.
+"""How much coactive learning can lose on average, and the quantities of the bounds measured from simulated users.
 
 Throughout, `radius` is R ≥ ‖φ(x, y)‖ of the joint features φ(x, y) = Σ_p φ(x, y[p]) / log₂(p + 2), `norm` is ‖w*‖ of
 the utility U(x, y) = w* · φ(x, y), `alpha` in (0, 1] says how informative the feedback is, and `slack` is the mean of
@@ -23,19 +23,19 @@ FIRST_DROP = discount(0) - discount(1)  # γ₁ − γ₂ of the paper, which is
 
 def preference_perceptron_regret(horizon: int, radius: float, norm: float, alpha: float, slack: float = 0.0) -> float:
     """Theorem 1: slack / α + 2 R ‖w*‖ / (α √T), without perturbation."""
-    return perturbed_regret(horizon, radius, norm, alpha, slack, affirmativeness=0.0)
+    return perturbed_regret(horizon, radius, norm, alpha, slack, score_agreement=0.0)
 
 
 def perturbed_regret(
-    horizon: int, radius: float, norm: float, alpha: float, slack: float = 0.0, *, affirmativeness: float
+    horizon: int, radius: float, norm: float, alpha: float, slack: float = 0.0, *, score_agreement: float
 ) -> float:
-    """Theorem 2: slack / α + √(4 R² + 2 Δ) ‖w*‖ / (α √T), Δ being a bound of the mean affirmativeness.
+    """Theorem 2: slack / α + √(4 R² + 2 Δ) ‖w*‖ / (α √T), Δ being a bound of the mean score agreement.
 
     Corollary 3 is the same with Ω ≥ the mean of w_t · (φ(x, predicted) − φ(x, shown)) in place of Δ. A negative mean
-    affirmativeness makes the bound better, down to the slack alone.
+    score agreement makes the bound better, down to the slack alone.
     """
     _check(horizon, radius, norm, alpha)
-    root = math.sqrt(max(0.0, 4 * radius**2 + 2 * affirmativeness))
+    root = math.sqrt(max(0.0, 4 * radius**2 + 2 * score_agreement))
     return slack / alpha + root * norm / (alpha * math.sqrt(horizon))
 
 
@@ -85,7 +85,7 @@ def dynamic_regret(
         raise InvalidInput(f"budget = {budget} must not be negative")
     change = (FIRST_DROP if non_negative else 2.0) * radius
     excess = change * math.sqrt((4 * radius**2 + 2 * budget) / horizon)
-    return perturbed_regret(horizon, radius, norm, alpha, slack, affirmativeness=budget + excess)
+    return perturbed_regret(horizon, radius, norm, alpha, slack, score_agreement=budget + excess)
 
 
 class Feedback(NamedTuple):

@@ -53,7 +53,7 @@ def kernel_budget_loss(
 
 
 def forgotten_in(learner: KernelPerceptron, rounds: Iterable[tuple[State, Query, Feedback, State]]) -> Forgotten:
-    """Measured, from the states before and after each lesson."""
+    """Measured, from the states before and after each update."""
     growth = lengths = 0.0
     for state, query, feedback, after in rounds:
         if after.mistakes == state.mistakes:
@@ -70,7 +70,7 @@ def forgotten_in(learner: KernelPerceptron, rounds: Iterable[tuple[State, Query,
 
 
 def _new(learner: KernelPerceptron, state: State, query: Query, feedback: Feedback) -> Floats:
-    """The coefficients that the lesson asks for, −η times the slope of SLAM."""
+    """The coefficients that the update asks for, −η times the slope of SLAM."""
     items, grades = expect(feedback, Relevances)
     scores = learner.scores(state, query.features)[items]
     new = np.zeros(query.n_items)

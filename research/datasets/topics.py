@@ -1,4 +1,4 @@
-"""People who want documents of one topic, out of a collection."""
+"""Users who want documents of one topic, out of a collection."""
 
 import functools
 from collections import Counter

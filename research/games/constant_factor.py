@@ -1,14 +1,14 @@
 """What can still be learned where a game is hopeless: a constant share of the best ranking's worth.
 
 No learner of a hopeless game keeps up with the best fixed ranking. But some share α of its worth can be kept: with z
-all that feedback of depth k can ever reveal of the people (the probabilities of all grades on every k items), a mixture
-q of rankings earns at least α times what any ranking τ does, whoever the people are that look like z, if
+all that feedback of depth k can ever reveal of the users (the probabilities of all grades on every k items), a mixture
+q of rankings earns at least α times what any ranking τ does, whoever the users are that look like z, if
 
     min over p ≥ 0 with M·p = z of (q·G − α·G_τ)·p ≥ 0 for every τ,
 
 G the worth of rankings under relevances. By duality that is one linear program in q, α and a vector y_τ for each τ:
 Mᵀ·y_τ ≤ q·G − α·G_τ and z·y_τ ≥ 0. Its value is the share that can be kept at z, and no learner keeps more of it in the
-long run (von Neumann: the worst mixture of people who look like z is a strategy against every q). The learner explores
+long run (von Neumann: the worst mixture of users who look like z is a strategy against every q). The learner explores
 first, then plays q for the z that it has met; its α-regret grows as T^{2/3}.
 """
 
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """People who all look alike, from some of whom no mixture of rankings earns more than `factor` of the best."""
+    """Users who all look alike, from some of whom no mixture of rankings earns more than `factor` of the best."""
 
     factor: float
     worlds: Floats  # (n_worlds, n_relevances): summing to one over all, each with the same feedback
@@ -81,7 +81,7 @@ def sizes_of(measure: Measure | str, n_items: int, depth: int, max_grade: int = 
 
 
 def kept_at(sizes: Sizes, observable: Floats) -> Kept:
-    """The largest share that a mixture keeps against all people whose feedback has these probabilities."""
+    """The largest share that a mixture keeps against all users whose feedback has these probabilities."""
     (n_rankings, n_relevances), n_terms = sizes.worth.shape, len(sizes.seen)
     n_variables = n_rankings + 1 + n_rankings * n_terms
     below = np.zeros((n_rankings * n_relevances + n_rankings, n_variables))
@@ -101,9 +101,9 @@ def kept_at(sizes: Sizes, observable: Floats) -> Kept:
 
 
 def ceiling(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) -> Ceiling:
-    """A share that nobody can exceed: people who are alike in feedback, from whom every ranking earns little.
+    """A share that nobody can exceed: users who are alike in feedback, from whom every ranking earns little.
 
-    The lowest over people for all rankings at once, and for the first ranking and another.
+    The lowest over users for all rankings at once, and for the first ranking and another.
     """
     sizes = sizes_of(measure, n_items, depth, max_grade)  # type: ignore[arg-type]  # hashable
     n_rankings = len(sizes.worth)
@@ -112,7 +112,7 @@ def ceiling(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1
 
 
 def _lowest(sizes: Sizes, targets: list[int]) -> Ceiling:
-    """Minimise the most that one ranking earns from all people together, while their own rankings earn 1 together.
+    """Minimise the most that one ranking earns from all users together, while their own rankings earn 1 together.
 
     Any mixture then earns at most `factor` of the best from some of them.
     """
@@ -137,14 +137,14 @@ def check_ceiling(measure: Measure | str, n_items: int, depth: int, computed: Ce
     sizes = sizes_of(measure, n_items, depth, max_grade)  # type: ignore[arg-type]  # hashable
     shown = computed.worlds @ sizes.seen.T
     if computed.worlds.min() < 0.0 or np.abs(shown - shown[0]).max() > 1e-9:
-        raise InvalidInput("feedback tells these people apart")
+        raise InvalidInput("feedback tells these users apart")
     best = (computed.worlds @ sizes.worth.T).max(axis=1).sum()
     if (sizes.worth @ computed.worlds.sum(axis=0)).max() > (computed.factor + 1e-7) * best:
-        raise InvalidInput(f"some ranking earns more than {computed.factor} of the best from these people")
+        raise InvalidInput(f"some ranking earns more than {computed.factor} of the best from these users")
 
 
 def nearest_seen(sizes: Sizes, estimate: Floats) -> Floats:
-    """The probabilities that people can have which are nearest to an estimate, by the sum of distances."""
+    """The probabilities that users can have which are nearest to an estimate, by the sum of distances."""
     n_terms, n_relevances = sizes.seen.shape
     apart = np.hstack([sizes.seen, -np.eye(n_terms)]), np.hstack([-sizes.seen, -np.eye(n_terms)])
     goal = np.concatenate([np.zeros(n_relevances), np.ones(n_terms)])
@@ -170,7 +170,7 @@ class State(NamedTuple):
     revealed: Floats
     hits: Floats
     mixture: Floats
-    factor: float  # the share that is promised for the people met; 0 while exploring
+    factor: float  # the share that is promised for the users met; 0 while exploring
     rounds: int
     depth: int
     shown: int
@@ -184,7 +184,7 @@ BY_DEFAULT = NDCG()
 class ConstantFactor:
     """Random rankings in the first `horizon`^{2/3} rounds, then the mixture that keeps the largest share of the best.
 
-    For measures that cannot be learned from the grades that come back, of at most 4 items, and people who do not
+    For measures that cannot be learned from the grades that come back, of at most 4 items, and users who do not
     change. A reference to compare with, not in the registry.
     """
 

@@ -23,7 +23,7 @@ from rankloop.search.texts import read_text
 from research.datasets.cranfield import TestCollection, read_cranfield
 
 CRANFIELD_FOLDER = "search/cranfield"
-N_ASKED_QUERIES = 150  # queries that people ask; the others are never asked, and judged afterwards
+N_ASKED_QUERIES = 150  # queries that users ask; the others are never asked, and judged afterwards
 TOPICS, PER_TOPIC, WORDS_PER_TOPIC = 45, 20, 12
 N_COMMON_WORDS = 400  # words that stand in documents of every topic
 N_QUERIES = 225
@@ -95,7 +95,7 @@ def asked(test_collection: TestCollection, engine: LocalEngine) -> tuple[Schema,
 def made_up(seed: int = 0) -> TestCollection:
     """Documents of some topics in words of their own and common ones; a query asks for a topic by some of its words.
 
-    Within a topic a query has answers that its words do not tell: people know them, an engine does not.
+    Within a topic a query has answers that its words do not tell: users know them, an engine does not.
     """
     rng = np.random.default_rng(seed)
     documents, members = dict[str, tuple[str, str]](), list[list[str]]()

@@ -22,7 +22,7 @@ ROUNDS, QUICK_ROUNDS = 6_000, 1_000
 N_VISITORS = 200
 SEEDS, QUICK_SEEDS = tuple(range(200, 210)), (200,)  # nothing was chosen on them
 FIRST, LAST = 1_000, 2_000
-N_READ_RESULTS = 10  # results that people look at
+N_READ_RESULTS = 10  # results that users look at
 RANDOM_RATE = 0.1
 CURVE_POINTS = 40
 TITLE = "A search box that learns, on real queries"
@@ -34,8 +34,8 @@ alone. The weights of the engine's score were chosen on Cranfield and on threads
 the memory and of trust were chosen on Cranfield, with seeds 0 and 1 and the same split of the queries."""
 
 
-class People(NamedTuple):
-    """Group of simulated users: their click model, the share that means the opposite, or clicks that mean nothing."""
+class UserGroup(NamedTuple):
+    """A group of simulated users: their click model, the share that means the opposite, or clicks that mean nothing."""
 
     name: str
     behaviour: str = "informational"
@@ -44,10 +44,10 @@ class People(NamedTuple):
 
 
 USER_GROUPS = (
-    People("informational"),
-    People("navigational", "navigational"),
-    People("a fifth adversarial", adversarial=0.2),
-    People("random clicks", random=True),
+    UserGroup("informational"),
+    UserGroup("navigational", "navigational"),
+    UserGroup("a fifth adversarial", adversarial=0.2),
+    UserGroup("random clicks", random=True),
 )
 
 
@@ -61,7 +61,7 @@ class Played(NamedTuple):
     unseen_words: float = 0.0  # by BM25 alone
 
 
-def played(schema: Schema, queries: list[Asked], users: People, rounds: int, seed: int) -> Played:
+def played(schema: Schema, queries: list[Asked], users: UserGroup, rounds: int, seed: int) -> Played:
     """One run: ask, look, click, learn."""
     session = search_session(schema, seed)
     of_stream, of_users, *_ = generators(seed)
@@ -183,4 +183,4 @@ def _curves(runs: dict[str, list[Played]], rounds: int) -> Any:
     ]
     engine = np.array([run.engine.reshape(CURVE_POINTS, width).mean(axis=1) for run in next(iter(runs.values()))])
     lines.append(Line("engine alone", engine, role="floor"))
-    return chart("search-box", "What people were shown", at, lines, x_label="searches", y_label="nDCG@10")
+    return chart("search-box", "What users were shown", at, lines, x_label="searches", y_label="nDCG@10")

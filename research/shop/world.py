@@ -1,6 +1,6 @@
 """A simulated shop: products and visitors as shops have them, and clicks that fall off by position.
 
-A product is a plain dict of raw values, a visitor one too; what makes people click is known to the simulation alone.
+A product is a plain dict of raw values, a visitor one too; what makes users click is known to the simulation alone.
 Part of it no field tells (the product's own quality), part only fields together (a segment's taste for a brand).
 """
 

@@ -12,7 +12,7 @@ from benchmarks.http_client import Connection
 from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, goals_of
 from tests.coroutines import run_coroutine
 
-COSTS = {"lessons": 6000.0, "raw": 7900.0, "archived": 3100.0}
+COSTS = {"updates": 6000.0, "raw": 7900.0, "archived": 3100.0}
 
 
 def row(
@@ -42,7 +42,7 @@ def test_promises_are_held_against_what_was_measured() -> None:
         f"processor time of feedback, {POSTGRES}": ("2.00 × (400 and 200 µs)", ""),
         "processor time of rank, 3 workers, learner apart": ("1.12 × (540 and 480 µs)", "held"),
         "processor time of feedback, 3 workers, learner apart": ("1.20 × (480 and 400 µs)", "missed"),
-        "lessons of a ranking and a click, log decoded": ("6,000/s", "held"),
+        "updates of a ranking and a click, log decoded": ("6,000/s", "held"),
         f"rank p99 at half load, {SQLITE}": ("6.0 × (10.0 and 60.0 ms)", "missed"),
         f"longest stall at half load, {SQLITE}": ("200 ms", "missed"),
         "disk per impression of 50 products, raw": ("7.9 kB", "held"),

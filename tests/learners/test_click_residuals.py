@@ -17,7 +17,7 @@ def learned(learner, state, features, ranking, feedback):
     return learner.learn(state, query, decision, feedback)
 
 
-def test_one_lesson_by_hand():
+def test_one_update_by_hand():
     """The last click is at the second position, so three of four were read; each begins at a rate of 0.3."""
     learner = ClickResiduals(learning_rate=0.5)
     after = learned(learner, learner.init(Problem(4)), np.eye(4), [2, 0, 1, 3], clicks([0]))
@@ -51,7 +51,7 @@ def test_positions_below_share_the_last_rate():
 
 
 @given(st.integers(0, 999), st.integers(0, 3), st.sampled_from([None, 3]))
-def test_many_lessons_beside_plain_sums(seed, below, shown):
+def test_many_updates_beside_plain_sums(seed, below, shown):
     rng = default_rng(seed)
     learner = ClickResiduals(below=below, rate=0.2, learning_rate=0.3, start=(0.1, 0.2, 0.3))
     state = learner.init(Problem(3, shown=shown))

@@ -235,7 +235,7 @@ def test_an_alarm_opens_the_precision_again(diagonal):
     np.testing.assert_allclose(as_matrix(learned.precision), wanted, rtol=1e-12)
     np.testing.assert_allclose(as_matrix(learned.covariance), np.linalg.inv(wanted), rtol=1e-9, atol=1e-12)
     away = before.weights - learner.start
-    kept = 0.03 * as_matrix(before.precision) @ away  # of the sum of lessons as of their precision
+    kept = 0.03 * as_matrix(before.precision) @ away  # of the sum of updates as of their precision
     np.testing.assert_allclose(learned.weights, learner.start + np.linalg.inv(wanted) @ kept, rtol=1e-9)
     assert (learned.alarms, before.alarms) == (1, 0)
     assert not learned.watch.any()

@@ -97,11 +97,11 @@ def test_swapping_never_equals_the_pair_perceptron():
 def test_books_against_a_direct_computation(weighting):
     """R_t = Σ w_t · (correction), D_t = w_t · (φ(best) − φ(all swapped)), p_t = clip((Δ t − R_t) / D_t, 0, 1)."""
     learner = ThreePR(swap="dynamic", budget=0.01, weighting=weighting)
-    affirmativeness, probabilities = 0.0, []
+    score_agreement, probabilities = 0.0, []
     for round in play(learner, STREAM, READER, horizon=400, seed=1):
         features, state, shown = round.query.features, round.state, round.decision.ranking
         receipt, clicked = round.decision.receipt, set(round.feedback.items.tolist())
-        assert state.affirmativeness == pytest.approx(affirmativeness, abs=1e-9)
+        assert state.score_agreement == pytest.approx(score_agreement, abs=1e-9)
         best = learner.predict(state, round.query)
         all_swapped, better, corrections = best.copy(), shown.copy(), np.zeros(5)
         for j in range(receipt.first, 7, 2):
@@ -114,12 +114,12 @@ def test_books_against_a_direct_computation(weighting):
         if weighting == "flat":
             step = corrections
             cost = sum((features[best[j]] - features[best[j + 1]]) @ state.weights for j in range(receipt.first, 7, 2))
-        allowance = 0.01 * (round.t + 1) - affirmativeness
+        allowance = 0.01 * (round.t + 1) - score_agreement
         wanted = min(1.0, max(0.0, allowance / cost)) if cost > 1e-9 else float(allowance > 0)
         assert receipt.swap == pytest.approx(wanted, abs=1e-7)
         np.testing.assert_allclose(round.learned.weights, state.weights + step, atol=1e-9)
         assert (round.learned.max_perturbation, round.learned.swap) == (receipt.max_perturbation, receipt.swap)
-        affirmativeness += state.weights @ step
+        score_agreement += state.weights @ step
         probabilities.append(receipt.swap)
     assert 0.0 < np.mean(probabilities) < 1.0
 
@@ -127,10 +127,10 @@ def test_books_against_a_direct_computation(weighting):
 def test_dynamic_swap_is_0_without_an_allowance():
     learner = ThreePR(swap="dynamic", budget=0.0)
     query = Query.of(np.random.default_rng(0).normal(size=(6, 3)))
-    state = learner.init(Problem(n_features=3))._replace(weights=np.ones(3), newest=np.ones(3), affirmativeness=0.1)
+    state = learner.init(Problem(n_features=3))._replace(weights=np.ones(3), newest=np.ones(3), score_agreement=0.1)
     assert learner.rank(state, query, np.random.default_rng(0)).receipt.swap == 0.0
     assert learner.log_prob(state, query, learner.predict(state, query)) == 0.0
-    owed = learner.rank(state._replace(affirmativeness=-1e9), query, np.random.default_rng(0))
+    owed = learner.rank(state._replace(score_agreement=-1e9), query, np.random.default_rng(0))
     assert owed.receipt.swap == 1.0
 
 

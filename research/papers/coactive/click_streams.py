@@ -1,4 +1,4 @@
-"""Where learners from clicks are compared: streams with the people who use them, those that this machine has."""
+"""Where learners from clicks are compared: streams with the users who use them, those that this machine has."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class ClickStream(NamedTuple):
-    """A stream, people with noisy judgments, the same people without noise, and the highest grade."""
+    """A stream, users with noisy judgments, the same users without noise, and the highest grade."""
 
     name: str
     stream: Thing
@@ -262,7 +262,7 @@ def claim(check: str, text: str, left: str, **more: Any) -> dict[str, Any]:
 
 
 def arm(name: str, learner: Thing, users: Thing) -> dict[str, Any]:
-    """A learner with the people whom it meets."""
+    """A learner with the users whom it meets."""
     return {"name": name, "learner": learner, "feedback": users}
 
 

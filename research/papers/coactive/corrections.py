@@ -23,7 +23,7 @@ def claims() -> tuple[Verdict, ...]:
 def first_regret(size: float) -> float:
     """One round, two items with the features 0 and `size`, w* = 1: what is lost by showing the wrong one first.
 
-    At w = 0 a learner cannot know better. The joint features have length `size`, people answer with the best ranking,
+    At w = 0 a learner cannot know better. The joint features have length `size`, users answer with the best ranking,
     so α = 1 and ξ = 0, and nothing is perturbed, so β = 0 and Δ = 0.
     """
     return size * DISCOUNT_DROP
@@ -98,5 +98,5 @@ def term_outside_root(printed: Callable[[float], float] = _outside) -> Verdict:
         f"one round, two items with features 0 and {size:g}: regret {number(regret)}, the bound is {number(bound)}",
         paper="Proposition 6: ‖w*‖/(α√T)·√(4R² + 2Δ + (γ₁ − γ₂)R)·√((4R² + 2Δ)/T)",
         argument="The second root belongs under the first one, as in Proposition 7, and twice: Theorem 2 takes 2Δ, and "
-        "the mean affirmativeness is at most Δ + (γ₁ − γ₂)R·√((4R² + 2Δ)/T).",
+        "the mean score agreement is at most Δ + (γ₁ − γ₂)R·√((4R² + 2Δ)/T).",
     )

@@ -121,7 +121,7 @@ def noise(setting: Setting) -> Finding:
         claim("above", "without noise 3PR is at most 0.01 below pairs", three, right=pair, by=-0.01,
               paper="section 8.5: at least comparable"),
     ]  # fmt: skip
-    text = f"{PAPER}, figure 7: quality at the end with noisy people and with clean ones."
+    text = f"{PAPER}, figure 7: quality at the end with noisy users and with clean ones."
     finding, curves = compared(Plan("coactive-7", text, arms, clean), setting)
     lost = [
         v
@@ -147,7 +147,7 @@ def presented_and_predicted(setting: Setting) -> Finding:
         swaps = {THREE: 0.5, DYNAMIC: "dynamic"}
         return [arm(name, {"kind": "3pr", "swap": swap}, stream.users) for name, swap in swaps.items()]
 
-    text = f"{PAPER}, table 1: over all rounds, what people saw and what 3PR would have shown without swaps."
+    text = f"{PAPER}, table 1: over all rounds, what users saw and what 3PR would have shown without swaps."
     plan = Plan("coactive-table-1", text, arms, [], more=lambda horizon: {"predicted": True})
     finding, curves = compared(plan, setting)
     rows: list[tuple[str, ...]] = []

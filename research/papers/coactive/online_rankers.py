@@ -1,4 +1,4 @@
-"""The online rankers of the field on the same streams, under the same people: tables, figures and goals."""
+"""The online rankers of the field on the same streams, under the same users: tables, figures and goals."""
 
 from typing import Any
 
@@ -53,8 +53,8 @@ FIRST_SHARE, N_CHECKPOINTS = 20, 40  # the first twentieth is judged by itself: 
 SEEDS = tuple(range(300, 320))  # nothing was chosen on them
 TITLE = "Online rankers from clicks, side by side"
 TEXT = """\
-Learners from clicks on the same queries and with the same people: the dependent click model with its published \
-behaviours, navigational people of whom a fifth means the opposite, and navigational people whose taste changes \
+Learners from clicks on the same queries and with the same users: the dependent click model with its published \
+behaviours, navigational users of whom a fifth means the opposite, and navigational users whose taste changes \
 half-way. In every run a fifth of the queries, drawn anew, is held out: they are the new queries. Parameters were \
 chosen on MQ2007 and MQ2008 with other seeds, by the mean of five numbers: shown in the last tenth, in all and in \
 the first 1,000 rounds, new queries after 1,000 rounds and at the end. Of each method six settings were tried, over \

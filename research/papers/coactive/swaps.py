@@ -27,7 +27,7 @@ from research.verdicts import about, is_above
 
 FIXED_SWAPS = {f"swap {p:g}": p for p in (0.0, 0.25, 0.5, 0.75, 1.0)}
 MAX_DISTANCE_TO_BEST = 0.01
-NOISY, CLEAN = "noisy people", "clean people"
+NOISY, CLEAN = "noisy users", "clean users"
 OPENING, EARLY = 20, 1000  # rounds; chosen on seeds 100 to 109, which the experiment does not use
 SMOOTHING_CHECKPOINTS = 20  # checkpoints: p is nearly always 0 or 1
 

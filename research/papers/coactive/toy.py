@@ -135,7 +135,7 @@ def toy(setting: Setting) -> Finding:
         *(_as_printed(name, means[name], limits[name]) for name in PRINTED_RANKS),
         is_above(f"{walk}: {number(limits[TOP_TWO])}", limits[TOP_TWO] - means[TOP_TWO], 0.0),
     )  # fmt: skip
-    text = f"""{PAPER}, sections 4.2 and 5: {N_ITEMS} items of which one is relevant, people who click the first item \
+    text = f"""{PAPER}, sections 4.2 and 5: {N_ITEMS} items of which one is relevant, users who click the first item \
 that they take for relevant and are right in {ACCURACY:.0%} of their judgments, {HORIZON} rounds from the right \
 weights. {_argument(PERCEPTRON, limits[PERCEPTRON])} Section 5 swaps the first two of the list that is shown with \
 probability ½ and keeps the feedback of section 4.2, which takes the clicked item to rank 1; that is \

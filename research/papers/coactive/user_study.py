@@ -1,4 +1,4 @@
-"""Figures 1 to 3 of the paper on stable coactive learning: its user study, with simulated people."""
+"""Figures 1 to 3 of the paper on stable coactive learning: its user study, with simulated users."""
 
 from functools import cache
 from itertools import islice
@@ -37,8 +37,8 @@ class Study(NamedTuple):
 
     rounds: Ints
     win_ratio: Floats  # over all comparisons so far
-    common: Floats  # items that the top 10 of two models 100 lessons apart share
-    affirmativeness: Floats  # mean of all lessons so far; nan where a learner has none
+    common: Floats  # items that the top 10 of two models 100 updates apart share
+    score_agreement: Floats  # mean of all updates so far; nan where a learner has none
 
 
 def baseline_weights(seed: int) -> tuple[float, ...]:
@@ -76,7 +76,7 @@ def study(name: str, seed: int, visits: int) -> Study:
         earned = credit("balanced", mixed, users.observe(mixed.ranking, relevance, of_users))
         wins, losses = wins + int(earned[0] > earned[1]), losses + int(earned[0] < earned[1])
         ratios.append(wins / max(losses, 1))
-        affirmed.append(getattr(session.state, "affirmativeness", np.nan) / len(states))
+        affirmed.append(getattr(session.state, "score_agreement", np.nan) / len(states))
     shared = list(overlaps(learner, states, probes, apart=100, every=EVERY))
     at = np.array([step.t for step in shared])
     common = np.array([step.common for step in shared])
@@ -123,7 +123,7 @@ def wins(setting: Setting) -> Finding:
 
 @reproduction("coactive-2", title="How much of the top 10 stays the same")
 def stability(setting: Setting) -> Finding:
-    """Figure 2: items common to the top 10 of two models 100 lessons apart."""
+    """Figure 2: items common to the top 10 of two models 100 updates apart."""
     studies = _studies(setting)
     last = {name: _rows(seeds, "common")[:, -5:].mean(axis=1) for name, seeds in studies.items()}
     claims = (
@@ -137,18 +137,23 @@ def stability(setting: Setting) -> Finding:
     )
 
 
-@reproduction("coactive-3", title="How much people confirm 3PR")
+@reproduction("coactive-3", title="Agreement of the clicks with the scores of 3PR")
 def confirmation(setting: Setting) -> Finding:
-    """Figure 3: the mean affirmativeness of 3PR."""
+    """Figure 3: the mean score agreement of 3PR."""
     studies = _studies(setting)
-    values = _rows(studies[THREE], "affirmativeness")
+    values = _rows(studies[THREE], "score_agreement")
     end, earlier = values[:, -1], values[:, round(0.8 * values.shape[1]) - 1]
     printed = "section 7: positive, and it stabilizes"
     claims = (
-        is_above("The mean affirmativeness of 3PR is positive at the end", end, 0.0, paper=printed),
-        is_above("It stabilises: the last fifth of the lessons changes it by less than a tenth", 0.1 * np.abs(end),
+        is_above("The mean score agreement of 3PR is positive at the end", end, 0.0, paper=printed),
+        is_above("It stabilises: the last fifth of the updates changes it by less than a tenth", 0.1 * np.abs(end),
                  np.abs(end - earlier), paper=printed),
     )  # fmt: skip
     return _finding(
-        setting, claims, "affirmativeness", "How much people confirm 3PR", "affirmativeness", "mean affirmativeness"
+        setting,
+        claims,
+        "score_agreement",
+        "Agreement of the clicks with the scores of 3PR",
+        "score_agreement",
+        "mean score agreement",
     )

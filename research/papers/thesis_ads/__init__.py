@@ -1,1 +1,1 @@
-"""Chaudhuri (2016), "Learning to rank", chapter V: advertisements that few people click."""
+"""Chaudhuri (2016), "Learning to rank", chapter V: advertisements that few users click."""

@@ -1,4 +1,4 @@
-"""Figure 5.2: policies for ads that few people click, trained on a targeted log, judged on a random one (simulated)."""
+"""Figure 5.2: policies for ads that few users click, trained on a targeted log, judged on a random one (simulated)."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -164,7 +164,7 @@ def _scorers(log: AdLog, n_trees: int, rng: np.random.Generator) -> list[Scorer]
     return [OnFeatures(inner=scorer, columns=columns) for scorer in scorers]
 
 
-@reproduction("thesis-5.2", title="Policies for ads that few people click, judged on random logs")
+@reproduction("thesis-5.2", title="Policies for ads that few users click, judged on random logs")
 def thesis_5_2(setting: Setting) -> Finding:
     """Reproduce the comparison of policies on campaigns."""
     repeats, share, trees = (QUICK_REPEATS, QUICK_SHARE, QUICK_TREES) if setting.quick else (REPEATS, 1.0, TREES)

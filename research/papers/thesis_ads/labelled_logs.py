@@ -1,4 +1,4 @@
-"""Logs of shown ads made from labelled sets, and what people do to such logs before they learn from them."""
+"""Logs of shown ads made from labelled sets, and what users do to such logs before they learn from them."""
 
 import numpy as np
 from numpy.random import Generator

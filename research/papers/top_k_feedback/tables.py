@@ -76,7 +76,7 @@ def losses(setting: Setting) -> Finding:
     grid = loss_grid(Game(measure=parse_measure("SumLoss"), n_items=3))
     analyses = analyse_depths("SumLoss", 3)
     rows = [(str(analysis.depth), analysis.verdict, analysis.reason) for analysis in analyses]
-    text = "Rows are rankings, written as the rank of each item; columns are the grades that people may have in mind."
+    text = "Rows are rankings, written as the rank of each item; columns are the grades that users may have in mind."
     return Finding(
         text=text,
         claims=(entries_verdict(PRINTED_LOSSES, grid, "table 3.1"), _regret_class(analyses[0].verdict)),
@@ -111,7 +111,7 @@ def feedback(setting: Setting) -> Finding:
     )
 
 
-@reproduction("table-B.1", title="Two kinds of people that the first grade cannot tell apart")
+@reproduction("table-B.1", title="Two kinds of users that the first grade cannot tell apart")
 def twins(setting: Setting) -> Finding:
     """Reproduce the pair of distributions of Theorem 32."""
     pair = theorem_32()

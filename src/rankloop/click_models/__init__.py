@@ -1,1 +1,1 @@
-"""Click models fitted to the logs of real people: how positions are examined, what attracts, when people stop."""
+"""Click models fitted to the logs of real users: how positions are examined, what attracts, when users stop."""

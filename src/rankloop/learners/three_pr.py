@@ -24,7 +24,7 @@ class State(NamedTuple):
     newest: Floats  # The weights that are corrected; equal to `weights` unless averaged.
     shown: int  # The number of positions that are seen, −1 for all.
     rounds: int  # The number of rounds learned.
-    affirmativeness: float  # R_t, by how much users confirmed the order of the scores, summed over the rounds.
+    score_agreement: float  # R_t, by how much users confirmed the order of the scores, summed over the rounds.
     max_perturbation: float  # D_t of the last round learned, the cost of swapping all its pairs.
     swap: float  # p_t of that round.
 
@@ -65,7 +65,7 @@ class ThreePR(SparseLearner):
 
       w ← w + (γ_j − γ_(j+1)) · (x_lower − x_upper),  γ_j = 1 / log₂(j + 2).
 
-    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, with R_t the affirmativeness so
+    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, with R_t the score agreement so
     far (by how much the corrections agreed with the scores) and D_t the cost of swapping all pairs.
 
     Recommended for preferences and clicks with a guarantee: its regret is bounded for users of informative feedback,
@@ -101,7 +101,7 @@ class ThreePR(SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ("affirmativeness", "max_perturbation", "swap")
+    reports: ClassVar[tuple[str, ...]] = ("score_agreement", "max_perturbation", "swap")
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
         {"swap": "dynamic", "budget": 0.1, "weighting": "flat", "averaged": True},
@@ -125,7 +125,7 @@ class ThreePR(SparseLearner):
             newest=weights,
             shown=shown_or_all(problem),
             rounds=0,
-            affirmativeness=0.0,
+            score_agreement=0.0,
             max_perturbation=0.0,
             swap=0.0,
         )
@@ -162,7 +162,7 @@ class ThreePR(SparseLearner):
             newest=newest,
             shown=state.shown,
             rounds=state.rounds + 1,
-            affirmativeness=finite(state.affirmativeness + confirmed),
+            score_agreement=finite(state.score_agreement + confirmed),
             max_perturbation=finite(cost),
             swap=finite(swap),
         )
@@ -175,7 +175,7 @@ class ThreePR(SparseLearner):
 
     def _swap(self, state: State) -> tuple[float, float]:
         """Return the swap probability of this state (`DYNAMIC_SWAP`: by the allowance), and the allowance."""
-        allowance = self.budget * (state.rounds + 1) - state.affirmativeness
+        allowance = self.budget * (state.rounds + 1) - state.score_agreement
         if state.rounds < self.warm:
             return 0.0, allowance
         return DYNAMIC_SWAP if self.swap == "dynamic" else self.swap, allowance

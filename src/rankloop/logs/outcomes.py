@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.logs.columns import plain_name
 
-# Usual names of what people do after a click; a column that only looks back (sales_last_week) has another name.
+# Usual names of what users do after a click; a column that only looks back (sales_last_week) has another name.
 SALE_NAMES = (
     "purchased",
     "purchase",

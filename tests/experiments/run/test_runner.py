@@ -120,7 +120,7 @@ def test_learners_report_themselves() -> None:
     arm = {"name": "a", "learner": "3pr", "feedback": "noisy_reader"}
     experiment = small(stream="web_search", measures=["nDCG@10"], arms=[arm], regret=False)
     run = _run_one(Task(experiment, "small", "a", 0))
-    assert len(run.reports["affirmativeness"]) == len(run.checkpoints)
+    assert len(run.reports["score_agreement"]) == len(run.checkpoints)
 
 
 def test_delivery_changes_what_the_learner_hears_and_nothing_else() -> None:

@@ -199,7 +199,7 @@ def test_a_step_by_hand():
     assert table[2].tolist() == [0.0, 0.0]
 
 
-def test_lessons_of_one_query_count_less_and_less():
+def test_updates_of_one_query_count_less_and_less():
     """1/n by hand: of the general columns only, and per query."""
     problem = Problem(2**12 + 1, n_hashed=2**12)
     learner = Hashed(inner="click_regression(swap=0.0)", by_query=True)
@@ -229,7 +229,7 @@ def test_lessons_of_one_query_count_less_and_less():
 
 
 def test_a_column_that_counts_keeps_its_weight():
-    """Hashes collide: the column of a query's lessons may be that of an id, whose weight is not to be lost."""
+    """Hashes collide: the column of a query's updates may be that of an id, whose weight is not to be lost."""
     problem = Problem(4, n_hashed=4)
     learner = Hashed(inner="click_regression", by_query=True)
     query = rows_of({0: 1.0}, {1: 1.0}, n_dense=0)
@@ -256,7 +256,7 @@ def test_learning_from_an_older_state_forks():
     assert states[-1].table == again.table
 
 
-def test_an_empty_lesson_copies_nothing():
+def test_an_empty_update_copies_nothing():
     for inner in ("fair_pairs", "preference_perceptron", "pdgd"):
         learner = Hashed(inner=inner, by_query=True)
         query = random_query(default_rng(0), id="q")

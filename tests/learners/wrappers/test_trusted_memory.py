@@ -35,7 +35,7 @@ def weights_of(state):
     return state.table.at(np.arange(N_HASHED))[:, 0]
 
 
-def test_two_lessons_by_hand():
+def test_two_updates_by_hand():
     """Item 0 is in column 8 (memory), item 1 in column 0. Clicks have the residuals +½ and −½ at first."""
     learner = TrustedMemory(inner=RESIDUALS, rate=1.0, sure=2.0, span=10)
     query, state = query_of([8, 0]), learner.init(PROBLEM)
@@ -97,7 +97,7 @@ def test_with_full_trust_it_is_hashed():
 
 
 def trust_after(clicked_of, n=3_000):
-    """Trust after n lessons from 4 items of which the ranking shows all; a seed of its own for people."""
+    """Trust after n updates from 4 items of which the ranking shows all; a seed of its own for people."""
     learner, rng = TrustedMemory(inner=build("click_residuals(below=4)", "learner"), memory_rate=0.5), default_rng(1)
     state, query, least = learner.init(PROBLEM), query_of([8, 9, 10, 11]), 1.0
     for _ in range(n):

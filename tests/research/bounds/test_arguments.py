@@ -46,7 +46,7 @@ def test_every_constant_counts(bound):
 
 COACTIVE = [
     (coactive.preference_perceptron_regret, {}, 0),
-    (coactive.perturbed_regret, {"affirmativeness": 5.0}, 2),
+    (coactive.perturbed_regret, {"score_agreement": 5.0}, 2),
     (coactive.approximate_regret, {"beta": 0.3}, 0),
     (coactive.three_pr_regret, {"swap": 0.4}, 0),
     (coactive.dynamic_regret, {"budget": 5.0}, 2),
@@ -56,7 +56,7 @@ COACTIVE = [
 
 @pytest.mark.parametrize(("bound", "option", "power"), COACTIVE)
 def test_a_utility_in_cents(bound, option, power):
-    """w·φ is a product of two sums of features, so the budget of affirmativeness goes with the square of their unit."""
+    """w·φ is a product of two sums of features, so the budget of score agreement goes with the square of their unit."""
     horizon, radius, norm, alpha, slack = 300, 3.0, 2.0, 0.4, 0.1
     found = bound(horizon, radius, norm, alpha, slack, **option)
     name, value = next(iter(option.items()), ("", 0.0))

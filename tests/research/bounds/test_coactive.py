@@ -46,7 +46,7 @@ class Linear:
 def test_formulas():
     assert pytest.approx(1 - 1 / math.log2(3)) == FIRST_DROP
     assert preference_perceptron_regret(T, R, W, A, XI) == pytest.approx(0.1 / 0.5 + 2 * 3 * 2 / (0.5 * 20))
-    assert perturbed_regret(T, R, W, A, XI, affirmativeness=4.0) == pytest.approx(0.2 + math.sqrt(44) * 2 / 10)
+    assert perturbed_regret(T, R, W, A, XI, score_agreement=4.0) == pytest.approx(0.2 + math.sqrt(44) * 2 / 10)
     transient = math.sqrt(2 * 3.75) * 6 / 10
     assert approximate_regret(T, R, W, A, XI, beta=0.5) == pytest.approx(0.2 + 0.5 * 6 / 0.5 + transient)
     beta = 0.5 * (1 - 1 / math.log2(3))
@@ -59,8 +59,8 @@ def test_formulas():
 
 
 def test_no_perturbation_recovers_theorem_1():
-    assert perturbed_regret(T, R, W, A, XI, affirmativeness=0.0) == preference_perceptron_regret(T, R, W, A, XI)
-    assert perturbed_regret(T, R, W, A, XI, affirmativeness=-1e9) == XI / A
+    assert perturbed_regret(T, R, W, A, XI, score_agreement=0.0) == preference_perceptron_regret(T, R, W, A, XI)
+    assert perturbed_regret(T, R, W, A, XI, score_agreement=-1e9) == XI / A
     assert dynamic_regret(10**12, R, W, A, XI) == pytest.approx(preference_perceptron_regret(10**12, R, W, A, XI))
 
 
@@ -77,7 +77,7 @@ def better_ranking(round):
 @pytest.mark.parametrize("swap", [0.0, 0.5, "dynamic"])
 @pytest.mark.parametrize("alpha", [0.02, 0.1])
 def test_played_rounds_keep_theorem_2(swap, alpha):
-    """The proof is pathwise: with the realised affirmativeness and slacks the bound holds for every single run."""
+    """The proof is pathwise: with the realised score agreement and slacks the bound holds for every single run."""
     rounds, radius = [], 0.0
     for round in play(ThreePR(swap=swap), Linear(), NoisyReader(noise=0.1, shown=8, max_clicks=8), horizon=600, seed=0):
         rounds.append(utilities(TRUE_WEIGHTS, round.query, round.decision.ranking, better_ranking(round)))
@@ -85,12 +85,12 @@ def test_played_rounds_keep_theorem_2(swap, alpha):
         last = round.learned
     norm, n = float(np.linalg.norm(TRUE_WEIGHTS)), len(rounds)
     slack = float(slacks(rounds, alpha).mean())
-    bound = perturbed_regret(n, radius, norm, alpha, slack, affirmativeness=last.affirmativeness / n)
+    bound = perturbed_regret(n, radius, norm, alpha, slack, score_agreement=last.score_agreement / n)
     assert 0 < utility_regret(rounds) < bound
     if swap == "dynamic":
         assert utility_regret(rounds) < dynamic_regret(n, radius, norm, alpha, slack, non_negative=False)
     if swap == 0.0:
-        assert last.affirmativeness <= 1e-9
+        assert last.score_agreement <= 1e-9
 
 
 def test_the_best_ranking_as_feedback_keeps_theorem_1():
@@ -219,7 +219,7 @@ def test_steps_from_either_click_can_break_the_bound(learner, broken, alpha, reg
         affirmed += round.state.weights[0] * FIRST_DROP * (better is not shown) / n_rounds
     assert informativeness(told) == pytest.approx(alpha, abs=6e-4)
     assert utility_regret(told) == pytest.approx(regret, abs=6e-4)
-    bound = perturbed_regret(n_rounds, 1.0, 1.0, informativeness(told), affirmativeness=max(affirmed, 0.0))
+    bound = perturbed_regret(n_rounds, 1.0, 1.0, informativeness(told), score_agreement=max(affirmed, 0.0))
     assert (utility_regret(told) > bound) == broken
 
 

@@ -33,11 +33,11 @@ def test_the_bound_by_arithmetic():
 
 def played(learner, stream, horizon):
     """The rounds of `forgotten_in`, and the summed 1 − nDCG."""
-    lessons, lost, judge = [], 0.0, parse_measure(learner.measure)
+    updates, lost, judge = [], 0.0, parse_measure(learner.measure)
     for round in play(learner, stream, Full(), horizon=horizon, seed=SEED):
-        lessons.append((round.state, round.query, round.feedback, round.learned))
+        updates.append((round.state, round.query, round.feedback, round.learned))
         lost += 1.0 - judge(round.decision.ranking, round.relevance)
-    return lessons, lost
+    return updates, lost
 
 
 @pytest.mark.parametrize("budget", [6, 20, 900])
@@ -51,9 +51,9 @@ def test_measured_loss_stays_below_the_bound(budget, remove):
     learner = KernelPerceptron(
         kernel="polynomial", degree=1, budget=budget, remove=remove, measure="nDCG", learning_rate=0.7 / constant
     )
-    lessons, lost = played(learner, STREAM, 120)
-    surrogate, forgotten = Slam(), forgotten_in(learner, lessons)
-    mistaken = [(b, q, f) for b, q, f, a in lessons if a.mistakes > b.mistakes]
+    updates, lost = played(learner, STREAM, 120)
+    surrogate, forgotten = Slam(), forgotten_in(learner, updates)
+    mistaken = [(b, q, f) for b, q, f, a in updates if a.mistakes > b.mistakes]
     assert mistaken
     summed = sum(surrogate.value_and_grad(learner.scores(b, q.features)[f.items], f.grades)[0] for b, q, f in mistaken)
     for size in (1.0 / margin_of(dataset, direction), 0.8):
@@ -77,7 +77,7 @@ def test_what_is_forgotten_by_hand(kernel):
     for query in (first, second):
         states.append(learner.learn(states[-1], query, None, feedback))
     assert [state.mistakes for state in states] == [0, 1, 2]
-    lessons = [(states[0], first, feedback, states[1]), (states[1], second, feedback, states[2])]
+    updates = [(states[0], first, feedback, states[1]), (states[1], second, feedback, states[2])]
 
     def k(x, z):
         return np.exp(-0.25 * np.sum((x - z) ** 2)) if kernel == "rbf" else (1 + 0.25 * x @ z) ** 2
@@ -87,7 +87,7 @@ def test_what_is_forgotten_by_hand(kernel):
 
     old = list(zip(states[1].coefficients, states[1].rows))
     new = list(zip(states[2].coefficients, states[2].rows))
-    found = forgotten_in(learner, lessons)
+    found = forgotten_in(learner, updates)
     assert found.lengths == pytest.approx(np.sqrt(inner(old, old)))
     both = old + new
     assert found.growth == pytest.approx(inner(new, new) - inner(both, both))
@@ -100,8 +100,8 @@ def test_removing_the_smallest_survives_the_stream_that_defeats_removing_the_old
         learner = KernelPerceptron(
             kernel="polynomial", degree=1, budget=30, remove=remove, scale=16.0, measure="nDCG", learning_rate=1.0
         )
-        lessons, _ = played(learner, LowerBound(n_features=16, margin=0.25), 16 * 20)
-        mistakes[remove] = lessons[-1][3].mistakes
+        updates, _ = played(learner, LowerBound(n_features=16, margin=0.25), 16 * 20)
+        mistakes[remove] = updates[-1][3].mistakes
     assert mistakes["oldest"] == 16 * 20
     assert mistakes["smallest"] < 16 * 20 / 4
 
@@ -112,11 +112,11 @@ def test_removing_the_oldest_has_no_bound_without_what_is_forgotten():
     small, large = (
         KernelPerceptron(kernel="polynomial", degree=1, budget=budget, scale=16.0, measure="nDCG") for budget in (8, 64)
     )
-    (lessons, _), (all_lessons, _) = (played(learner, stream, 16 * passes) for learner in (small, large))
-    assert lessons[-1][3].mistakes == 16 * passes
-    assert all_lessons[-1][3].mistakes == 16
+    (updates, _), (all_updates, _) = (played(learner, stream, 16 * passes) for learner in (small, large))
+    assert updates[-1][3].mistakes == 16 * passes
+    assert all_updates[-1][3].mistakes == 16
     constant = self_bounding(np.sqrt(1 + 1.0), slam_weights(np.array([1.0, 0.0])))
     fixed = kernel_budget_loss(1 / 0.25, constant, 1.0 / constant)
-    forgotten = forgotten_in(small, lessons)
+    forgotten = forgotten_in(small, updates)
     assert forgotten.lengths > 0.0
     assert fixed < kernel_budget_loss(1 / 0.25, constant, 1.0 / constant, 0.0, forgotten)

@@ -133,7 +133,7 @@ def test_the_study_teaches_with_half_of_the_visits(monkeypatch):
     found = study_module.study.__wrapped__("3PR", 0, 900)
     assert found.rounds.tolist() == [100, 200, 300]
     assert np.all((found.common >= 0) & (found.common <= 8))
-    assert np.all(np.isfinite(found.affirmativeness))
+    assert np.all(np.isfinite(found.score_agreement))
 
 
 def test_the_toy_oscillates_within_what_is_possible():

@@ -60,19 +60,19 @@ def digest(client: httpx.Client) -> str:
     return str(digest_of(inside(client).directory.rankers["shop"].serving.state))
 
 
-def lessons(location: Location) -> list[tuple[Ranked, FeedbackReceived]]:
+def updates(location: Location) -> list[tuple[Ranked, FeedbackReceived]]:
     shown = {record.event.impression: record.event for record in location.records() if isinstance(record.event, Ranked)}
     found = [record.event for record in location.records() if isinstance(record.event, FeedbackReceived)]
     return [(shown[event.impression], event) for event in found]
 
 
 def relearned(client: httpx.Client, location: Location) -> str:
-    """The digest of the lessons that are in the log, learned one after the other by hand."""
+    """The digest of the updates that are in the log, learned one after the other by hand."""
     from rankloop.service.domain.configuration import config_of
     from rankloop.service.domain.trainer import Trainer
 
     trainer = Trainer(config_of(inside(client).directory.rankers["shop"].body))
-    for ranked, feedback in lessons(location):
+    for ranked, feedback in updates(location):
         trainer.learn(ranked, feedback)
     return trainer.digest()
 
@@ -87,7 +87,7 @@ def test_a_query_is_gone_from_log_state_and_snapshots(client: httpx.Client, loca
     assert digest(client) == relearned(client, location) == replay(location).digest
     assert not replay(location).differing
     assert replay(location).checked == 2
-    assert len(lessons(location)) == 10
+    assert len(updates(location)) == 10
     assert report(client)["counts"]["impressions"] == report(client)["counts"]["learned"] == 10
     visit(client, 30, "after it")
     assert digest(client) == relearned(client, location) == replay(location).digest
@@ -110,7 +110,7 @@ def test_what_is_older_than_a_time_goes(client: httpx.Client, location: Location
     border = time.time()
     visit(client, 1, "new")
     assert forget(client, shown_before=border) == 1
-    assert [ranked.query_id for ranked, _ in lessons(location)] == ["new"]
+    assert [ranked.query_id for ranked, _ in updates(location)] == ["new"]
 
 
 def test_it_holds_after_a_restart(location: Location) -> None:

@@ -97,7 +97,7 @@ def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:
         assert inside(client).learning.worker.consumers["ranker/shop"].snapshot_bytes > 0
     records = location.records()
     seen = [record.event for record in records if isinstance(record.event, Snapshotted)]
-    assert 2 <= len(seen) < 30  # one at the first lesson, one at the end, few between
+    assert 2 <= len(seen) < 30  # one at the first update, one at the end, few between
     store = [record for record in records if isinstance(record.event, Ranked | Snapshotted)]
     sizes, since = [], 0
     for record in store:

@@ -1,4 +1,4 @@
-"""A learner of one's own: refused where its lessons could not be read again, missed in one line where it is missing."""
+"""A learner of one's own: refused where its updates could not be read again, missed in one line where it is missing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("learner", ["mute_pairs", {"kind": "standardised", "inner": "mute_pairs"}], ids=str)
-def test_a_learner_whose_lessons_could_not_be_read_again_is_refused(tmp_path: Path, learner: Any) -> None:
+def test_a_learner_whose_updates_could_not_be_read_again_is_refused(tmp_path: Path, learner: Any) -> None:
     with running(Location(tmp_path)) as client:
         for body in ({}, {"base": {"feature": "price"}}):
             answer = client.put("/rankers/shop", json={"learner": learner, "problem": PROBLEM} | body)

@@ -20,7 +20,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_today_s_ranker_is_a_declared_number(client: httpx.Client) -> None:
-    """A shadow shows its order; before the first lesson the ranker's own is the same."""
+    """A shadow shows its order; before the first update the ranker's own is the same."""
     body = NAMED | {"base": {"feature": "score"}}
     client.put("/rankers/based", json=body | {"learner": "online_gradient"}).raise_for_status()
     client.put("/rankers/shadow", json=body | {"shadow": True}).raise_for_status()

@@ -45,7 +45,7 @@ def asking(shift: int = 0, **more: Any) -> RankBody:
     return msgspec.convert({"items": items(6, shift), **more}, RankBody)
 
 
-def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(location: Location) -> None:
+def test_one_key_many_times_at_once_is_one_impression_and_its_own_update(location: Location) -> None:
     async def scenario(service: Node) -> None:
         for turn in range(12):
             same = [service.ranking.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]

@@ -61,7 +61,7 @@ def _leader(location: Location, hosts: list[Host]) -> Host | None:
 
 
 def _state(location: Location) -> int:
-    """How many lessons the published state has."""
+    """How many updates the published state has."""
     with psycopg.connect(location.store) as connection:
         row = connection.execute("SELECT number FROM rankloop_published WHERE entity = 'ranker/shop'").fetchone()
     return int(row[0]) if row else 0

@@ -170,7 +170,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_comes_though_nothing_is_learned(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a restart would read again all that was shown since the last lesson."""
+    """Else a restart would read again all that was shown since the last update."""
     monkeypatch.setattr(projection, "MAX_EVENTS_WITHOUT_SNAPSHOT", 10)
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()

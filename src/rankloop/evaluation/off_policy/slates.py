@@ -20,7 +20,7 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
     """Estimate by (1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p].
 
     All three have a row per ranking and a column per position; the probabilities are those of this item at this
-    position, whatever stands elsewhere. Unbiased when people judge every position for itself (the position-based
+    position, whatever stands elsewhere. Unbiased when users judge every position for itself (the position-based
     model).
     Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
     with Click Models.
@@ -38,7 +38,7 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
 def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Estimate by (1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q].
 
-    Column p of the probabilities is that of the item at position p given the items above it. Unbiased when people read
+    Column p of the probabilities is that of the item at position p given the items above it. Unbiased when users read
     from the top (the cascade model), with weights far smaller than those of the whole ranking.
     Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
     Recommendations with Sequential Reward Interactions.
@@ -56,7 +56,7 @@ def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **o
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Estimate by IPS of whole rankings: (1/n) Σ (Σ_p reward[p]) · target / propensity.
 
-    Assumes nothing about people, and needs far longer logs than the others.
+    Assumes nothing about users, and needs far longer logs than the others.
 
     Args:
       reward: One row per ranking, one column per position.

@@ -25,7 +25,7 @@ QUANTITY_TITLES: dict[Quantity, str] = {
     "new_queries": "mean over held-out queries",
 }
 REPORT_TITLES = {  # of values that learners report under the name of their paper
-    "affirmativeness": "agreement of the clicks with the scores, summed over the rounds",
+    "score_agreement": "agreement of the clicks with the scores, summed over the rounds",
     "max_perturbation": "cost of swapping all pairs of a list",
     "swap": "probability of a swap",
 }

@@ -1,1 +1,1 @@
-"""Would it help us? Learners played against the people of a log, with today's order beside them."""
+"""Would it help us? Learners played against the users of a log, with today's order beside them."""

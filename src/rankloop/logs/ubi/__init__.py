@@ -1,1 +1,1 @@
-"""User Behavior Insights, the open format in which search engines log queries and what people did with the hits."""
+"""User Behavior Insights, the open format in which search engines log queries and what users did with the hits."""
