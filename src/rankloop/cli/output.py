@@ -89,7 +89,12 @@ def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as
     typer.echo(f"{path}: {len(trees.boosters)} boosters of {trees.kind}, hash {trees.hash[:12]}…")
     for name, value in measures.items():
         typer.echo(f"{name:<8} {value:.4f}  (each query is scored by a booster that was trained without it)")
-    typer.echo("Use TreeRanker.load(FILE).scores(rows, query_id) as the `base` feature of a ranker.")
+    if trees.columns:
+        typer.echo(f"features: {', '.join(f'{column.field} ({column.kind})' for column in trees.columns)}")
+    typer.echo(
+        "Use TreeRanker.load(FILE).scores_of_values(items, query_id) as the `base` feature of a ranker, or give the "
+        "file to a service as base.booster."
+    )
 
 
 def show_table(table: "Table") -> None:

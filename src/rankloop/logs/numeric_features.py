@@ -64,15 +64,8 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
                 f"{log.name} holds values by a schema, not numbers: a ranker with a schema can read them"
             )
         return NumericFeatures(log.export.features, log.export.feature_names)
-    columns, table = log.columns, log.table
-    unknown = next((name for name in features if name not in log.values), None)
-    if unknown is not None:
-        raise InvalidInput(f"{log.name} has no column {unknown!r}{nearest(unknown, log.values)}")
-    usable = {*columns.others, *columns.left_out, columns.time, columns.propensity}
-    names, left_out = learned_from([name for name in table.column_names if name in usable], (), NO_FEATURES)
-    outcomes = outcomes_of({name: table[name].to_pylist() for name in names if name not in features}, log.clicked)
-    chosen = [name for name in dict.fromkeys([*names, *features]) if name not in outcomes]
-    arrays = {name: table[name].to_numpy() for name in chosen}
+    chosen, left_out, outcomes = _feature_columns(log, features)
+    arrays = {name: log.table[name].to_numpy() for name in chosen}
     _refuse_texts([name for name in chosen if arrays[name].dtype.kind not in "biuf"], arrays, log.name)
     ids = tuple(name for name in chosen if _is_id(name, arrays[name]) and name not in features)
     used = tuple(name for name in chosen if name not in ids)
@@ -81,6 +74,35 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
     values = [_finite(arrays[name], name, log.name) for name in used]
     set_aside = tuple(name for name in left_out if name not in features)
     return NumericFeatures(np.ascontiguousarray(np.column_stack(values)), used, ids, set_aside, outcomes)
+
+
+def other_than_numbers(log: ListLog, features: Sequence[str] = ()) -> list[str]:
+    """Return the feature columns of a table that hold texts, dates or gaps, for which a schema is needed.
+
+    Args:
+      log: The log.
+      features: Columns that are features whatever they look like.
+    """
+    if log.export is not None:
+        return []
+    columns = {name: log.table[name] for name in _feature_columns(log, features)[0]}
+    return [
+        name
+        for name, column in columns.items()
+        if column.to_numpy().dtype.kind not in "biuf" or column.null_count or not np.isfinite(column.to_numpy()).all()
+    ]
+
+
+def _feature_columns(log: ListLog, features: Sequence[str]) -> tuple[list[str], tuple[str, ...], dict[str, str]]:
+    """Return the columns that may be features, those left out by their names, and outcomes with what gave them away."""
+    unknown = next((name for name in features if name not in log.values), None)
+    if unknown is not None:
+        raise InvalidInput(f"{log.name} has no column {unknown!r}{nearest(unknown, log.values)}")
+    columns, table = log.columns, log.table
+    usable = {*columns.others, *columns.left_out, columns.time, columns.propensity}
+    names, left_out = learned_from([name for name in table.column_names if name in usable], (), NO_FEATURES)
+    outcomes = outcomes_of({name: table[name].to_pylist() for name in names if name not in features}, log.clicked)
+    return [name for name in dict.fromkeys([*names, *features]) if name not in outcomes], left_out, outcomes
 
 
 def _finite(column: Any, name: str, where: str) -> Floats:

@@ -67,8 +67,8 @@ def train(
         data = read_log(Path(data))
     solver = BatchSolver(loss or "ordinal", tight, regularisation, settings)
     if isinstance(data, ListLog):
-        uses_passes = bool(data.schemas) and loss is None
-        return train_clicks(data, solver=None if uses_passes else solver, seed=seed, progress=progress)
+        is_default = solver == BatchSolver() and loss is None
+        return train_clicks(data, solver=None if is_default else solver, seed=seed, progress=progress)
     if isinstance(data, ChoiceLog):
         return train_policy(data, seed=seed)
     if isinstance(data, Dataset):

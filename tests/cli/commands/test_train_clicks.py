@@ -111,7 +111,8 @@ def test_an_outcome_in_the_schema_is_noted(shop: Path, capsys: pytest.CaptureFix
     ("arguments", "message"),
     [
         (["--learner", "fair_pairs"], "fair_pairs learns from its own exploration"),
-        (["--loss", "list_net"], "--loss is for --solver batch"),
+        (["--loss", "list_net", "--solver", "online"], "--loss is for --solver batch"),
+        (["--loss", "list_net", "--passes", "2"], "--passes is for --solver online"),
         (["--without", "prise"], "the schema has no such field; did you mean 'price'?"),
         (["--column", "time=when"], "no column 'when'"),
         (["--position-bias", "1,x"], "write them separated by commas"),
@@ -124,10 +125,18 @@ def test_what_is_wrong_is_one_line(
     assert message in refused(capsys, *given, *arguments)
 
 
-def test_options_of_a_schema_need_one(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option, value in (("--learner", "click_regression"), ("--passes", "2")):
-        err = refused(capsys, "train-clicks", shop / "shop.csv", "--without", "brand", option, value)
-        assert f"{option} needs a schema" in err
+def test_mixed_columns_are_trained_without_options(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The guessed schema is that of --guess-schema, and the result is that of --schema with it."""
+    given = "train-clicks", shop / "shop.csv", "--out", shop / "out", "--json"
+    by_file = json.loads(ran(capsys, *given, "--schema", shop / "shop.toml")[0])
+    answer, notes = ran(capsys, *given)
+    assert json.loads(answer) == by_file
+    assert notes.startswith("note: the schema was guessed: sku (id), price (number), brand (category), title (words)")
+    assert "outcomes, so not features: purchased" in notes
+    fields = ["sku", "price", "title"]
+    for options in (["--learner", "click_regression"], ["--passes", "2"], ["--loss", "ordinal"]):
+        answer = json.loads(ran(capsys, *given, "--without", "brand", *options)[0])
+        assert list(answer["schema"]["features"]) == fields
     assert "there is no file" in refused(capsys, "train-clicks", shop / "shop.csv", "--schema", shop / "no.toml")
 
 

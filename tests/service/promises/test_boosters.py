@@ -17,7 +17,10 @@ from rankloop.client import Client
 from rankloop.core.types import Query
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
+from rankloop.training.clicks.trees import train_click_trees
+from rankloop.training.trees import TreeSettings
 from tests.service.cases import Location, feed, inside, rank, report, running
+from tests.training.clicks.test_trees import BRANDS, written_shop
 
 lightgbm = pytest.importorskip("lightgbm")
 NAMES = ["price", "rating", "age"]
@@ -194,3 +197,24 @@ def test_the_client_sends_a_file(booster: Any, client: httpx.Client, tmp_path: P
 def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with running(Location(tmp_path_factory.mktemp("boosters"))) as client:
         yield client
+
+
+def test_trees_on_texts_score_a_ranker_with_a_schema(tmp_path: Path) -> None:
+    """What `train-clicks --trees` writes for a shop's log is a base that orders items by brand and title."""
+    log = written_shop(tmp_path)
+    trees = train_click_trees(log, n_folds=2, settings=TreeSettings(n_trees=20, options={"min_data_in_leaf": 5}))
+    trees.save(tmp_path / "trees.json")
+    content = (tmp_path / "trees.json").read_bytes()
+    rows = [{"price": 3.0, "brand": brand, "title": f"{wood} chair"} for brand in BRANDS for wood in ("oak", "steel")]
+    items = [{"id": f"i{i}", "features": row} for i, row in enumerate(rows)]
+    schema = {"features": {"price": "number", "brand": "category", "title": "words"}, "bits": 12}
+    order = [f"i{i}" for i in np.argsort(-trees.scores_of_values(rows), kind="stable")]
+    with running(Location(tmp_path / "data")) as client:
+        asked = body(content, learner="click_regression", problem={"schema": schema})
+        assert (made := client.put("/rankers/shop", json=asked)).status_code == 201, made.text
+        assert rank(client, items=items)["ranking"] == order
+        refusal = client.put(
+            "/rankers/plain", json=body(content, problem={"feature_names": ["price", "brand", "title"]})
+        )
+    assert refusal.status_code == 422
+    assert "it was grown on texts (brand, title): declare them in problem.schema" in refusal.text

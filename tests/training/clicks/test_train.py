@@ -21,6 +21,7 @@ from rankloop.training.clicks.train import train_clicks
 from rankloop.training.clicks.weights import exponential_grades
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
+from rankloop.training.train import train
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 EXAMINED = 1.0 / np.arange(1, 7) ** 1.5
@@ -292,3 +293,31 @@ def test_an_empty_cell_is_missing_and_named(tmp_path):
     path.write_text("impression,position,click,price\n1,1,1,2\n1,2,0,inf\n")
     with pytest.raises(InvalidInput, match=r"clicks\.csv, row 2: price is inf; it must be a finite number"):
         read_click_log(path)
+
+
+def test_an_import_of_ubi_with_a_text_column_trains_without_options(tmp_path):
+    """Numbers with a gap, a brand and a title: `train` and `train_clicks` guess the same schema."""
+    rng, queries, events = np.random.default_rng(0), [], []
+    for number in range(120):
+        who = {"query_id": f"u{number}", "client_id": f"c{number}", "timestamp": f"2026-05-01T{number // 6:02d}:00:00Z"}
+        order = rng.permutation(12)[:5].tolist()
+        queries.append({**who, "user_query": "lamp", "query_response_hit_ids": [f"p{i}" for i in order]})
+        for place, item in enumerate(order):
+            if rng.random() < (0.8 if item % 2 else 0.2) / (place + 1):
+                where = {"object": {"object_id": f"p{item}"}, "position": {"ordinal": place + 1}}
+                events.append({**who, "action_name": "click", "event_attributes": where})
+    for name, rows in (("queries", queries), ("events", events)):
+        (tmp_path / f"{name}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    items = [
+        f"p{i},{'' if i == 3 else i},{['acme', 'bolt'][i % 2]},{['oak', 'tin'][i % 2]} lamp {i}" for i in range(12)
+    ]
+    (tmp_path / "items.csv").write_text("id,price,brand,title\n" + "\n".join(items) + "\n")
+    files = ["--queries", "queries.ndjson", "--events", "events.ndjson", "--items", "items.csv", "--out", "log.parquet"]
+    with pytest.raises(SystemExit) as leaving:
+        main(["import-log", "ubi", *(str(tmp_path / name) if "." in name else name for name in files)])
+    assert not leaving.value.code
+    trained = train(tmp_path / "log.parquet")
+    assert {"price", "brand", "title"} <= set(trained.schema.features)
+    assert trained.gains == train_clicks(tmp_path / "log.parquet").gains
+    assert max(trained.gains.values()) > trained.logged_gain
+    assert trained.notes[0].startswith("the schema was guessed: item (id), price (number), brand (category)")

@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 
 from rankloop.core.errors import InvalidInput
+from rankloop.features import Schema
 from rankloop.logs.reader import lists_in
 from rankloop.training.clicks.trees import train_click_trees
-from rankloop.training.trees import TreeSettings, fold_of
+from rankloop.training.trees import TreeRanker, TreeSettings, fold_of
+from rankloop.training.trees.booster_file import NamedBooster
 
 pytest.importorskip("lightgbm")
 SMALL = TreeSettings(n_trees=20, n_leaves=4, learning_rate=0.2, options={"min_data_in_leaf": 5})
@@ -85,3 +87,69 @@ def test_a_feature_can_be_kept_from_the_trees(tmp_path):
     assert other.hash == trees.hash
     with pytest.raises(InvalidInput, match="no feature 'nose'; did you mean 'noise'"):
         train_click_trees(log, without=["nose"], position_bias=bias)
+
+
+BRANDS = ["acme", "bolt", "coral", "Élan"]
+
+
+def written_shop(folder, n_lists=300, seed=0):
+    """Lists of 5 items: clicks prefer two brands, titles with "oak" and items without a price."""
+    rng, lines = np.random.default_rng(seed), ["impression,query,item,position,click,price,brand,title"]
+    for number in range(n_lists):
+        for position, item in enumerate(rng.permutation(16)[:5]):
+            brand, price = BRANDS[item % 4], "" if item % 5 == 0 else str(item)
+            title = f"{['oak', 'steel'][item // 8]} chair {item % 8}"
+            good = 0.1 + 0.3 * (item % 4 in (0, 2)) + 0.3 * (item < 8) + 0.2 * (item % 5 == 0)
+            click = int(rng.random() < good / (1 + position / 2))
+            lines.append(f"{number},q{number % 30},i{item},{position + 1},{click},{price},{brand},{title}")
+    (folder / "shop.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "shop.csv"
+
+
+def test_categories_gaps_and_texts_are_split_as_they_are(tmp_path):
+    trees = train_click_trees(written_shop(tmp_path), n_folds=3, settings=SMALL)
+    kinds = {column.field: (column.kind, column.width) for column in trees.columns}
+    assert kinds == {"price": ("number", 1), "brand": ("category", 1), "title": ("words", 32)}
+    assert next(column for column in trees.columns if column.field == "brand").values == tuple(BRANDS)
+    assert any("num_cat=1" in text for text in trees.texts)
+    rows = [{"price": 3, "brand": brand, "title": "oak chair"} for brand in BRANDS]
+    rows += [rows[0] | {"title": "steel chair"}, {"brand": "acme", "title": "oak chair"}]
+    rows += [rows[1] | {"brand": "never seen"}]
+    scores = trees.scores_of_values(rows)
+    assert min(scores[0], scores[2]) > max(scores[1], scores[3])
+    assert scores[0] > scores[4]
+    assert scores[5] > scores[0]
+    assert np.isfinite(scores).all()
+    trees.save(tmp_path / "trees.json")
+    loaded = TreeRanker.load(tmp_path / "trees.json")
+    assert (loaded.hash, loaded.columns) == (trees.hash, trees.columns)
+    named = NamedBooster((tmp_path / "trees.json").read_bytes(), ["stock", "title", "brand", "price"])
+    assert np.array_equal(named.scores_of_values(rows, "new"), scores)
+    assert named.text_fields == ("brand", "title")
+    with pytest.raises(InvalidInput, match="needs texts by name"):
+        named.scores(np.zeros((1, 4)), "new")
+
+
+def test_without_leaves_out_all_columns_of_a_text(tmp_path):
+    log = lists_in(written_shop(tmp_path))
+    trees = train_click_trees(log, n_folds=2, settings=SMALL, without=["title"])
+    assert trees.names == ("price", "brand")
+    assert len(trees.scores_of_values([{}, {"price": 1}])) == 2
+    by_schema = train_click_trees(log, Schema({"title": "words", "item": "id"}), n_folds=2, settings=SMALL)
+    assert by_schema.names == ("title",)
+    with pytest.raises(InvalidInput, match="trees need numbers"):
+        train_click_trees(log, Schema({"item": "id"}), n_folds=2, settings=SMALL)
+
+
+def test_xgboost_gets_categories_as_hashed_counts(tmp_path):
+    pytest.importorskip("xgboost")
+    settings = TreeSettings(n_trees=20, n_leaves=4, learning_rate=0.2, kind="xgboost")
+    trees = train_click_trees(written_shop(tmp_path), n_folds=2, settings=settings)
+    good, bad = trees.scores_of_values([{"brand": brand, "title": "oak chair"} for brand in BRANDS[:2]])
+    assert good > bad
+
+
+def test_few_queries_make_fewer_folds(tmp_path):
+    path = written(tmp_path, n_queries=6)
+    trees = train_click_trees(path, position_bias=[1, 1 / 2, 1 / 3, 1 / 4], settings=SMALL)
+    assert 2 <= len(trees.texts) < 5

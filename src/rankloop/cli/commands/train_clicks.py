@@ -39,7 +39,7 @@ def train_clicks(
         option(
             "--solver",
             "online|batch",
-            "With a schema: passes of an online learner (default), or the optimum of --loss.",
+            "With a schema: passes of an online learner (default), or the optimum of --loss (default with --loss).",
         ),
     ] = None,
     learner: Annotated[
@@ -69,11 +69,12 @@ def train_clicks(
     A click at a position that is rarely examined counts more. The default loss is the weighted ranking SVM, which is
     unbiased. For the loss of a measure (--loss nDCG@10) all lists of a query are merged, so queries must repeat.
 
-    With --schema, columns are numbers, categories, texts, ids, flags and dates, crossed as the file says. An online
-    learner passes over the logged lists; held-out lists choose the number of passes. With --solver batch the loss is
-    minimised over all lists, and held-out lists choose the regularisation. The saved ranker can go on learning.
-    --guess-schema FILE writes a schema; as the last option, without FILE, it prints one. The log of a service contains
-    its schema.
+    A log with texts, categories, dates or gaps is read by a schema: that of --schema or of a service, else a guessed
+    one. An online learner passes over the logged lists; held-out lists choose the number of passes. With --solver batch
+    the loss is minimised over all lists, and held-out lists choose the regularisation. The saved ranker can go on
+    learning. --guess-schema FILE writes the schema to be changed; as the last option, without FILE, it prints it.
+
+    With --trees, LightGBM gets categories and gaps as they are, and texts as hashed word counts.
 
     Columns that are known only after the click, such as a purchase, are no features unless --feature or the schema
     names them. More settings are in Python: `rankloop.train_clicks`.
@@ -83,7 +84,7 @@ def train_clicks(
     from rankloop.logs.reader import lists_in
     from rankloop.training.clicks.parts import LogColumns, train_click_parts
     from rankloop.training.clicks.passes import OnlinePasses
-    from rankloop.training.clicks.train import check_log_size, is_in_parts, schema_without
+    from rankloop.training.clicks.train import check_log_size, is_in_parts, schema_for, schema_without
     from rankloop.training.clicks.train import train_clicks as train_on_clicks
 
     roles, features = named_columns(column or [], LIST_ROLES), tuple(feature or ())
@@ -114,18 +115,23 @@ def train_clicks(
         from rankloop.training.clicks.trees import train_click_trees
         from rankloop.training.trees import TreeSettings
 
-        boosters = train_click_trees(lists, features=features, position_bias=bias, settings=TreeSettings(kind=trees))
+        kinds = None if kinds is None else schema_without(kinds, without or ())
+        settings = TreeSettings(kind=trees)
+        boosters = train_click_trees(lists, kinds, features=features, position_bias=bias, settings=settings)
         save_trees(boosters, {}, out, as_json)
         return
-    kinds = kinds or (lists.schemas[-1] if lists.schemas else None)
+    said = ""
     if kinds is None:
-        schema_options = {"learner": learner, "passes": passes, "solver online": solver == "online"}
-        _refuse(schema_options, "needs a schema: add --schema FILE (--guess-schema FILE writes one)")
-    elif solver == "batch":
-        _refuse({"passes": passes}, "is for --solver online: leave it out")
-    else:
-        _refuse({"loss": loss}, "is for --solver batch: add it, or leave the loss out")
-    kinds = None if kinds is None else schema_without(kinds, without or ())
+        kinds, said = schema_for(lists, features, is_needed=bool(learner or passes or solver == "online"))
+    solver = solver or ("batch" if loss else "online")
+    if said:
+        typer.echo(f"note: {said}", err=True)
+        check_log_size(log, kinds, solver)
+        lists = lists.typed_by(kinds)
+    elif kinds is not None:
+        kinds = schema_without(kinds, without or ())
+    _refuse({"passes": passes if solver == "batch" else 0}, "is for --solver online: leave it out")
+    _refuse({"loss": loss if solver == "online" else ""}, "is for --solver batch: leave one of them out")
     with interruptible("nothing was saved"), progress_bar(f"training on {lists.name}", unit="steps") as progress:
         result = train_on_clicks(
             lists,

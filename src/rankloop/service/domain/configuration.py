@@ -444,7 +444,10 @@ def _check_booster(config: RankerConfig) -> None:
     except InvalidInput as error:
         raise Rejected("base.booster", str(error)) from None
     fields = {} if config.schema is None else config.schema.features
+    if not fields and booster.text_fields:
+        listed = ", ".join(booster.text_fields)
+        raise Rejected("base.booster", f"it was grown on texts ({listed:.200}): declare them in problem.schema")
     for name in filter(fields.__contains__, names):
         kind = spec_of(fields[name])["kind"]
-        if kind not in ("number", "flag"):
+        if name not in booster.text_fields and kind not in ("number", "flag", "date"):
             raise Rejected("base.booster", f"{name!r:.80} is a {kind} in the schema; a booster needs numbers and flags")

@@ -16,9 +16,10 @@ from rankloop.data.folder import given_path
 from rankloop.data.parts.source import URL_SCHEME_MARK, check_memory, is_part
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import LOGGED_SCORE, ListLog, ShownList, with_logged_score
-from rankloop.logs.numeric_features import numeric_features
+from rankloop.logs.numeric_features import numeric_features, other_than_numbers
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 from rankloop.logs.reader import POSTGRES_PREFIXES, lists_in
+from rankloop.logs.schema_guess import guessed_schema
 from rankloop.logs.service_export import exported_schemas, is_export
 from rankloop.training.clicks.batch import BatchTask, numeric_rows, schema_rows, train_batch
 from rankloop.training.clicks.parts import LogColumns, train_click_parts
@@ -46,14 +47,14 @@ def train_clicks(
 ) -> ClickTraining:
     """Train a ranker on the clicks of a log of lists.
 
-    Clicks take the place of grades: each counts by how unlikely its position was to be examined. Without a schema the
-    columns of numbers are features, and the result is a linear ranker. With a schema, values become columns as it says,
-    and the result continues to learn.
+    Clicks take the place of grades: each counts by how unlikely its position was to be examined. Where all columns hold
+    numbers without gaps, they are the features of a linear ranker. Texts, categories, dates and gaps need a schema,
+    which is guessed from the log unless given; the result continues to learn.
 
     Args:
       log: A `ListLog`, or what `read_log` reads.
-      schema: By which values become features; that of the log itself unless given. A log without one is learned from by
-        its columns of numbers.
+      schema: By which values become features; that of the log itself unless given, or a guessed one where the log holds
+        more than numbers.
       solver: `BatchSolver` (a loss over all lists at once) or, with a schema, `OnlinePasses`, which is its default.
       learner: With a schema, the learner that continues after `BatchSolver`; unless given, `click_regression` for the
         loss `clicked_items` and `fair_pairs` for others.
@@ -86,7 +87,13 @@ def train_clicks(
         )
     check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
     lists = lists_in(log, schema=schema)
-    schema = schema or (lists.schemas[-1] if lists.schemas else None)
+    notes = lists.notes
+    if schema is None:
+        is_needed = isinstance(solver, OnlinePasses) or learner is not None or shown is not None
+        schema, said = schema_for(lists, features, is_needed=is_needed)
+        if said:
+            check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
+            lists, notes = lists.typed_by(schema), (*notes, said)
     common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
     if schema is not None:
         _check_feedback(lists)
@@ -94,17 +101,43 @@ def train_clicks(
         if isinstance(solver, OnlinePasses) and solver.base == LOGGED_SCORE and not lists.has_engine_order:
             solver = solver._replace(base="")
         trained = _train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
-        return replace(trained, notes=lists.notes + _outcome_notes(lists, schema, features) + trained.notes)
-    if isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
-        raise InvalidInput(f"passes, a learner and shown are for training with a schema, and {lists.name} has none")
+        return replace(trained, notes=notes + _outcome_notes(lists, schema, features) + trained.notes)
     numbers = numeric_features(lists, features)
     columns = numbers.described if lists.export is not None else f"{lists.columns}; {numbers.described}"
 
     def new_session(task: BatchTask, fit: Fit) -> Session:
         return session_of(fit.weights[len(task.data.features.columns) :], feature_names=numbers.names)
 
-    trained = train_batch(numeric_rows(lists, numbers), solver or DEFAULT_BATCH, new_session, **common)
-    return replace(trained, feature_names=numbers.names, columns=columns, notes=lists.notes + trained.notes)
+    batch = solver if isinstance(solver, BatchSolver) else DEFAULT_BATCH
+    trained = train_batch(numeric_rows(lists, numbers), batch, new_session, **common)
+    return replace(trained, feature_names=numbers.names, columns=columns, notes=notes + trained.notes)
+
+
+def schema_for(lists: ListLog, features: Sequence[str] = (), *, is_needed: bool = False) -> tuple[Schema | None, str]:
+    """Return the schema of a log: its own, or a guessed one where it holds texts, dates or gaps.
+
+    Args:
+      lists: The log.
+      features: Columns that are features even if they look like outcomes.
+      is_needed: Guess one for plain numbers, too.
+
+    Returns:
+      The schema, None for plain numbers; and a sentence about a guessed one.
+
+    Raises:
+      InvalidInput: If one is needed for the export of a service with plain numbers, or no column tells of the items.
+    """
+    if lists.schemas:
+        return lists.schemas[-1], ""
+    if lists.export is not None and is_needed:
+        raise InvalidInput(f"{lists.name} holds plain numbers: passes, a learner and shown are for a log with a schema")
+    if not is_needed and not other_than_numbers(lists, features):
+        return None, ""
+    guess = guessed_schema(lists, features)
+    fields = [(name, kind) for name, part, kind, _ in guess.lines() if part != "left out"]
+    outcomes = f"; outcomes, so not features: {', '.join(guess.outcomes)}" if guess.outcomes else ""
+    listed = ", ".join(f"{name} ({kind})" for name, kind in fields)
+    return guess.schema, f"the schema was guessed: {listed}{outcomes}; --guess-schema FILE writes it"
 
 
 def _train_on_lists(

@@ -1,6 +1,5 @@
 """The file of a booster: LightGBM's text, XGBoost's JSON, or a file of `rankloop train --trees`."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -12,11 +11,10 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.training.trees.booster_structure import Grown, lightgbm_structure, xgboost_structure
+from rankloop.training.trees.tree_columns import encode_columns, plain_number
 from rankloop.training.trees.tree_ranker import LIGHTGBM, XGBOOST, TreeRanker
 
 UBJ_START = b"{L"  # of the binary of XGBoost; JSON begins otherwise
-FLAG_NUMBERS = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
-MAX_NUMBER = sys.float_info.max
 EXPECTED_FILE = "a base is what LightGBM's save_model, XGBoost's save_model (JSON) or `rankloop train --trees` writes"
 
 
@@ -79,7 +77,7 @@ class NamedBooster:
         """The checked boosters as one score."""
         file = self._unchecked
         texts = [structure.text for structure in self.grown]
-        trees = TreeRanker(texts, sorted(file.query_ids), file.scale, file.kind)
+        trees = TreeRanker(texts, sorted(file.query_ids), file.scale, file.kind, file.columns)
         _ = trees.boosters  # raises now if the library is missing
         return trees
 
@@ -96,8 +94,9 @@ class NamedBooster:
                 grown = f"it was grown on {n_features} features without names, and the ranker has"
                 raise InvalidInput(f"{grown} {len(self.names)}: {', '.join(self.names):.200}")
             return self.names
-        if len(names) != n_features:
-            raise InvalidInput(f"the file names {len(names)} features for trees of {n_features}")
+        n_columns = sum(column.width for column in self._unchecked.columns) or len(names)
+        if n_columns != n_features:
+            raise InvalidInput(f"the file names {n_columns} features for trees of {n_features}")
         ranker_names = {_plain(name): name for name in self.names} | {name: name for name in self.names}
         lacking = [name for name in names if name not in ranker_names]
         if lacking:
@@ -108,16 +107,27 @@ class NamedBooster:
         return tuple(ranker_names[name] for name in names)
 
     @cached_property
+    def text_fields(self) -> tuple[str, ...]:
+        """The names of the features that are categories or texts."""
+        return tuple(column.field for column in self._unchecked.columns if column.is_text)
+
+    @cached_property
     def _columns(self) -> list[int]:
         return [self.names.index(name) for name in self.feature_names]
 
     def scores(self, rows: Floats, query_id: str) -> Floats:
         """Return the scores of rows with a number for each of `names`, NaN where it is missing."""
+        if self.text_fields:
+            raise InvalidInput(f"it needs texts by name, which a schema declares: {', '.join(self.text_fields):.200}")
         return self._finite(self.trees.scores(rows[:, self._columns], query_id))
 
     def scores_of_values(self, rows: Sequence[Mapping[str, Any]], query_id: str) -> Floats:
         """Return the scores of values by name; absent values are missing."""
-        table = [[_number(row.get(name)) for name in self.feature_names] for row in rows]
+        columns = self._unchecked.columns
+        if columns:
+            values = {c.field: [row.get(name) for row in rows] for c, name in zip(columns, self.feature_names)}
+            return self._finite(self.trees.scores(encode_columns(columns, values), query_id))
+        table = [[plain_number(row.get(name)) for name in self.feature_names] for row in rows]
         return self._finite(self.trees.scores(np.array(table).reshape(len(rows), -1), query_id))
 
     def _finite(self, scores: Floats) -> Floats:
@@ -133,12 +143,3 @@ def _structure(kind: str, text: str) -> Grown:
 def _plain(name: str) -> str:
     """Return a name as LightGBM stores it, without blanks."""
     return "_".join(name.split(" "))
-
-
-def _number(value: Any) -> float:
-    """Return a number or a flag as a number; anything else is missing."""
-    if isinstance(value, str):
-        value = FLAG_NUMBERS.get(value.strip().lower())
-    if not isinstance(value, int | float) or not -MAX_NUMBER <= value <= MAX_NUMBER:
-        return float("nan")
-    return float(value)

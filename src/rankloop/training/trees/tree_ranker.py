@@ -26,6 +26,7 @@ from rankloop.data.dataset import Dataset
 from rankloop.data.folder import given_path
 from rankloop.data.letor.file import read_letor
 from rankloop.measures.base import mean_of, parse_measure
+from rankloop.training.trees.tree_columns import TreeColumn, encode_columns
 
 MAX_GRADE = 31  # LightGBM's table of gains ends there
 N_FOLDS, FILE_FORMAT = 5, 1
@@ -37,7 +38,22 @@ INSTALL_ADVICE = {
     LIGHTGBM: "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'",
     XGBOOST: "these trees need XGBoost, which is not installed: pip install xgboost-cpu",
 }
-Training = tuple[Floats, Floats, Floats, Ints]  # features, grades and weights of rows, and the sizes of the queries
+
+
+class Training(NamedTuple):
+    """The rows that a booster is fitted to."""
+
+    features: Floats
+    grades: Floats
+    weights: Floats
+    sizes: Ints  # of the queries
+    columns: Sequence[TreeColumn]
+
+    @property
+    def categories(self) -> list[int]:
+        """The features that are codes of categories."""
+        columns = [column for column in self.columns for _ in range(column.width)]
+        return [position for position, column in enumerate(columns) if column.values]
 
 
 class TreeSettings(NamedTuple):
@@ -84,13 +100,18 @@ class TreeRanker:
         query_ids: Sequence[str],
         scale: float = 1.0,
         kind: str = LIGHTGBM,
-        names: Sequence[str] = (),
+        columns: Sequence[TreeColumn] = (),
     ) -> None:
         self.texts = tuple(texts)  # of the boosters, as LightGBM or XGBoost (JSON) writes them
         self.kind = kind
-        self.names = tuple(names)  # of the features, where they have any
+        self.columns = tuple(columns)  # the features by name, where they have any
         self.query_ids = frozenset(query_ids)  # of the training data
         self.scale = scale  # by which the scores of the boosters are divided
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, where they have any."""
+        return tuple(column.field for column in self.columns)
 
     @cached_property
     def hash(self) -> str:
@@ -120,6 +141,18 @@ class TreeRanker:
         if query_id in self.query_ids:
             boosters = [self.boosters[fold_of(query_id, len(self.boosters))]]
         return np.asarray(np.mean([self._predicted(booster, rows) for booster in boosters], axis=0) / self.scale)
+
+    def scores_of_values(self, rows: Sequence[Mapping[str, Any]], query_id: str = "") -> Floats:
+        """Return the base score of items with values by name; an absent value is missing.
+
+        Args:
+          rows: The values of the items: numbers, categories and texts, as in the training data.
+          query_id: The query.
+        """
+        if not self.columns:
+            raise InvalidInput("the trees do not tell the names of their features: give rows of numbers to scores()")
+        values = {name: [row.get(name) for row in rows] for name in self.names}
+        return self.scores(encode_columns(self.columns, values), query_id)
 
     def _predicted(self, booster: Any, rows: Floats) -> Floats:
         if self.kind == XGBOOST:
@@ -156,10 +189,10 @@ class TreeRanker:
             if table["format"] != FILE_FORMAT:
                 raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FILE_FORMAT}")
             texts, query_ids, scale = map(str, table["boosters"]), map(str, table["query_ids"]), float(table["scale"])
-            kind, names = table.get("kind", LIGHTGBM), tuple(map(str, table.get("features", ())))
+            kind, columns = table.get("kind", LIGHTGBM), tuple(map(TreeColumn.from_plain, table.get("features", ())))
             if kind not in BOOSTER_KINDS:
                 raise InvalidInput(f"{path} holds trees of the unknown kind {kind!r:.40}")
-            loaded = cls(tuple(texts), tuple(query_ids), scale, kind, names)
+            loaded = cls(tuple(texts), tuple(query_ids), scale, kind, columns)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidInput):
                 raise
@@ -177,8 +210,8 @@ class TreeRanker:
         }
         if self.kind != LIGHTGBM:
             table["kind"] = self.kind
-        if self.names:
-            table["features"] = self.names
+        if self.columns:
+            table["features"] = [column.to_plain() for column in self.columns]
         return json.dumps(table, ensure_ascii=False).encode()
 
 
@@ -189,6 +222,7 @@ def fit_trees(
     n_folds: int = N_FOLDS,
     settings: TreeSettings = TreeSettings(),  # noqa: B008 - a value
     names: Sequence[str] = (),
+    columns: Sequence[TreeColumn] = (),
 ) -> TreeRanker:
     """Cross-fit a LambdaMART ranker, by LightGBM or XGBoost, to the grades of a data set.
 
@@ -201,6 +235,8 @@ def fit_trees(
       n_folds: The number of folds, at least 2.
       settings: The settings of the boosters.
       names: Of the features, which the file keeps.
+      columns: In place of names, the fields that the features were encoded from: LightGBM splits codes of categories
+        by sets of values.
 
     Returns:
       The boosters as one score.
@@ -210,8 +246,10 @@ def fit_trees(
     """
     n_folds = whole_number(n_folds, "n_folds", 2)
     parameters = settings.parameters()
-    if len(names) not in (0, dataset.n_features):
-        raise InvalidInput(f"{len(names)} names for {dataset.n_features} features")
+    columns = columns or [TreeColumn(name) for name in names]
+    width = sum(column.width for column in columns)
+    if width not in (0, dataset.n_features):
+        raise InvalidInput(f"{width} names for {dataset.n_features} features")
     grades = dataset.relevance
     if len(grades) and not (np.all(grades == np.floor(grades)) and 0.0 <= grades.min() <= grades.max() <= MAX_GRADE):
         raise InvalidInput(f"trees learn from whole grades from 0 to {MAX_GRADE}")
@@ -228,10 +266,10 @@ def fit_trees(
         rows = fold_of_row != fold
         group = dataset.sizes[folds != fold]
         grow = _xgboost_text if settings.kind == XGBOOST else _lightgbm_text
-        training = dataset.features[rows], grades[rows], item_weights[rows], group
+        training = Training(dataset.features[rows], grades[rows], item_weights[rows], group, columns)
         texts.append(grow(parameters, training, settings.n_trees))
     plain = TreeRanker(texts, dataset.query_ids, kind=settings.kind)
-    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind, names)
+    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind, columns)
 
 
 def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[TreeRanker, dict[str, float]]:
@@ -257,22 +295,28 @@ def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[Tre
     return trees, {name: mean_of(each) for name, each in values.items()}
 
 
-def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
-    (rows, grades, weights, group), lightgbm = table_of, _library(LIGHTGBM)
-    table = lightgbm.Dataset(rows, grades, weight=weights, group=group)
+def _lightgbm_text(parameters: dict[str, Any], training: Training, n: int) -> str:
+    lightgbm = _library(LIGHTGBM)
+    table = lightgbm.Dataset(
+        training.features,
+        training.grades,
+        weight=training.weights,
+        group=training.sizes,
+        categorical_feature=training.categories,
+    )
     try:
         return str(lightgbm.train(parameters, table, n).model_to_string())
     except lightgbm.basic.LightGBMError as error:
         raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
 
 
-def _xgboost_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
+def _xgboost_text(parameters: dict[str, Any], training: Training, n: int) -> str:
     """Fit by XGBoost, which weighs queries: a query has the mean weight of its items."""
-    (rows, grades, weights, group), xgboost = table_of, _library(XGBOOST)
-    table = xgboost.DMatrix(rows, grades)
-    table.set_group(group)
-    starts = np.concatenate([[0], np.cumsum(group)[:-1]])
-    table.set_weight(np.add.reduceat(weights, starts) / np.maximum(group, 1))
+    xgboost, sizes = _library(XGBOOST), training.sizes
+    table = xgboost.DMatrix(training.features, training.grades)
+    table.set_group(sizes)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    table.set_weight(np.add.reduceat(training.weights, starts) / np.maximum(sizes, 1))
     try:
         return bytes(xgboost.train(parameters, table, n).save_raw("json")).decode()
     except xgboost.core.XGBoostError as error:
