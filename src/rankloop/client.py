@@ -262,14 +262,16 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
             body["base"] = {**more["base"], "booster": b64encode(content).decode()}
         return self.send(Request("PUT", _path_of(name), body))
 
-    def upload(self, name: str, path: str | os.PathLike[str]) -> Table:
+    def upload(self, name: str, path: str | os.PathLike[str], **settings: Any) -> Table:
         """Create a ranker from a saved file; another ranker of that name is refused (409).
 
         Args:
           name: Its name.
           path: The file.
+          **settings: Fields of `create` that do not follow from the file, such as `base` and `guard`.
         """
-        return self.send(Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes()))
+        query = {setting: json.dumps(value, default=plain_value) for setting, value in settings.items()}
+        return self.send(Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes(), query=query or None))
 
     def download(self, name: str, path: str | os.PathLike[str]) -> Nothing:
         """Write the model to a file for `rankloop.load` and `upload`.

@@ -49,13 +49,14 @@ class ProblemBody(Strict):
 
 
 class BaseBody(Strict):
-    """The existing ranker: the feature that holds its score, its weights, or a booster that computes the score."""
+    """The existing ranker: the feature that holds its score, weights, a booster, or the order of the request."""
 
     feature: str | int | None = None
     weights: list[float] | None = None
-    weight: float = 1.0  # the initial weight of the base score
+    weight: float = 1.0  # the initial weight of the base score; 0: the base is only compared with
     model: str | None = None  # the name or hash of the model that computes the feature; a request may name a newer one
     booster: bytes | None = None  # a file of LightGBM, XGBoost or `rankloop train --trees`, in base64
+    kind: Literal["given_order"] | None = None  # requests have the items in the existing order
 
 
 class CreateBody(Strict):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,7 @@ from rankloop.service.domain.configuration import (
     config_of,
     config_of_session,
     next_schema,
+    with_settings,
 )
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.health import explanation_of, recent_weights
@@ -126,11 +127,21 @@ class Administration:
             raise Conflict(f"the ranker {name!r} exists already, with other settings")
         return False
 
-    async def create_from_file(self, name: str, content: bytes) -> bool:
-        """Create a ranker that continues from a saved `Session` or `Ranker`, with the default settings."""
+    async def create_from_file(self, name: str, content: bytes, settings: Mapping[str, Any] | None = None) -> bool:
+        """Create a ranker that continues from a saved `Session` or `Ranker`.
+
+        Args:
+          name: Of the ranker.
+          content: The file.
+          settings: Fields of `CreateBody` that do not follow from the file.
+
+        Returns:
+          Whether it is new.
+        """
         await asyncio.to_thread(check_file_fits, content, self.node.settings.max_state, self.node.settings.max_body)
         session, notes = await asyncio.to_thread(loads_with_notes, content)
-        return await self.create(name, config_of_session(session, notes), content, "a file")
+        body = with_settings(config_of_session(session, notes), settings or {})
+        return await self.create(name, body, content, "a file")
 
     async def create_experiment(self, name: str, body: ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""

@@ -13,14 +13,14 @@ from numpy.random import PCG64, Generator
 
 from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_NUMBERS_AT_ONCE, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, Rejected
-from rankloop.core.kernels import discounts, ranking_of
+from rankloop.core.kernels import discounts
 from rankloop.core.serialisation import decision_to_plain, to_plain
-from rankloop.core.types import Floats, Ints, Rows
+from rankloop.core.types import Floats, Ints
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig, named_model
-from rankloop.service.domain.counters import SavedProjection, saved_projection
+from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.named_values import add_values, named_request, same_values
 from rankloop.service.domain.projection import TEAM_DRAFT
@@ -135,10 +135,11 @@ class ServedRanker:
           compared: Show the predicted order interleaved with the base order; None draws it.
         """
         body = self.config.body
+        falls_back = body.guard and self._falls_back()
         if compared is None:
-            share = body.evaluation_share
+            share = 0.0 if falls_back else body.evaluation_share
             compared = bool(share) and _generator_of(body.seed, impression, "lot").random() < share
-        if compared and self.config.base_column is None:
+        if compared and body.base is None:
             raise Rejected("compared", "this ranker has no base to compare with")
         if compared:
             return self._compare(request, impression)
@@ -146,9 +147,10 @@ class ServedRanker:
         decision = serving.rank(query, None if self.draws_in_sequence else _generator_of(body.seed, impression))
         generator = serving.generator["state"] if self.draws_in_sequence else None  # `predict` draws nothing
         predicted = serving.predict(query)
-        trainable, propensity = request.shows_as_ranked(self.config.problem), float(decision.log_propensity)
-        if body.shadow:
-            order, propensity = request.shown_order(self._base_ranking(request)), 0.0
+        trainable = request.shows_as_ranked(self.config.problem) and not falls_back
+        propensity = float(decision.log_propensity)
+        if body.shadow or falls_back:
+            order, propensity = request.shown_order(self.config.base_order(request)), 0.0
         else:
             order = request.shown_order(decision.ranking)
         plain = decision_to_plain(decision)
@@ -176,11 +178,10 @@ class ServedRanker:
         ranked.order, ranked.ingested, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
         return ranked
 
-    def _base_ranking(self, request: QueryRequest) -> Ints:
-        """Return the order by the base score."""
-        features, column = request.query.features, self.config.base_column
-        numbers = features.dense if type(features) is Rows else features
-        return ranking_of(np.ascontiguousarray(numbers[:, column]))
+    def _falls_back(self) -> bool:
+        """Return whether the base order is shown: the ranker has lost to a base that none of its states equals."""
+        base = self.config.body.base
+        return base is not None and not base.weight and self.projection.reason == LOST_TO_BASE
 
     def _explored(self, ranking: Ints, predicted: Ints) -> float:
         """Return the share of shown positions, by DCG discount, with another item than predicted."""
@@ -191,7 +192,7 @@ class ServedRanker:
 
     def _compare(self, request: QueryRequest, impression: str) -> Ranked:
         """Interleave the predicted order with the base order; the ranking is for evaluation only."""
-        predicted, base = self.serving.predict(request.query), self._base_ranking(request)
+        predicted, base = self.serving.predict(request.query), self.config.base_order(request)
         mixed = interleave(TEAM_DRAFT, predicted, base, _generator_of(self.body.seed, impression, "mixture"))
         ranked = self._event(request, impression, request.shown_order(mixed.ranking))
         ranked.mixed, ranked.trainable = to_plain(mixed), False
@@ -346,7 +347,7 @@ def query_request(
         request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
-    if config.base_weights is not None or config.booster is not None:
+    if config.computed_score:
         request = config.with_base_score(request)
     return request._replace(base_model=base_model) if base_model else request
 

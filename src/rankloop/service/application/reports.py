@@ -15,6 +15,7 @@ OPTIONAL_DEFAULTS = {
     "model": None,
     "weight": 1.0,
     "booster": None,
+    "kind": None,
 }  # left out of a report
 
 

@@ -1,4 +1,4 @@
-"""The base: the existing ranker, given by a feature, weights or a booster, whose score a learner starts from."""
+"""The base: the existing ranker, given by a feature, weights, a booster or the order of the request."""
 
 import dataclasses
 import math
@@ -8,9 +8,12 @@ import numpy as np
 
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import spec_of
 from rankloop.core.types import Floats, Problem
 from rankloop.features.schema import Schema
+from rankloop.learners.wrappers.base_score import BaseScore
+from rankloop.logs.list_log import LOGGED_SCORE, with_logged_score
 from rankloop.service.requests import BaseBody, CreateBody
 
 BASE_SCORE = "base score"  # the feature that is added if the base is given by weights or by a booster
@@ -31,14 +34,13 @@ def base_column(base: BaseBody | None, problem: Problem, n_features: int) -> tup
     if base is None:
         return None, None
     _check_one_base(base)
-    if base.booster is not None:
-        if not problem.feature_names:
-            raise Rejected("base.booster", "needs features by name: give problem.feature_names, or a schema")
-        if BASE_SCORE in problem.feature_names:
-            raise Rejected("problem.feature_names", f"{BASE_SCORE!r} is added by the booster: leave it out")
-        return n_features, None
-    if base.weights is not None:
-        return n_features, check_weights(base.weights, n_features, "base.weights")
+    if base.booster is not None and not problem.feature_names:
+        raise Rejected("base.booster", "needs features by name: give problem.feature_names, or a schema")
+    if score_name(base) in problem.feature_names:
+        raise Rejected("problem.feature_names", f"{score_name(base)!r} is added by the base: leave it out")
+    weights = None if base.weights is None else check_weights(base.weights, n_features, "base.weights")
+    if score_name(base):
+        return (n_features if base.weight else None), weights
     feature: Any = base.feature
     if isinstance(feature, str):
         if feature not in problem.feature_names:
@@ -62,11 +64,13 @@ def base_slot(base: BaseBody | None, schema: Schema) -> int | None:
     if base is None:
         return None
     _check_one_base(base)
-    if base.booster is not None:
+    if score_name(base) and base.weights is None:
+        if not base.weight:
+            return None
         try:
-            return schema.slot(BASE_SCORE)
+            return schema.slot(score_name(base))
         except InvalidInput as error:
-            raise Rejected("problem.schema", f"the booster's score has this name: {error}") from None
+            raise Rejected("problem.schema", f"the base's score has this name: {error}") from None
     if base.weights is not None:
         raise Rejected(
             "base.weights",
@@ -84,18 +88,48 @@ def base_slot(base: BaseBody | None, schema: Schema) -> int | None:
     return int(schema.slots[str(name)])
 
 
-def with_base_score(schema: Schema) -> Schema:
-    """Return the schema with a field for the score of a booster."""
-    if BASE_SCORE in schema.features or BASE_SCORE in schema.context:
+def score_name(base: BaseBody | None) -> str:
+    """Return the name of the score that the service computes for a base; empty if requests have the score."""
+    if base is None or base.feature is not None:
+        return ""
+    return BASE_SCORE if base.kind is None else LOGGED_SCORE
+
+
+def with_base_score(schema: Schema, base: BaseBody | None) -> Schema:
+    """Return the schema with a field for the score of the base, if the service computes it.
+
+    Args:
+      schema: That of a request.
+      base: The base of the request.
+    """
+    name = score_name(base)
+    if base is None or not name or not base.weight or name in schema.features or name in schema.context:
         return schema
+    if base.kind is not None:
+        return with_logged_score(schema)
     return dataclasses.replace(schema, features={**schema.features, BASE_SCORE: LINEAR_NUMBER})
 
 
-def base_weight(base: BaseBody) -> float:
-    """Return the initial weight of the base score."""
-    if not 0 < base.weight < math.inf:
-        raise Rejected("base.weight", f"must be a number above 0, got {base.weight}")
-    return base.weight
+def with_base(learner: AnyLearner, base: BaseBody | None, column: int | None) -> AnyLearner:
+    """Return the learner, started from the score of the base where that is one of its features.
+
+    Args:
+      learner: The learner of a request.
+      base: The base of the request.
+      column: Of the base score.
+    """
+    if base is None:
+        return learner
+    if not 0 <= base.weight < math.inf:
+        raise Rejected("base.weight", f"must be a number from 0, got {base.weight}")
+    if column is None or not base.weight:
+        return learner
+    return BaseScore(inner=learner, feature=column, weight=base.weight)
+
+
+def given_scores(n_items: int) -> Floats:
+    """Return the scores of items in their given order: minus the position, from 1, as the field `logged_score` has."""
+    return -1.0 - np.arange(n_items, dtype=np.float64)
 
 
 def base_model(base: BaseBody | None) -> str:
@@ -132,8 +166,8 @@ def check_booster_file(body: CreateBody) -> None:
 
 
 def _check_one_base(base: BaseBody) -> None:
-    if sum(part is not None for part in (base.feature, base.weights, base.booster)) != 1:
-        raise Rejected("base", "give exactly one of feature (that holds the existing score), weights and booster")
+    if sum(part is not None for part in (base.feature, base.weights, base.booster, base.kind)) != 1:
+        raise Rejected("base", "give exactly one of feature (that holds the existing score), weights, booster and kind")
 
 
 def check_weights(weights: list[float], n_features: int, field: str) -> Floats:

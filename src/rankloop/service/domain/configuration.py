@@ -8,17 +8,16 @@ import numpy as np
 
 from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import ranking_of, scores_of
 from rankloop.core.learner import check_uses_context, from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Floats, Problem
+from rankloop.core.types import Clicks, Floats, Ints, Problem, Rows
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
-from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
@@ -27,8 +26,10 @@ from rankloop.service.domain.base_score import (
     base_column,
     base_model,
     base_slot,
-    base_weight,
     check_model,
+    given_scores,
+    score_name,
+    with_base,
     with_base_score,
 )
 from rankloop.service.errors import Unavailable
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 MAX_FEATURES = 10_000
 MAX_CLICK_WEIGHT = 1e6  # that a ranker may declare
 MAX_WINDOW_SECONDS = 30 * 86400.0
+FREE_FIELDS = ("shown", "depth", "catalogue")  # of a problem that are settings of a ranker, not of its model
 
 
 class RankerConfig(NamedTuple):
@@ -56,6 +58,7 @@ class RankerConfig(NamedTuple):
     encoders: Mapping[int, Encoder] = {}  # with a schema: by version, since late feedback needs the version of its time
     base_model: str = ""  # the model that computes the base score, unless a request names another
     booster: "NamedBooster | None" = None  # computes the base score before it is logged
+    computed_score: str = ""  # the feature that the service computes from the base, if there is one
 
     @property
     def schema(self) -> Schema | None:
@@ -72,30 +75,51 @@ class RankerConfig(NamedTuple):
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
 
     def with_base_score(self, request: QueryRequest) -> QueryRequest:
-        """Return a request with the score of the base as its last feature, if it is given by weights or a booster."""
-        if self.base_weights is not None:
-            scores = scores_of(request.features, self.base_weights)
-        elif self.booster is not None:
-            # Values that the request did not have are missing values to the booster.
-            rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
-            scores = self._scored(lambda booster: booster.scores(rows, request.query.id))
-        else:
+        """Return a request of plain numbers with the score of the base as its last feature, if it is computed."""
+        if not self.computed_score:
             return request
-        features = np.ascontiguousarray(np.column_stack([request.features, scores]))
+        features = np.ascontiguousarray(np.column_stack([request.features, self._scores_of(request)]))
         ranked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
         return request._replace(features=features, query=request.query._replace(features=ranked))
 
-    def with_booster_values(self, rows: Sequence[Values], query_id: str) -> list[Values]:
-        """Return values by name with the score of the booster added.
+    def with_base_values(self, rows: Sequence[Values], query_id: str) -> list[Values]:
+        """Return values by name with the score of the base, if it is computed; a given `logged_score` stays.
 
         Args:
           rows: The values of the items.
           query_id: The query.
         """
-        if self.booster is None:
+        name = self.computed_score
+        if not name:
             return list(rows)
-        scores = self._scored(lambda booster: booster.scores_of_values(rows, query_id))
-        return [{**row, BASE_SCORE: score} for row, score in zip(rows, scores.tolist())]
+        scores = self._scores_of_values(rows, query_id)
+        return [{name: score, **row} for row, score in zip(rows, scores.tolist())]
+
+    def base_order(self, request: QueryRequest) -> Ints:
+        """Return the candidates of a request in the order of the base."""
+        query, column = request.query, self.base_column
+        if column is not None:
+            numbers = query.features.dense if type(query.features) is Rows else query.features
+            return ranking_of(np.ascontiguousarray(numbers[:, column]))
+        if request.values is not None:
+            scores = self._scores_of_values(request.values.rows, query.id)
+        else:
+            scores = self._scores_of(request)
+        return ranking_of(scores if request.candidates is None else scores[request.candidates])
+
+    def _scores_of(self, request: QueryRequest) -> Floats:
+        if self.base_weights is not None:
+            return scores_of(request.features, self.base_weights)
+        if self.booster is None:
+            return given_scores(len(request.ids))
+        # Values that the request did not have are missing values to the booster.
+        rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
+        return self._scored(lambda booster: booster.scores(rows, request.query.id))
+
+    def _scores_of_values(self, rows: Sequence[Values], query_id: str) -> Floats:
+        if self.booster is None:
+            return given_scores(len(rows))
+        return self._scored(lambda booster: booster.scores_of_values(rows, query_id))
 
     def _scored(self, score: Callable[[Any], Floats]) -> Floats:
         try:
@@ -130,7 +154,8 @@ def config_of(body: CreateBody) -> RankerConfig:
       Rejected: If a field is wrong.
     """
     base, config = body.base, _config(body)
-    config = config._replace(base_model=base_model(base))
+    score = "" if config.base_column is None else score_name(base)
+    config = config._replace(base_model=base_model(base), computed_score=score)
     if base is None or base.booster is None:
         return config
     from rankloop.training.trees.booster_file import NamedBooster
@@ -153,12 +178,11 @@ def _config(body: CreateBody) -> RankerConfig:
     n_features = problem.n_features
     learner: AnyLearner = build(body.learner, "learner")
     column, weights = base_column(body.base, problem, n_features)
-    if body.base is not None and column is not None:
-        learner = BaseScore(inner=learner, feature=column, weight=base_weight(body.base))
+    learner = with_base(learner, body.base, column)
     if column == n_features:
-        names = (*problem.feature_names, BASE_SCORE) if problem.feature_names else ()
+        names = (*problem.feature_names, score_name(body.base)) if problem.feature_names else ()
         problem = problem._replace(n_features=n_features + 1, feature_names=names)
-    _check_together(body, learner, column)
+    _check_together(body, learner)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
     items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
     adapter = Adapter(
@@ -176,8 +200,7 @@ def _config(body: CreateBody) -> RankerConfig:
 
 
 def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
-    if body.base is not None and body.base.booster is not None:
-        schema = with_base_score(schema)
+    schema = with_base_score(schema, body.base)
     sizes = {name: getattr(body.problem, name) for name in ("shown", "depth", "max_grade")}
     items = tuple(_items(body.problem) or ())
     problem = schema.problem(n_items=len(items) or None, **sizes)
@@ -189,9 +212,8 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
     plain = msgspec.structs.replace(body.problem, schema=schema.to_plain())
     normal = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
     slot = base_slot(body.base, schema)
-    if body.base is not None and slot is not None:
-        learner = BaseScore(inner=learner, feature=slot, weight=base_weight(body.base))
-    _check_together(body, learner, slot)
+    learner = with_base(learner, body.base, slot)
+    _check_together(body, learner)
     config = RankerConfig(
         body=normal, learner=learner, problem=problem, adapter=Adapter((), 0, items), base_column=slot
     )
@@ -245,6 +267,43 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     if problem.items is not None and len(problem.items) != n_items:
         raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
     return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
+
+
+def with_settings(body: CreateBody, settings: Mapping[str, Any]) -> CreateBody:
+    """Return the request of a saved session with further settings of a new ranker.
+
+    The base of a file that has no feature for its score is only compared with (`weight` 0).
+
+    Args:
+      body: As `config_of_session` returns it.
+      settings: Fields of `CreateBody` by name; of `problem` only those that do not change the features.
+
+    Raises:
+      Rejected: If a setting is unknown, wrong, or follows from the file.
+    """
+    plain, problem = msgspec.to_builtins(body), settings.get("problem", {})
+    fixed = ["learner"] if "learner" in settings else [f"problem.{name}" for name in problem if name not in FREE_FIELDS]
+    if fixed:
+        raise Rejected(fixed[0], "follows from the uploaded file: leave it out")
+    try:
+        body = msgspec.convert(plain | settings | {"problem": plain["problem"] | problem}, CreateBody)
+    except msgspec.ValidationError as error:
+        raise Rejected("settings", str(error)) from None
+    base = body.base
+    if base is None:
+        return body
+    if isinstance(body.learner, dict) and body.learner["kind"] == "base_score":
+        body = msgspec.structs.replace(body, learner=body.learner["inner"])
+    score, names = score_name(base), body.problem.feature_names or []
+    fields = names if body.problem.schema is None else body.problem.schema["features"]
+    if score and score not in fields:
+        if settings["base"].get("weight"):
+            raise Rejected("base.weight", "the file has no feature for the score of this base: leave the weight out")
+        return msgspec.structs.replace(body, base=msgspec.structs.replace(base, weight=0.0))
+    if score and names:  # the base adds the feature again
+        features = {"feature_names": names[:-1], "n_features": len(names) - 1}
+        body = msgspec.structs.replace(body, problem=msgspec.structs.replace(body.problem, **features))
+    return body
 
 
 def _newest_schema(notes: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
@@ -334,11 +393,11 @@ def check_seed_and_window(seed: int, window: float) -> None:
         raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW_SECONDS:.0f}, got {window}")
 
 
-def _check_together(body: CreateBody, learner: AnyLearner, column: int | None) -> None:
+def _check_together(body: CreateBody, learner: AnyLearner) -> None:
     if body.default_feedback == "not_clicked" and Clicks not in learner.accepts:
         raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
     for name in ("shadow", "evaluation_share", "guard"):
-        if getattr(body, name) and column is None:
+        if getattr(body, name) and body.base is None:
             raise Rejected(name, "needs a base to show or to compare with")
     if body.guard and not body.evaluation_share:
         raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
@@ -376,7 +435,7 @@ def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
     if schema is None:
         raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
     base = config.body.base
-    score = None if base is None else base.feature if base.booster is None else BASE_SCORE
+    score = config.computed_score or (base and base.feature)
     if score in body.remove:
         raise Rejected("remove", f"{score!r} is the score of the base and cannot be removed")
     features = {name: kind for name, kind in body.features.items() if not _has_field(name, kind, schema.features)}

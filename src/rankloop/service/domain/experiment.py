@@ -1,4 +1,4 @@
-"""Interleaving experiments: the predictions of two rankers, or of a ranker and fixed weights, in one list."""
+"""Interleaving experiments: the predictions of two rankers, fixed weights, or the order as given, in one list."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -7,7 +7,7 @@ import numpy as np
 
 from rankloop.adapter import NO_CONTEXT, QueryRequest
 from rankloop.core.errors import NotFound, Rejected
-from rankloop.core.learner import best_ranking
+from rankloop.core.learner import best_ranking, from_layers
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import to_plain
 from rankloop.core.session import Session
@@ -94,7 +94,7 @@ class ServedExperiment:
         self.body = body
         build(body.method, "interleaving")
         named_sides = (("a", body.a), ("b", body.b))
-        self._runtimes = [_runtime(side, rankers, field) for field, side in named_sides]
+        self._runtimes = [_runtime(side, rankers, field) for field, side in named_sides]  # None: the order as given
         self._configs = self._current()
         self._config = _shared_config(self._configs, body.a, body.b)
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
@@ -173,7 +173,7 @@ class ServedExperiment:
         """Return the query as one side encodes it."""
         rows, context, at, _ = request.values  # type: ignore[misc]
         ids, encoder = request.ids, runtime.config.encoders[max(runtime.config.encoders)]
-        rows = runtime.config.with_booster_values(rows, request.query.id)
+        rows = runtime.config.with_base_values(rows, request.query.id)
         if request.candidates is not None:
             ids, rows = [ids[i] for i in request.candidates], [rows[i] for i in request.candidates]
         return Query(request.query.id, _encoded_rows(encoder, ids, rows, context, at), NO_CONTEXT)
@@ -186,7 +186,8 @@ def _runtime(side: SideBody, rankers: Mapping[str, ComparedRanker], field: str) 
         return None
     if side.ranker not in rankers:
         raise NotFound(f"there is no ranker {side.ranker!r}")
-    return rankers[side.ranker]
+    runtime = rankers[side.ranker]
+    return None if from_layers(runtime.config.learner, "ignores_features", False) else runtime
 
 
 def _shared_config(configs: list[RankerConfig], first: SideBody, second: SideBody) -> RankerConfig:
@@ -203,12 +204,12 @@ def _shared_config(configs: list[RankerConfig], first: SideBody, second: SideBod
                 "the two rankers do not have the same kind of items: features, fixed items and context must be equal",
             )
     if not configs[0].encoders:
-        return configs[0]._replace(booster=None, base_weights=None)
+        return configs[0]._replace(booster=None, computed_score="")
     _check_kinds(configs)
     joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
     names = tuple(joint.features)
     adapter = configs[0].adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
-    return configs[0]._replace(adapter=adapter, encoders={joint.version: joint}, booster=None)
+    return configs[0]._replace(adapter=adapter, encoders={joint.version: joint}, booster=None, computed_score="")
 
 
 def _check_kinds(configs: list[RankerConfig]) -> None:

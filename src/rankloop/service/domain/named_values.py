@@ -125,15 +125,15 @@ def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue
         raise Rejected("ids", "items by id alone need a catalogue in the ranker's problem; give items with features")
     if not ids and catalogue is not None:
         ids, rows = list(config.adapter.items), [{}] * len(config.adapter.items)
-    if config.booster is not None and any(BASE_SCORE in row for row in rows):
-        raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's booster: leave it out")
+    if config.computed_score == BASE_SCORE and any(BASE_SCORE in row for row in rows):
+        raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's base: leave it out")
     if catalogue is not None:
         catalogue_rows = catalogue.rows(ids)
         for id, catalogue_row, request_row in zip(ids, catalogue_rows, rows):
             if catalogue_row is None and not request_row:
                 raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
         rows = merged_rows(catalogue_rows, rows, frozenset(config.adapter.feature_names))
-    rows = config.with_booster_values(rows, body.query_id)
+    rows = config.with_base_values(rows, body.query_id)
     request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, time.time())
     return request._replace(has_catalogue=catalogue is not None)
 

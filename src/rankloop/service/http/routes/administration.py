@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+from typing import Any
 
+import msgspec
 from fastapi import Request
 from starlette.responses import Response
 
@@ -24,6 +26,24 @@ def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Rejected("name", "must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a dot")
     return name
+
+
+def _settings_of(request: Request) -> dict[str, Any]:
+    """Return the settings in an address: values are JSON or texts, and a dot leads into a part."""
+    settings: dict[str, Any] = {}
+    for path, text in request.query_params.items():
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            value = text
+        part, _, name = path.partition(".")
+        if name and isinstance(settings.setdefault(part, {}), dict):
+            settings[part][name] = value
+        else:
+            settings[part] = value
+    if not isinstance(settings.get("problem", {}), dict):
+        raise Rejected("problem", "must be an object")
+    return settings
 
 
 def add_rankers(endpoints: Endpoints) -> None:
@@ -77,9 +97,14 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("PUT /rankers/{name}/state", tag="rankers", body=bytes, max_bytes=max_file)
     async def create_from_file(name: str, request: Request) -> Response:
-        """Create a ranker from a file of `save` or `rankloop train`; repeating the request changes nothing."""
+        """Create a ranker from a file of `save` or `rankloop train`; repeating the request changes nothing.
+
+        Settings of a new ranker may follow the address, as in `?guard=true&evaluation_share=0.1&base.kind=given_order`.
+        """
+        settings = _settings_of(request)
+        check_reach(request.scope, settings.get("problem", {}).get("catalogue"))
         saved = await read_content(request, FILE_MEDIA)
-        new = await endpoints.node.administration.create_from_file(_checked_name(name), saved)
+        new = await endpoints.node.administration.create_from_file(_checked_name(name), saved, settings)
         return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
