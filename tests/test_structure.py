@@ -16,6 +16,7 @@ MAX_KERNEL_PARAMETERS = 8
 SHARED_CLASS_NAMES = {"State", "Receipt"}  # every learner has one of each
 FRAMEWORK_FOLDERS = ("cli/commands/", "service/http/")  # there typer and FastAPI make options of parameters
 KERNEL_DECORATORS = {"kernel", "reassociated"}
+SLOW_TO_COMPILE = {"sort", "argsort", "unique", "reshape", "linalg"}  # `linalg` and @ also need SciPy when they compile
 # How many there may be. A limit only ever falls: lower it when the number has fallen.
 MAX_LINES = 63_200
 MAX_FILES = 400
@@ -71,6 +72,19 @@ def wide_kernels(nodes: Nodes) -> list[str]:
     ]
 
 
+def slow_kernels(nodes: Nodes) -> list[str]:
+    """Sorts (there is `sorted_order`), reshapes, matrix products and text in kernels."""
+    kernels = [(path, node) for path, node in nodes if isinstance(node, Function) and _is_kernel(node)]
+    return [
+        f"{path}:{part.lineno}: {ast.unparse(part)}"
+        for path, node in kernels
+        for part in ast.walk(node)
+        if (isinstance(part, ast.Attribute) and part.attr in SLOW_TO_COMPILE)
+        or (isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult))
+        or isinstance(part, ast.JoinedStr)
+    ]
+
+
 def imports_from_outside(nodes: Nodes) -> list[str]:
     """Imports of what the wheel does not hold."""
     offenders = []
@@ -104,6 +118,7 @@ def _described(path: str, function: Function) -> str:
         (splatted_calls, MAX_SPLATTED_CALLS),
         (wide_functions, MAX_WIDE_FUNCTIONS),
         (wide_kernels, MAX_WIDE_KERNELS),
+        (slow_kernels, 0),
         (imports_from_outside, MAX_IMPORTS_FROM_OUTSIDE),
     ],
 )
@@ -126,7 +141,7 @@ class B: ...
 class _C: ...
 class State: ...
 @kernel
-def f(a, b, c, d, e, f, g, h, i): ...
+def f(a, b, c, d, e, f, g, h, i): return np.sort(a @ b)
 def g(self, a, b, c, d, e, f, g, h, i, j): ...
 def h(a, b, c, d, e, f, g, *, h, i, j, k): ...
 f(*a, b)
@@ -140,4 +155,5 @@ def test_offenders_are_found() -> None:
     assert splatted_calls(nodes) == ["x.py:11: f"]
     assert wide_functions(nodes) == ["x.py:10: h has 11 parameters"]
     assert wide_kernels(nodes) == ["x.py:8: f has 9 parameters"]
+    assert slow_kernels(nodes) == ["x.py:8: np.sort", "x.py:8: a @ b"]
     assert imports_from_outside(nodes) == ["x.py:2: research"]

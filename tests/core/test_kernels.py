@@ -23,6 +23,7 @@ from rankloop.core.kernels import (
     random_ranking,
     ranking_of,
     scores_of,
+    sorted_order,
     weighted_rows,
 )
 from rankloop.core.learner import require_finite
@@ -135,3 +136,11 @@ def test_a_random_ranking_is_uniform_and_takes_one_double_per_item():
     assert used.random() == fresh.random()
     standard_error = np.sqrt(n * (1 / 6) * (5 / 6))
     assert max(abs(count - n / 6) for count in counts.values()) < 4 * standard_error
+
+
+@pytest.mark.parametrize("n_keys", [0, 1, 2, 15, 16, 17, 33, 100, 1000])
+def test_keys_are_sorted_as_by_numpy(n_keys):
+    rng = np.random.default_rng(n_keys)
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
+    keys = np.where(rng.random(n_keys) < 0.3, rng.choice(special, n_keys), np.round(rng.normal(size=n_keys), 1))
+    np.testing.assert_array_equal(sorted_order(keys), np.argsort(keys, kind="stable"))

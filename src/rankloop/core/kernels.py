@@ -16,6 +16,7 @@ from rankloop.core.types import Features, Floats, Ints, Rows
 MAX_FLOAT = float(np.finfo(np.float64).max)
 ALL_POSITIONS = -1  # in a state: every position is visible
 MIN_UNIFORM = 2.0**-54  # half of the smallest positive double that rng.random returns
+SORTED_RUN = 16  # keys that are sorted by insertion before runs are merged
 MAX_COUNTED_ITEMS = 400  # up to this many items, counting the items above each one is faster than sorting
 
 
@@ -162,11 +163,52 @@ def all_finite(values: Floats) -> bool:
 
 
 @kernel
+def sorted_order(keys: Floats) -> Ints:
+    """Return the order that sorts keys ascending, equal keys by their number, NaN last.
+
+    A bottom-up merge sort: NumPy's sorts inside kernels take seconds to compile.
+    """
+    n_sortable, last = 0, len(keys)
+    order, merged = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    for item in range(len(keys) - 1, -1, -1):  # NaN goes to the end
+        if np.isnan(keys[item]):
+            last -= 1
+            order[last] = merged[last] = item
+    for item in range(len(keys)):  # insertion sorts short runs of the others
+        key, position = keys[item], n_sortable
+        if not np.isnan(key):
+            run_start = position - position % SORTED_RUN
+            while position > run_start and key < keys[order[position - 1]]:
+                order[position] = order[position - 1]
+                position -= 1
+            order[position] = item
+            n_sortable += 1
+    width = SORTED_RUN
+    while width < n_sortable:
+        for first in range(0, n_sortable, 2 * width):  # merge the sorted runs [first, middle) and [middle, end)
+            middle, end = min(first + width, n_sortable), min(first + 2 * width, n_sortable)
+            left, right, position = first, middle, first
+            while left < middle and right < end:
+                if keys[order[left]] <= keys[order[right]]:
+                    merged[position] = order[left]
+                    left += 1
+                else:
+                    merged[position] = order[right]
+                    right += 1
+                position += 1
+            merged[position : position + middle - left] = order[left:middle]
+            merged[position + middle - left : end] = order[right:end]
+        order, merged = merged, order
+        width *= 2
+    return order
+
+
+@kernel
 def ranking_of(scores: Floats) -> Ints:
     """Sort items by descending score, ties by item number."""
     n_items = len(scores)
     if n_items > MAX_COUNTED_ITEMS or not all_finite(scores):
-        return np.argsort(-scores, kind="mergesort")
+        return sorted_order(-scores)
     positions = np.zeros(n_items, np.int64)
     for item in range(n_items):
         score, n_above = scores[item], np.int64(0)

@@ -88,7 +88,7 @@ def descending(grades: Floats) -> Floats:
     counts = np.zeros(MAX_COUNTED_GRADE, np.int64)
     for grade in grades:
         if not 0.0 <= grade < MAX_COUNTED_GRADE or grade != np.floor(grade):
-            return -np.sort(-grades)
+            return grades[ranking_of(grades)]
         counts[int(grade)] += 1
     ideal = np.zeros(len(grades))
     position = 0

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import kernel, sorted_order
 from rankloop.core.types import Floats, Ints
 
 MAX_DIRECT_GRADE = 64  # Integral grades up to this are their own level; others are sorted first.
@@ -45,8 +45,12 @@ def levels_of(relevance: Floats) -> tuple[Ints, int]:
         top = max(top, levels[i])
     if direct:
         return levels, top + 1
-    distinct = np.unique(relevance)
-    return np.searchsorted(distinct, relevance), len(distinct)
+    order, level = sorted_order(relevance), 0
+    for position in range(n_items):
+        if position > 0 and relevance[order[position]] != relevance[order[position - 1]]:
+            level += 1
+        levels[order[position]] = level
+    return levels, level + 1
 
 
 @kernel

@@ -7,6 +7,7 @@ import numpy as np
 from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.base import levels_of
 
 
 @kernel
@@ -16,17 +17,18 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
     order = ranking_of(scores)
     value, grad = 0.0, np.zeros(n_items)
     lower = np.empty(n_items, np.int64)
-    for grade in np.unique(relevance)[:-1]:
+    levels, n_levels = levels_of(relevance)
+    for level in range(n_levels - 1):
         n_lower, n_higher = 0, 0
         for item in order:
-            if relevance[item] == grade:
+            if levels[item] == level:
                 lower[n_lower] = item
                 n_lower += 1
-            elif relevance[item] > grade:
+            elif levels[item] > level:
                 n_higher += 1
         close, close_total, handled = 0, 0.0, 0  # the lower items inside the margin of the higher item at hand
         for item in order:
-            if relevance[item] > grade:
+            if levels[item] > level:
                 while close < n_lower and 1.0 + scores[lower[close]] - scores[item] > 0.0:
                     close_total += scores[lower[close]]
                     grad[lower[close]] += n_higher - handled

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rankloop.core.kernels import discount, exponential_gain, kernel
+from rankloop.core.kernels import discount, exponential_gain, kernel, ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.base import ListwiseSurrogate
@@ -114,8 +114,8 @@ def normalised_gains(relevance: Floats) -> Floats:
     """Return (2^relevance − 1) / ideal DCG; negative grades count as 0, and all are 0 if nothing is relevant."""
     gains = _gains(np.maximum(relevance, 0.0))
     ideal = 0.0
-    for position, gain in enumerate(np.sort(gains)[::-1]):
-        ideal += gain * discount(position)
+    for position, item in enumerate(ranking_of(gains)):
+        ideal += gains[item] * discount(position)
     return gains / ideal if ideal > 0.0 else np.zeros(len(relevance))
 
 

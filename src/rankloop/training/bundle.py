@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import all_finite, kernel, scores_of
 from rankloop.core.types import Floats, Ints, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
@@ -29,6 +29,36 @@ ROUNDING_SHARE = 1e-12  # of the objective at 0: a smaller gap cannot be told fr
 
 
 @kernel
+def _solve(system: Floats, right: Floats) -> Floats:
+    """Return x with system · x = right by Gaussian elimination with row pivots; both arguments are overwritten.
+
+    NumPy's solver inside a kernel would need SciPy's LAPACK, which a plain installation does not have.
+    """
+    n = len(right)
+    for k in range(n):
+        pivot = k
+        for i in range(k + 1, n):
+            if abs(system[i, k]) > abs(system[pivot, k]):
+                pivot = i
+        if system[pivot, k] == 0.0:
+            right[:] = np.nan
+            return right
+        for j in range(k, n):
+            system[k, j], system[pivot, j] = system[pivot, j], system[k, j]
+        right[k], right[pivot] = right[pivot], right[k]
+        for i in range(k + 1, n):
+            factor = system[i, k] / system[k, k]
+            for j in range(k + 1, n):
+                system[i, j] -= factor * system[k, j]
+            right[i] -= factor * right[k]
+    for k in range(n - 1, -1, -1):
+        for j in range(k + 1, n):
+            right[k] -= system[k, j] * right[j]
+        right[k] /= system[k, k]
+    return right
+
+
+@kernel
 def _solve_on_free(gram: Floats, offsets: Floats, free: Ints, ridge: float) -> Floats:
     """Return the best α on the free cuts with Σα = 1, of any sign."""
     n = len(free)
@@ -40,8 +70,7 @@ def _solve_on_free(gram: Floats, offsets: Floats, free: Ints, ridge: float) -> F
         system[a, n] = 1.0
         system[n, a] = 1.0
         right[a] = offsets[free[a]]
-    solved: Floats = np.linalg.solve(system, right).astype(np.float64)
-    return solved[:n]
+    return _solve(system, right)[:n]
 
 
 @kernel
@@ -78,14 +107,14 @@ def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance
     ridge = RELATIVE_RIDGE * largest if largest > 0.0 else 1.0
     for _ in range(max_steps):
         target = _solve_on_free(gram, offsets, free[:n_free], ridge)
-        if not np.all(np.isfinite(target)):
+        if not all_finite(target):
             break
         blocking = _move_towards(alpha, free[:n_free], target)
         if blocking >= 0:
             n_free -= 1
             free[blocking] = free[n_free]
             continue
-        slope = gram @ alpha - offsets
+        slope = scores_of(gram, alpha) - offsets
         lowest = np.argmin(slope)
         if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance or n_free == n:
             break
@@ -271,7 +300,7 @@ def minimise(
     check_positive("regularisation", regularisation)
     search = _Search(risk, RidgeModel(len(first), float(regularisation)), tolerance, callback)
     search.begin(first)
-    with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError, _NotFinite):
+    with np.errstate(over="ignore", invalid="ignore"), suppress(_NotFinite):
         while not search.has_converged and search.iterations < max_iterations:
             search.raise_bound()
             if not search.has_converged:

@@ -6,7 +6,7 @@ import numpy as np
 
 import rankloop.training.risks.base  # noqa: F401  (declares the category)
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import kernel, sorted_order
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.base import levels_of
@@ -27,7 +27,7 @@ def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float
     if n_pairs == 0.0:
         return 0.0
     # Both halves have the order of the scores, so that sorting once and merging is enough.
-    order = np.argsort(scores, kind="mergesort")
+    order = sorted_order(scores)
     value, low, high = 0.0, 0, 0
     while high < n_items:
         item = order[min(low, n_items - 1)]
