@@ -13,6 +13,8 @@ import pytest
 from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.ingestion import ingest
+from rankloop.logs.reader import lists_in
+from rankloop.logs.schema_guess import guessed_schema
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import Ranked
@@ -87,3 +89,33 @@ def test_an_order_that_is_none_is_refused(tmp_path: Path) -> None:
             assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "order")
         assert report(client)["counts"]["impressions"] == 0
         assert rank(client, items=items, order=["c", "a", "b"])["ranking"] == ["c", "a", "b"]
+
+
+def test_a_user_of_ingested_pages_is_exported_and_erased(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guessed schema has no field for users, the pages keep them, and one command erases each."""
+    path, location = tmp_path / "log.csv", Location(tmp_path / "data")
+    written(path)
+    lines = path.read_text().splitlines()
+    lines = [f"user,{lines[0]}", *(f"u{number // 8},{line}" for number, line in enumerate(lines[1:]))]
+    path.write_text("\n".join(lines) + "\n")
+    schema = guessed_schema(lists_in(path)).schema
+    assert "user" not in {**schema.features, **schema.context}
+    with running(location) as client, Client(str(client.base_url)) as ours:
+        ours.create("shop", learner="fair_pairs", problem={"feature_names": ["price", "rating"]})
+        ingest(ours, "shop", path)
+        monkeypatch.setenv("RANKLOOP_KEY", "")
+        address = ["--to", str(client.base_url)]
+        for command in (["export", "u3"], ["erase", "u3", "--relearn"], ["erase", "u5", "--json"], ["export", "u5"]):
+            with pytest.raises(SystemExit) as leaving:
+                main(["user", *command, *address])
+            assert not leaving.value.code
+        printed = capsys.readouterr().out
+        assert "2 impressions of u3 erased (user: 2)" in printed
+        assert '"archived_events":0' in printed
+        assert report(client)["counts"]["learned"] == 23  # of u5 the weights stay
+        users = {record.event.user for record in location.records() if isinstance(record.event, Ranked)}
+    assert users == {f"u{i}" for i in range(13)} - {"u3", "u5"}
+    assert b"u3" not in b"".join(file.read_bytes() for file in location.data.rglob("*") if file.is_file())
+    assert not replay_records(location.records())[0].differing

@@ -421,8 +421,12 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
             return self.send(Request("DELETE", f"/aliases/{name}"), _done)
         return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), _done)
 
+    def find_user(self, user: str) -> Table:
+        """Return everything that is stored of a user, in all rankers and experiments."""
+        return self.send(Request("GET", f"/users/{quote(user, safe='')}"))
+
     def erase_user(self, user: str, *, relearn: bool = False) -> Table:
-        """Erase a user's events in all rankers and experiments.
+        """Erase a user's events in all rankers and experiments; return the proof: what was removed where.
 
         Args:
           user: The user, as in requests to rank.

@@ -12,7 +12,7 @@ from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from rankloop.impression import plain_value
-from rankloop.logs.list_log import ShownList
+from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.reader import lists_in
 from rankloop.logs.table_reader import Given
 
@@ -25,6 +25,7 @@ class KeyedPage(NamedTuple):
 
     shown: ShownList
     session: str
+    user: str
     key: str
 
 
@@ -73,7 +74,7 @@ def ingest(
     lists = lists_in(log, schema=schema, columns=columns)
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
-    pages = list(_keyed(lists.lists(schema), [session or "" for session in lists.session], ranker))
+    pages = list(_keyed(lists.lists(schema), lists, ranker))
     verdicts, clicks = Counter[bool](), 0
     for number, page in enumerate(pages, 1):
         weights = zip(page.shown.ids, page.shown.clicked.tolist())
@@ -101,15 +102,15 @@ def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
     return Schema(dict.fromkeys(problem["feature_names"], "number"))
 
 
-def _keyed(lists: Sequence[ShownList], sessions: Sequence[str], ranker: str) -> Iterator[KeyedPage]:
+def _keyed(pages: Sequence[ShownList], lists: ListLog, ranker: str) -> Iterator[KeyedPage]:
     """Yield pages with their idempotency keys; equal pages are numbered."""
     copies = Counter[str]()
-    for shown, session in zip(lists, sessions):
-        shown = _in_order(shown)
+    for shown, session, user in zip(pages, lists.session, lists.user):
+        shown, session = _in_order(shown), session or ""
         content = [ranker, session, shown.query_id, shown.ids, shown.rows, shown.context, shown.clicked.tolist()]
         name = sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
         copies[name] += 1
-        yield KeyedPage(shown, session, f"ingest {name} {copies[name]}")
+        yield KeyedPage(shown, session, user or "", f"ingest {name} {copies[name]}")
 
 
 def _in_order(shown: ShownList) -> ShownList:
@@ -132,6 +133,7 @@ def _send(client: Client, ranker: str, page: KeyedPage, clicked: Mapping[str, fl
         key=page.key,
         order=shown.ids,
         session=page.session,
+        user=page.user,
         tags={"source": "ingest"},
     )
     try:

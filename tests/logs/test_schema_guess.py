@@ -98,10 +98,12 @@ def test_kinds(tmp_path: Path, make: Any, part: str, kind: str) -> None:
 
 
 def test_names_tell_ids_and_many_values_categories(tmp_path: Path) -> None:
-    found = guessed_schema(
-        shop(tmp_path, user_id=lambda n, p, c: n % 30, category_id=lambda n, p, c: 100 + p % 6)
-    ).schema
+    log = shop(tmp_path, user_id=lambda n, p, c: n % 30, category_id=lambda n, p, c: 100 + p % 6)
+    found = guessed_schema(log, ["user_id"]).schema
     assert found.context["user_id"] == Schema({"a": "id"}).features["a"]
+    unasked = guessed_schema(log)
+    assert "user_id" not in unasked.schema.context
+    assert "erased" in unasked.left_out["user_id"]
     assert found.features["category_id"] == Schema({"a": "category"}).features["a"]
     assert "user_id*category_id" in found.crosses
     assert "user_id*sku" not in found.crosses  # never all with all

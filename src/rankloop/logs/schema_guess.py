@@ -9,7 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.columns import LIST_GUESSES, plain_name
+from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, plain_name
 from rankloop.logs.context import ID_NAME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of
@@ -79,6 +79,9 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     }
     for name in candidates:
         if name in outcomes:
+            continue
+        if plain_name(name) in USER_NAMES and name not in asked_for:
+            left_out[name] = "names the user, who can be erased; declare it to learn from it"
             continue
         column = _column(table, name)
         kind, reason = _kind(column, roles.item, roles.query, n_items, len(table.offsets) - 1)

@@ -117,13 +117,14 @@ class SchemaChanged(Event, tag="schema_changed"):
 class Rebased(Event, tag="rebased"):
     """Events were removed from the log, but the state learned from them was kept: a replay continues from it.
 
-    Without a projection it only marks a state for rollback, like `Snapshotted`.
+    Without a projection it only marks a state for rollback, like `Snapshotted`, and has its `state_seq`.
     """
 
     number: int
     session: bytes = b""  # a saved session; empty for an experiment
     rejected: int = 0
     projection: bytes = b""  # counts and flags at this event
+    state_seq: int = 0
 
 
 class Amended(Event, tag="amended"):

@@ -323,9 +323,6 @@ def test_it_holds_after_a_restart_a_rollback_and_for_the_next_person(location: L
         assert answer.status_code == 200
         erasure_visit(client, 30, "carl")
         assert not erasure_replay(location).differing
-        assert (
-            client.delete("/users/bob", params={"relearn": True}).status_code == 409
-        )  # anne taught before, and is gone
         erase(client, "bob")
         erasure_visit(client, 31, "carl")
         weights = report(client)["weights"]
@@ -357,12 +354,20 @@ def test_experiments_forget_a_person_and_keep_their_counts(location: Location) -
 
 def test_a_name_that_is_none_is_refused(shop: httpx.Client) -> None:
     assert shop.delete(f"/users/{'x' * 257}").status_code == 422
-    assert erase(shop, "nobody") == {
+    assert shop.get(f"/users/{'x' * 257}").status_code == 422
+    proof = erase(shop, "nobody")
+    assert proof.pop("checks")
+    assert proof == {
         "user": "nobody",
         "impressions": 0,
         "rankers": {},
         "experiments": {},
+        "places": {},
+        "events": 0,
+        "archived_events": 0,
+        "snapshots": 0,
         "relearned": False,
+        "left": 0,
     }
 
 
@@ -371,3 +376,92 @@ def test_the_client_erases_whatever_the_name_is(shop: httpx.Client) -> None:
     with Client(str(shop.base_url)) as mine:
         assert mine.erase_user("a/b c\u00e4", relearn=True)["impressions"] == 1
     assert report(shop)["counts"]["learned"] == 0
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location, archive: bool) -> None:
+    """Weights of anne are kept at first; when bob is unlearned everything is learned again, so anne's go too."""
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        for shift, user in enumerate(PEOPLE):
+            erasure_visit(client, shift, user)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
+        numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]]
+        if archive:
+            assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 6
+        erase(client, "anne")
+        client.post("/rankers/shop/rollback", json={"state": numbers[1]}).raise_for_status()
+        for shift, user in ((30, "carl"), (31, "dora"), (32, "carl")):
+            erasure_visit(client, shift, user)
+        proof = erase(client, "bob", relearn=True)
+        assert (proof["impressions"], proof["relearned"], proof["left"]) == (3, True, 0)
+        assert proof["snapshots"] > 0
+        assert proof["events"] + proof["archived_events"] == 6  # three rankings and their feedback
+        assert not erasure_replay(location).differing
+        assert erasure_replay(location).learned == report(client)["counts"]["learned"] == 6
+        assert erase(client, "dora", relearn=True)["impressions"] == 1
+        erasure_visit(client, 40, "carl")
+        learned = digest(client)
+        result = erasure_replay(location)
+        assert (result.differing, result.digest) == ((), learned)
+    assert users_in(location) == {"carl"}
+    with running(location) as client:
+        assert digest(client) == learned
+
+
+def test_a_query_is_forgotten_after_weights_were_kept(shop: httpx.Client, location: Location) -> None:
+    """What was learned before the kept weights is unlearned too: no kept state brings it back."""
+    for shift, user in enumerate(PEOPLE):
+        erasure_visit(shop, shift, user)
+    visit(shop, 20, "secret")
+    erasure_visit(shop, 21, "anne")
+    erase(shop, "anne")
+    assert forget(shop, query_id="secret") == 1
+    result = erasure_replay(location)
+    assert (result.differing, result.learned) == ((), 6)
+    assert digest(shop) == result.digest
+
+
+NAMED_USERS: dict[str, Any] = {
+    "learner": "click_regression",
+    "problem": {
+        "schema": {
+            "features": {"price": "number", "user": "category"},
+            "context": {"user_id": "id", "size": "category"},
+            "crosses": ["size*price", "user_id*price"],
+            "bits": 10,
+        }
+    },
+}
+
+
+def test_a_user_is_found_wherever_a_request_may_name_one(location: Location) -> None:
+    """In user, session, tags, context and features, and in the session of a page before the user was known."""
+    places = [
+        ({"user": "anne", "session": "s1"}, {"price": 1}),
+        ({"session": "s1"}, {"price": 2}),
+        ({"session": "anne"}, {"price": 3}),
+        ({"tags": {"customer_id": "anne"}}, {"price": 4}),
+        ({"context": {"user_id": "anne"}}, {"price": 5}),
+        ({"user": "bob"}, {"price": 6, "user": ["x", "anne"]}),
+        ({"user": "bob", "session": "s1", "context": {"size": "anne"}}, {"price": 7}),
+    ]
+    with running(location) as client, Client(str(client.base_url)) as ours:
+        client.put("/rankers/named", json=NAMED_USERS).raise_for_status()
+        for body, row in places:
+            shown = rank(client, "named", items=[{"id": "a", "features": row}, {"id": "b", "features": {}}], **body)
+            assert feed(client, shown["impression"], "named", clicks=["a"], final=True).status_code == 200
+        expected = {"user": 1, "session": 2, "tags.customer_id": 1, "context.user_id": 1, "features.user": 1}
+        export = ours.find_user("anne")
+        assert export["places"] == expected
+        assert [each["ranker"] for each in export["impressions"]] == ["named"] * 6
+        assert [each["events"][0]["rows"][0]["price"] for each in export["impressions"]] == [1, 2, 3, 4, 5, 6]
+        assert all(each["events"][1]["kind"] == "feedback" for each in export["impressions"])
+        proof = ours.erase_user("anne", relearn=True)
+        assert (proof["places"], proof["impressions"], proof["left"]) == (expected, 6, 0)
+        assert ours.find_user("anne")["impressions"] == []
+        assert ours.find_user("bob")["places"] == {"user": 1}
+    (result,) = check(address_of(location), location.data)
+    assert (result.learned, result.differing) == (1, ())
+    if not location.store:  # a category of that name stays, and is no user
+        assert bytes_of(location).count(b"anne") == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,10 +13,13 @@ from rankloop.core.saved_session import dumps, loads_with_notes
 from rankloop.service.application.amendment import (
     Amendment,
     Changes,
+    Removal,
     Selection,
     open_impressions,
     retract_clicks,
 )
+from rankloop.service.application.export import plain_record
+from rankloop.service.application.ranking import ServedRanker
 from rankloop.service.application.rebuild import first_record
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
@@ -46,7 +50,6 @@ from rankloop.service.records import (
     ExperimentCreated,
     Frozen,
     Ranked,
-    Rebased,
     Record,
     Resumed,
     RolledBack,
@@ -73,16 +76,23 @@ N_RECENT = 20  # impressions from which the names of weights are taken
 
 
 class Erasure(NamedTuple):
-    """The numbers of impressions that were erased, by ranker and by experiment; whether they were unlearned too."""
+    """The proof of an erasure: what was removed where, and how to check it."""
 
-    rankers: dict[str, int]
+    user: str
+    impressions: int
+    rankers: dict[str, int]  # impressions by ranker
     experiments: dict[str, int]
-    relearned: bool
-
-    @property
-    def impressions(self) -> int:
-        """All impressions that were erased."""
-        return sum([*self.rankers.values(), *self.experiments.values()])
+    places: dict[str, int]  # impressions by the field that had the user
+    events: int  # removed from the database
+    archived_events: int  # removed from files of the archive
+    snapshots: int  # learned again
+    relearned: bool  # else weights that were learned from the events stay
+    left: int  # impressions in which the user is found now
+    checks: tuple[str, ...] = (
+        "GET /users/{id} finds no impression",
+        "rankloop replay reproduces every state from the events that are left",
+        "older backups and exported files still hold the events: delete them",
+    )
 
 
 class Administration:
@@ -268,7 +278,7 @@ class Administration:
         if selection == Selection():
             raise Rejected("forget", "give query_id, user or shown_before: the impressions to remove")
         entity = (await self._directory.find_ranker(name)).entity
-        return await self._amend(entity, lambda: selection.changes(self._records(entity)))
+        return (await self._amend(entity, lambda: selection.changes(self._records(entity)))).impressions
 
     async def retract(self, name: str, impression: str, id: str) -> bool:
         """Remove the clicks on an item; the ranker is learned again without them.
@@ -285,9 +295,23 @@ class Administration:
         entity = (await self._directory.find_ranker(name)).entity
         if not await asyncio.to_thread(store.records_of_impression, entity, impression):
             raise NotFound(f"there is no impression {impression!r}")
-        return bool(
-            await self._amend(entity, lambda: retract_clicks(store.records_of_impression(entity, impression), id))
-        )
+        changed = await self._amend(entity, lambda: retract_clicks(store.records_of_impression(entity, impression), id))
+        return bool(changed.impressions)
+
+    async def find_user(self, user: str) -> dict[str, Any]:
+        """Return everything that is stored of a user: events by impression, with the field that has the user."""
+        places, impressions = Counter[str](), []
+        for entity in sorted(self._directory.entities):
+            records = await asyncio.to_thread(self._records, entity)
+            place_of = await asyncio.to_thread(_user_selection(user).impressions, records)
+            places.update(place_of.values())
+            events: dict[str, list[Any]] = {impression: [] for impression in place_of}
+            for record in records:
+                if (impression := getattr(record.event, "impression", "")) in events:
+                    events[impression].append(plain_record(record))
+            kind, _, name = entity.partition("/")
+            impressions += [{kind: name, "place": place_of[each], "events": events[each]} for each in events]
+        return {"user": user, "places": dict(places), "impressions": impressions}
 
     async def erase_user(self, user: str, relearn: bool = False) -> Erasure:
         """Erase a user's events from log, archive and snapshots of every ranker and experiment.
@@ -297,37 +321,33 @@ class Administration:
           relearn: Learn every ranker again without them; else the weights learned from them stay, and the log says
             so. Counts of experiments stay either way.
         """
-        if not 0 < len(user) <= MAX_ID_LENGTH:
-            raise Rejected("user", f"must have 1 to {MAX_ID_LENGTH} characters")
-        directory, selection = self._directory, Selection(user=user)
-        if relearn:
-            for name in sorted(directory.rankers):
-                await asyncio.to_thread(self._relearnable, ranker_entity(name), selection)
-        rankers, experiments = {}, {}
-        for name in sorted(directory.rankers):
-            rankers[name] = await self._erase_user_in(ranker_entity(name), selection, relearn)
-        for name in sorted(directory.experiments):
-            experiments[name] = await self._erase_user_in(experiment_entity(name), selection, False)
-        erased = [{name: count for name, count in counts.items() if count} for counts in (rankers, experiments)]
-        return Erasure(erased[0], erased[1], relearn)
+        selection, places = _user_selection(user), Counter[str]()
+        removals: dict[str, Removal] = {}
+        for entity in sorted(self._directory.entities):
+            records = await asyncio.to_thread(self._records, entity)
+            places.update((await asyncio.to_thread(selection.impressions, records)).values())
+            is_ranker = isinstance(self._directory.entities[entity], ServedRanker)
+            removals[entity] = await self._erase_user_in(entity, selection, relearn and is_ranker)
+        counts = {entity: removal.impressions for entity, removal in removals.items() if removal.impressions}
+        return Erasure(
+            user=user,
+            impressions=sum(counts.values()),
+            rankers={entity[7:]: count for entity, count in counts.items() if entity.startswith("ranker/")},
+            experiments={entity[11:]: count for entity, count in counts.items() if entity.startswith("experiment/")},
+            places=dict(places),
+            events=sum(removal.events for removal in removals.values()),
+            archived_events=sum(removal.archived_events for removal in removals.values()),
+            snapshots=sum(removal.snapshots for removal in removals.values()),
+            relearned=relearn,
+            left=len((await self.find_user(user))["impressions"]),
+        )
 
-    async def _erase_user_in(self, entity: str, selection: Selection, relearn: bool) -> int:
+    async def _erase_user_in(self, entity: str, selection: Selection, relearn: bool) -> Removal:
         if relearn:
-            return await self._amend(entity, lambda: self._relearnable(entity, selection))
+            return await self._amend(entity, lambda: selection.changes(self._records(entity)))
         for impression in await asyncio.to_thread(lambda: open_impressions(self._records(entity), selection)):
             await self._append(entity, Closed(impression))  # as its window would, so that counts stay consistent
         return await self._amend(entity, lambda: selection.changes(self._records(entity)), keeps_state=True)
-
-    def _relearnable(self, entity: str, selection: Selection) -> tuple[Changes, int]:
-        """Return the events to remove, or raise `Conflict` if they cannot be unlearned."""
-        records = self._records(entity)
-        changes, count = selection.changes(records)
-        if changes and any(isinstance(each.event, Rebased) and each.seq > min(changes) for each in records):
-            raise Conflict(
-                f"{entity}: a user was erased without relearning after these events, so that they cannot be unlearned; "
-                "erase without relearn"
-            )
-        return changes, count
 
     def _records(self, entity: str) -> list[Record]:
         return list(read_records(self.node.store, entity, self.node.settings.data))
@@ -392,7 +412,7 @@ class Administration:
         await self.node.learning.served(entity, written.seq, MAX_WAIT_SECONDS)
         await self._published(entity, written.seq)
 
-    async def _amend(self, entity: str, find: Callable[[], tuple[Changes, int]], keeps_state: bool = False) -> int:
+    async def _amend(self, entity: str, find: Callable[[], tuple[Changes, int]], keeps_state: bool = False) -> Removal:
         """Change the past events of an entity while nobody learns it; it is learned again afterwards.
 
         Args:
@@ -401,26 +421,28 @@ class Administration:
           keeps_state: Keep the state that was learned from the events.
 
         Returns:
-          The number of impressions that have changed.
+          What has changed.
         """
         node, store = self.node, self.node.store
 
-        def change() -> tuple[Changes, int]:
+        def change() -> Removal:
             with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
                 changes, count = find()
+                removal = Removal()
                 if changes:
-                    Amendment(store, entity, node.settings.data).write(changes, keeps_state)
-                return changes, count
+                    removal = Amendment(store, entity, node.settings.data).write(changes, keeps_state)
+                return removal._replace(impressions=count)
 
         async with node.log.holding(entity):
             await node.learning.served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
-            changes, count = await asyncio.to_thread(change)
-            if changes:
+            removal = await asyncio.to_thread(change)
+            n_events = removal.events + removal.archived_events
+            if n_events:
                 node.log.clear_recent()
-        if changes:
-            written = await self._append(entity, Amended(len(changes)))
+        if n_events:
+            written = await self._append(entity, Amended(n_events))
             await self._published(entity, written.seq)
-        return count
+        return removal
 
     async def _published(self, entity: str, seq: int) -> None:
         """Wait a while until an event is in the served state, also where another process learns it."""
@@ -471,6 +493,13 @@ class Administration:
         """Return the saved session that a ranker started with."""
         event = (await asyncio.to_thread(first_record, self.node.store, ranker_entity(name))).event
         return event.start if isinstance(event, Created) else b""
+
+
+def _user_selection(user: str) -> Selection:
+    """Return the selection of a user's impressions, or raise `Rejected` for a name that no user has."""
+    if not 0 < len(user) <= MAX_ID_LENGTH:
+        raise Rejected("user", f"must have 1 to {MAX_ID_LENGTH} characters")
+    return Selection(user=user)
 
 
 def _uses(experiment: ServedExperiment, entity: str) -> bool:

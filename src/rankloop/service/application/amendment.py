@@ -1,13 +1,15 @@
 """Amendment of past events: impressions are removed, or clicks retracted, and the states are learned again."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rankloop import __version__
 from rankloop.core.saved_session import loads
+from rankloop.logs.columns import USER_NAMES, plain_name
 from rankloop.service.application.rebuild import first_record, rebuild
+from rankloop.service.domain.named_values import unpacked
 from rankloop.service.domain.projection import Projection
-from rankloop.service.domain.trainer import digest
 from rankloop.service.log.archive import amend_archive, drop_files, read_records, remove_orphans
 from rankloop.service.log.writer import entry_of, row_of
 from rankloop.service.records import (
@@ -20,6 +22,7 @@ from rankloop.service.records import (
     RolledBack,
     Snapshot,
     Snapshotted,
+    Values,
 )
 from rankloop.service.stores.base import Store
 
@@ -34,23 +37,49 @@ class Selection(NamedTuple):
     user: str | None = None
     shown_before: float | None = None  # seconds since 1970
 
-    def has(self, ranked: Ranked, at: float) -> bool:
-        """Return whether an impression that was shown at a time meets the conditions."""
-        return (
-            (self.query_id is None or ranked.query_id == self.query_id)
-            and (self.user is None or ranked.user == self.user)
-            and (self.shown_before is None or at < self.shown_before)
+    def impressions(self, records: Sequence[Record]) -> dict[str, str]:
+        """Return the names of the impressions that meet the conditions, each with the place that has the user."""
+        shown = [(record.event, record.at) for record in records if isinstance(record.event, Ranked)]
+        sessions = {ranked.session for ranked, _ in shown if ranked.user == self.user} - {""}
+        places = dict[str, str]()
+        for ranked, at in shown:
+            place = "" if self.user is None else _place_of(self.user, ranked, sessions)
+            if (
+                (self.query_id is None or ranked.query_id == self.query_id)
+                and (self.user is None or place)
+                and (self.shown_before is None or at < self.shown_before)
+            ):
+                places[ranked.impression] = place
+        return places
+
+    def changes(self, records: Sequence[Record]) -> tuple[Changes, int]:
+        """Return the removal of all events of such impressions, and the number of impressions."""
+        names = self.impressions(records)
+        return {record.seq: None for record in records if getattr(record.event, "impression", None) in names}, len(
+            names
         )
 
-    def changes(self, records: Iterable[Record]) -> tuple[Changes, int]:
-        """Return the removal of all events of such impressions, and the number of impressions."""
-        changes, names = dict[int, AnyEvent | None](), set[str]()
-        for record in records:
-            if isinstance(record.event, Ranked) and self.has(record.event, record.at):
-                names.add(record.event.impression)
-            if getattr(record.event, "impression", None) in names:
-                changes[record.seq] = None
-        return changes, len(names)
+
+def _place_of(user: str, ranked: Ranked, sessions: Collection[str]) -> str:
+    """Return the first field of an impression that has the user; empty if none has.
+
+    A session of the user is one, also before the user was known. Of values by name those count whose name is a usual
+    one of users: a size or a year may equal the id of a user.
+    """
+    if ranked.user == user:
+        return "user"
+    if ranked.session == user or (ranked.session in sessions and not ranked.user):
+        return "session"
+    parts: list[tuple[str, Values]] = [("tags", ranked.tags)]
+    if ranked.schema:
+        values = unpacked(ranked.values, len(ranked.ids))
+        parts += [("context", values.context), *(("features", row) for row in values.rows)]
+    for part, fields in parts:
+        for name, value in fields.items():
+            names = value if isinstance(value, list) else [value]
+            if plain_name(name) in USER_NAMES and user in map(str, names):
+                return f"{part}.{name}"
+    return ""
 
 
 def open_impressions(records: Sequence[Record], selection: Selection) -> list[str]:
@@ -63,8 +92,7 @@ def open_impressions(records: Sequence[Record], selection: Selection) -> list[st
     events = [record.event for record in records]
     ends = {event.impression for event in events if isinstance(event, Closed)}
     ends |= {event.impression for event in events if isinstance(event, FeedbackReceived) and event.final}
-    shown = [(each.event, each.at) for each in records if isinstance(each.event, Ranked)]
-    return [ranked.impression for ranked, at in shown if selection.has(ranked, at) and ranked.impression not in ends]
+    return [name for name in selection.impressions(records) if name not in ends]
 
 
 def retract_clicks(records: Iterable[Record], id: str) -> tuple[Changes, int]:
@@ -92,6 +120,15 @@ def retract_clicks(records: Iterable[Record], id: str) -> tuple[Changes, int]:
     return changes, count
 
 
+class Removal(NamedTuple):
+    """What an amendment has removed or changed."""
+
+    impressions: int = 0
+    events: int = 0  # in the database
+    archived_events: int = 0  # in files of the archive
+    snapshots: int = 0  # that were learned again
+
+
 class Amendment:
     """A change of past events of a ranker or an experiment, and of everything that follows from them.
 
@@ -108,26 +145,50 @@ class Amendment:
         self.store, self.entity, self.data = store, entity, data
         self._snapshots: list[Snapshot] = []
         self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
+        self._digests: dict[int, str] = {}  # of new snapshots by their numbers
         remove_orphans(store, entity, data)
 
-    def write(self, changes: Changes, keeps_state: bool = False) -> None:
+    def write(self, changes: Changes, keeps_state: bool = False) -> Removal:
         """Change events in one transaction.
 
         Args:
           changes: New events by number.
           keeps_state: Keep the state that was learned from removed events.
         """
-        events = dict(changes)
+        events, since, listed = dict(changes), min(changes), self.store.manifest(self.entity)
         if keeps_state:
             self._keep_state(events)
+            since = AFTER_ALL_EVENTS
         else:
-            self._rebuild(events, min(changes))
+            since = self._drop_kept_states(events, since)
+            self._rebuild(events, since)
         rows = {
             seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in events.items()
         }
-        files = amend_archive(self.data, self.entity, events, self.store.manifest(self.entity))
-        self.store.amend(self.entity, rows, AFTER_ALL_EVENTS if keeps_state else min(changes), self._snapshots, files)
+        files = amend_archive(self.data, self.entity, events, listed)
+        self.store.amend(self.entity, rows, since, self._snapshots, files)
         drop_files(self.data, files)
+        archived = sum(any(file.first <= seq <= file.last for file in listed) for seq in changes)
+        return Removal(0, len(changes) - archived, archived, len(self._snapshots))
+
+    def _drop_kept_states(self, changes: dict[int, AnyEvent | None], since: int) -> int:
+        """Drop states that an erasure has kept if they were learned from events that change now.
+
+        Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
+
+        Returns:
+          The event from which on the ranker is learned again.
+        """
+        kept = [record for record in self._records() if isinstance(record.event, Rebased)]
+        if not kept or kept[-1].seq < since:
+            return since
+        for record in kept:
+            event: Any = record.event
+            is_mark = not event.projection
+            changes[record.seq] = (
+                Snapshotted(event.number, event.state_seq, "", __version__) if is_mark else changes.get(record.seq)
+            )
+        return 0
 
     def _keep_state(self, changes: dict[int, AnyEvent | None]) -> None:
         """Replace the last change by the state after it, from which a replay continues.
@@ -140,7 +201,9 @@ class Amendment:
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
                 snapshot = self.store.snapshot(self.entity, event.number)
-                changes[record.seq] = None if snapshot is None else Rebased(event.number, snapshot.session)
+                changes[record.seq] = (
+                    None if snapshot is None else Rebased(event.number, snapshot.session, state_seq=event.state_seq)
+                )
         projection = self._rebuild({}, last + 1, last)
         trainer = projection.trainer
         if trainer is None:
@@ -157,8 +220,9 @@ class Amendment:
         begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
         if projection.trainer is not None:
             projection.trainer.find_state = self._state_at
-        due = [each.event for each in self._records() if isinstance(each.event, Snapshotted)] if changes else []
-        due = sorted((event for event in due if event.state_seq >= since), key=lambda event: event.state_seq)
+        events = [changes.get(each.seq, each.event) for each in self._records()] if changes else []
+        due = [event for event in events if isinstance(event, Snapshotted) and event.state_seq >= since]
+        due.sort(key=lambda event: event.state_seq)
         for record in self._records(until, begin):
             if record.seq <= projection.seq:
                 projection.reopen(record)
@@ -168,8 +232,9 @@ class Amendment:
             event = changes.get(record.seq, record.event)
             if isinstance(event, Snapshotted) and changes and event.state_seq >= since:
                 number = self._numbers[event.number]
-                state_digest = digest(self._state_at(number))
-                event = changes[record.seq] = Snapshotted(number, event.state_seq, state_digest, event.rankloop_version)
+                event = changes[record.seq] = Snapshotted(
+                    number, event.state_seq, self._digests[number], event.rankloop_version
+                )
             elif isinstance(event, RolledBack) and event.to in self._numbers:
                 event = changes[record.seq] = RolledBack(self._numbers[event.to], event.reason, event.freezes)
             if event is not None:
@@ -181,6 +246,7 @@ class Amendment:
         if trainer is None:
             return
         self._numbers[old.number] = trainer.number
+        self._digests[trainer.number] = trainer.digest()
         self._snapshots.append(
             Snapshot(
                 entity=self.entity,

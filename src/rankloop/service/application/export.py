@@ -24,10 +24,10 @@ MAX_ROWS_PER_GROUP = 2000  # of the Parquet file
 def json_lines(records: Iterator[Record]) -> Iterator[bytes]:
     """Yield each event as a line of JSON."""
     for record in records:
-        yield msgspec.json.encode(_plain(record)) + b"\n"
+        yield msgspec.json.encode(plain_record(record)) + b"\n"
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def plain_record(record: Record) -> dict[str, Any]:
     """Return a record as plain data."""
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}

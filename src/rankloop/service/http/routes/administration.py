@@ -260,13 +260,17 @@ def add_aliases(endpoints: Endpoints) -> None:
 
 
 def add_users(endpoints: Endpoints) -> None:
-    """Add the endpoint that erases a user."""
+    """Add the endpoints that export and erase a user."""
+
+    @endpoints.add("GET /users/{id:path}", tag="users")
+    async def find_user(id: str) -> Response:
+        """Return everything that is stored of a user, in all rankers and experiments."""
+        return JsonResponse(await endpoints.node.administration.find_user(id))
 
     @endpoints.add("DELETE /users/{id:path}", tag="users")
     async def erase(id: str, relearn: bool = False) -> Response:
-        """Erase a user's events from log, archive and snapshots of all rankers and experiments.
+        """Erase a user's events from log, archive and snapshots of all rankers and experiments, and return the proof.
 
         Weights learned from them stay; relearn=true retrains without them.
         """
-        erased = await endpoints.node.administration.erase_user(id, relearn)
-        return JsonResponse({"user": id, "impressions": erased.impressions} | erased._asdict())
+        return JsonResponse((await endpoints.node.administration.erase_user(id, relearn))._asdict())
