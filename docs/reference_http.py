@@ -81,6 +81,7 @@ CALLS: tuple[tuple[str, str, Any], ...] = (
     ("PUT /aliases/{name}", "/aliases/home", {"ranker": "shop-2"}),
     ("GET /aliases", "/aliases", None),
     ("DELETE /aliases/{name}", "/aliases/home", None),
+    ("GET /users/{id}", "/users/u7", None),
     ("DELETE /users/{id}", "/users/u7?relearn=true", None),
     ("DELETE /rankers/{name}", "/rankers/copy", None),
     ("GET /healthz", "/healthz", None),

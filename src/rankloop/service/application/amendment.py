@@ -121,7 +121,7 @@ def retract_clicks(records: Iterable[Record], id: str) -> tuple[Changes, int]:
 
 
 class Removal(NamedTuple):
-    """What an amendment has removed or changed."""
+    """Numbers of impressions, events and snapshots that an amendment has removed or changed."""
 
     impressions: int = 0
     events: int = 0  # in the database
