@@ -381,7 +381,8 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           shown: The impression, or its name.
           final: True to close the impression.
           experiment: True for the experiment of that name.
-          **feedback: One of clicks, relevances, preferred and reward.
+          **feedback: One of clicks, relevances, preferred and reward; with it or alone `outcomes`, the totals so far,
+            as in `{"purchase": {"b": 1}}`.
         """
         impression = shown if isinstance(shown, str) else shown.impression
         revealed = {kind: value for kind, value in feedback.items() if value is not None}
@@ -440,14 +441,14 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
 
         Args:
           name: Its name.
-          a: One side, `{"ranker": name}` or `{"weights": [...]}`.
+          a: One side: `{"ranker": name}`, `{"weights": [...]}` or `{"kind": "given_order"}`. The new one in an A/B test.
           b: The other side.
-          **more: Further fields, such as `method` and `window`.
+          **more: Further fields, such as `method="split"` for an A/B test, `guardrails` and `window`.
         """
         return self.send(Request("PUT", _path_of(name, True), {"a": dict(a), "b": dict(b), **more}))
 
     def experiment(self, name: str) -> Table:
-        """Return wins, ties and losses of side a, the ratio wins / losses, and the p-value of the sign test."""
+        """Return wins and losses of side a, or the means per user of an A/B test, with p-values valid at any time."""
         return self.send(Request("GET", _path_of(name, True)))
 
 

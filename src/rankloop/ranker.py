@@ -4,7 +4,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -34,15 +35,24 @@ from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features.counters import ClickCounters
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
-from rankloop.features.schema import Schema
+from rankloop.features.schema import Schema, schema_of
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
 from rankloop.logs.reader import lists_in
+from rankloop.outcomes import check_learns_outcomes, clicks_with_outcomes, declared_outcomes, plain_outcomes
 
 MAX_RECENT_RANKINGS = 20  # `weights` of a ranker with a schema lists the values of these
+
+
+class Sizes(TypedDict, total=False):
+    """Sizes of a problem that a ranker takes."""
+
+    shown: int | None
+    depth: int | None
+    max_grade: int
 
 
 class Ranker:
@@ -58,10 +68,11 @@ class Ranker:
       context: The names of numbers about the user or the request; or kinds by name where `features` has kinds.
       crosses: Combinations of context and item fields, as in `["segment*brand"]`; needs kinds.
       base: The feature that holds today's score: the ranker begins with that order and learns a correction.
-      shown: The number of positions that users see; None: all.
-      depth: The number of positions whose grades come back; None: all.
-      max_grade: The highest grade, for learners from grades.
       seed: Of the exploration.
+      outcomes: Outcomes beside clicks, such as `{"purchase": {"weight": 20, "window": "7d"}}`: how many clicks one of
+        it counts as, and until when a service accepts it.
+      **sizes: `shown`, the number of positions that users see (None: all); `depth`, the number of positions whose
+        grades come back (None: all); `max_grade`, the highest grade (1), for learners from grades.
 
     Raises:
       InvalidInput: If a name, kind or parameter is not possible.
@@ -100,20 +111,24 @@ class Ranker:
         context: Sequence[str] | Mapping[str, Any] = (),
         crosses: Sequence[str] = (),
         base: str | None = None,
-        shown: int | None = None,
-        depth: int | None = None,
-        max_grade: int = 1,
         seed: int = 0,
+        outcomes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+        **sizes: Unpack[Sizes],
     ) -> None:
+        self.outcomes = declared_outcomes(outcomes)
         items = _distinct(items, "items")
-        sizes: dict[str, Any] = {"n_items": len(items) or None, "shown": shown, "depth": depth, "max_grade": max_grade}
-        schema, recipe = _schema(features, context, crosses), build(learner, "learner")
+        unknown = next((name for name in sizes if name not in Sizes.__annotations__), None)
+        if unknown is not None:
+            raise TypeError(f"Ranker has no argument {unknown!r}")
+        n_items = len(items) or None
+        schema, recipe = schema_of(features, context, crosses), build(learner, "learner")
+        check_learns_outcomes(recipe, self.outcomes)
         if schema is not None:
             recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
-            self._open(Session(recipe, schema.problem(**sizes), seed), items, (), schemas=[schema])
+            self._open(Session(recipe, schema.problem(n_items=n_items, **sizes), seed), items, (), schemas=[schema])
             return
         names, columns = _distinct(features, "features"), _distinct(context, "context")
-        problem = Problem(len(names), n_context=len(columns), feature_names=tuple(names), **sizes)
+        problem = Problem(len(names), n_items, len(columns), feature_names=tuple(names), **sizes)
         check_uses_context(recipe, len(columns))
         if base is not None:
             if base not in names:
@@ -134,6 +149,7 @@ class Ranker:
         """
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
+        ranker.outcomes = declared_outcomes(notes.get("outcomes", {}))
         items = notes.get("items") or range(session.problem.n_items or 0)  # a plain session has numbers only
         encoding = Encoding.from_plain(notes["encoding"]) if "encoding" in notes else None
         schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
@@ -196,6 +212,7 @@ class Ranker:
         notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
         notes |= {"schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()]} if self.encoders else {}
         notes |= {"counters": self.counters.to_plain()} if self.counters.fields else {}
+        notes |= {"outcomes": plain_outcomes(self.outcomes)} if self.outcomes else {}
         save(self.session, path, notes if self.encoding is None else notes | {"encoding": self.encoding.to_plain()})
 
     def rank(
@@ -308,8 +325,9 @@ class Ranker:
         relevances: Mapping[Id, float] | None = None,
         preferred: Sequence[Id] | None = None,
         reward: float | None = None,
+        outcomes: Mapping[str, Mapping[Id, float]] | None = None,
     ) -> None:
-        """Learn from the feedback to a shown ranking. Give exactly one kind of feedback.
+        """Learn from the feedback to a shown ranking. Give one kind of feedback, or outcomes, or clicks and outcomes.
 
         Args:
           shown: What `rank` returned, perhaps long ago or in another process. With `order`, the candidates of a page
@@ -323,6 +341,8 @@ class Ranker:
           relevances: The grades of the first `depth` items by id.
           preferred: A better order. Ids that are left out follow in the shown order.
           reward: What the first item earned.
+          outcomes: What came of items, by declared outcome and id, as in `{"purchase": {"b": 1}}`: with the clicks, or
+            alone if they come later. Every call is one more update.
 
         Raises:
           IncompatibleFeedback: If the learner does not accept this kind, or an id was not shown.
@@ -351,15 +371,21 @@ class Ranker:
             raise InvalidInput("shown must be what rank returned; for a page of another system give order=[...], too")
         elif context is not None or query or at is not None:
             raise InvalidInput("context, query and at belong to a page of another system, which has an order, too")
+        is_later = outcomes is not None and clicks is None  # the clicks were learned before
+        clicks = [] if is_later else clicks
         kind, value = one_kind({"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward})
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
         impression_query, decision = self._query(shown), with_receipt(shown.decision, self.session.learner)
         if not is_permutation(decision.ranking, len(shown.items)):
             raise InvalidInput("the shown ranking does not name each of its items once")
-        items, values = named_values(kind, value, {id: item for item, id in enumerate(shown.items)})
-        self.session.learn(impression_query, decision, feedback_of(kind, items, values, decision.ranking))
-        if self.counters.fields and shown.values is not None:
+        number = {id: item for item, id in enumerate(shown.items)}
+        items, values = named_values(kind, value, number)
+        feedback = feedback_of(kind, items, values, decision.ranking)
+        if outcomes is not None:
+            feedback = clicks_with_outcomes(feedback, outcomes, self.outcomes, number)
+        self.session.learn(impression_query, decision, feedback)
+        if self.counters.fields and shown.values is not None and not is_later:
             shown_items = decision.ranking[: self.session.problem.shown].tolist()
             clicked = {shown.items[item]: weight for item, weight in zip(items, values)} if kind == "clicks" else {}
             rows = [(shown.items[item], shown.values.rows[item]) for item in shown_items]
@@ -571,24 +597,6 @@ class Ranker:
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
         return dict(zip(self.features, map(float, weights)))
-
-
-def _schema(features: Any, context: Any, crosses: Any) -> Schema | None:
-    """Return the schema of features by kind; None where they are a list of names."""
-    no_context, no_crosses = _is_empty(context), _is_empty(crosses)
-    if isinstance(features, Schema):
-        if not no_context or not no_crosses:
-            raise InvalidInput("a Schema has its own context and crosses; leave out context= and crosses=")
-        return features
-    if isinstance(features, Mapping):
-        return Schema(features, {} if no_context else context, () if no_crosses else crosses)
-    if isinstance(context, Mapping) or not no_crosses:
-        raise InvalidInput('crosses and kinds of a context need features by kind, too, as in {"price": "number"}')
-    return None
-
-
-def _is_empty(values: Any) -> bool:
-    return isinstance(values, Sequence | Mapping) and not isinstance(values, str) and not len(values)
 
 
 def _distinct(names: Any, argument: str) -> list[Any]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 
 from rankloop.cli import main
@@ -227,3 +228,15 @@ def test_the_folder_of_a_service_is_read_too(tmp_path, capsys):
         "--ranker is for the log of a service"
         in command(capsys, "fit-users", "--log", shop_file(tmp_path, SHOP), "--ranker", "shop")[2]
     )
+
+
+def test_every_column_that_is_named_like_an_outcome_is_one() -> None:
+    rows = {"list": [1, 1, 2], "item": ["a", "b", "a"], "position": [1, 2, 1], "click": [0, 1, 1]}
+    sold = {"purchase": [0, 1, 0], "revenue": [None, 5.0, 0.0], "add_to_cart": [0, 1, 1]}
+    log = lists_in(pyarrow.table(rows | sold))
+    brought, _ = log.outcomes()
+    assert {name: values.tolist() for name, values in brought.items()} == {
+        "purchases": [0, 1, 0],
+        "money": [0, 5, 0],
+        "add_to_cart": [0, 1, 1],
+    }

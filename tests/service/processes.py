@@ -17,6 +17,7 @@ from tests.hosts import Host
 from tests.service.cases import SHOP, UNENCRYPTED, Location, items
 
 Told = list[tuple[str, str]]
+SOLD = {"outcomes": {"purchase": {"weight": 20, "window": "7d"}}}  # reported after the clicks have closed
 THINKING = 0.05  # people do; those who never wait would take the processor from what is about to start
 
 
@@ -30,7 +31,7 @@ def serving(location: Location, *arguments: str) -> tuple[subprocess.Popen[bytes
         started = log.read_bytes().split(b"running on http://127.0.0.1:")
         if len(started) >= 2:
             port = int(started[1].split()[0].rstrip(b'"'))
-            httpx.put(f"http://127.0.0.1:{port}/rankers/shop", json=SHOP | {"snapshot_every": 20}, timeout=60)
+            httpx.put(f"http://127.0.0.1:{port}/rankers/shop", json=SHOP | SOLD | {"snapshot_every": 20}, timeout=60)
             return process, port
         time.sleep(0.02)
     raise RuntimeError(f"the service did not start: {log.read_text()}")
@@ -100,6 +101,9 @@ class Visitors:
         body = {"impression": shown["impression"], "clicks": shown["ranking"][1:2], "final": True}
         if self._answered(client.post("/feedback", json=body)) is not None:
             self.told.append(("fed", shown["impression"]))
+            bought = {"impression": shown["impression"], "outcomes": {"purchase": {shown["ranking"][1]: 1}}}
+            if self._answered(client.post("/feedback", json=bought)) is not None:
+                self.told.append(("bought", shown["impression"]))
 
     def _answered(self, response: httpx.Response) -> Any:
         """The answer; None where the service said that it could not, which is allowed while something is broken."""

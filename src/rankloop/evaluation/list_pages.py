@@ -123,7 +123,9 @@ def _feature_rows(log: ListLog, names: Sequence[str]) -> Floats:
 
 
 def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -> Iterator[ShownPage]:
-    """Yield the pages of a service, each with the state that drew it; what weighs more than a click is a purchase.
+    """Yield the pages of a service, each with the state that drew it, and with its outcomes.
+
+    If the ranker declares none, clicks that weigh more than 1 are purchases.
 
     Args:
       log: The log.
@@ -137,7 +139,7 @@ def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -
             query=entry.query_by(encoder),
             ranking=entry.ranking,
             clicked=clicked,
-            outcomes=weighted_outcomes(entry.rewards) if weighted else {},
+            outcomes=entry.outcomes or (weighted_outcomes(entry.rewards) if weighted else {}),
             session=entry.session or None,
             pairs=[(entry.query.id, item) for item in entry.ids] if entry.ids else None,
             drawn_by=entry.drawn_by,

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -323,3 +323,27 @@ def _short(kind: Any) -> Any:
 
 def _defaults(kind: Any) -> dict[str, Any]:
     return {name: part.default for name, part in type(kind).__dataclass_fields__.items()}
+
+
+def schema_of(features: Any, context: Any, crosses: Any) -> Schema | None:
+    """Return the schema of features by kind; None where they are a list of names.
+
+    Args:
+      features: A schema, kinds by name, or a list of names.
+      context: Kinds by name.
+      crosses: Combinations of context and item fields.
+    """
+    no_context, no_crosses = _is_empty(context), _is_empty(crosses)
+    if isinstance(features, Schema):
+        if not no_context or not no_crosses:
+            raise InvalidInput("a Schema has its own context and crosses; leave out context= and crosses=")
+        return features
+    if isinstance(features, Mapping):
+        return Schema(features, {} if no_context else context, () if no_crosses else crosses)
+    if isinstance(context, Mapping) or not no_crosses:
+        raise InvalidInput('crosses and kinds of a context need features by kind, too, as in {"price": "number"}')
+    return None
+
+
+def _is_empty(values: Any) -> bool:
+    return isinstance(values, Sequence | Mapping) and not isinstance(values, str) and not len(values)

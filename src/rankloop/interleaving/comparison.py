@@ -1,11 +1,11 @@
 """Wins, ties and losses of one ranker against another, and whether they can be chance."""
 
 from collections.abc import Iterable
-from math import exp, lgamma, log
 from typing import NamedTuple
 
 from rankloop.core.distributions import beta_cdf, beta_quantile
 from rankloop.core.errors import InvalidInput
+from rankloop.core.sequential import sign_p_value
 from rankloop.core.types import Floats, finite_floats, whole_number
 
 
@@ -34,13 +34,9 @@ class Comparison(NamedTuple):
         """A p-value that may be looked at after every list, and the experiment ended when it is small enough.
 
         If wins and losses are equally likely, it is ever below p with a probability of at most p, however often one
-        looks. It is 1 over the likelihood of the lists by a win rate of which nothing is known (uniform), relative to
-        that by ½: 2ⁿ / ((n + 1) · C(n, wins)) of n decided ones, a martingale.
-        Reference: Robbins (1970), Statistical Methods Related to the Law of the Iterated Logarithm.
+        looks (`core.sequential`).
         """
-        decided = self.wins + self.losses
-        log_choices = lgamma(decided + 1) - lgamma(self.wins + 1) - lgamma(self.losses + 1)
-        return min(1.0, exp(log(decided + 1) + log_choices - decided * log(2)))
+        return sign_p_value(self.wins, self.losses)
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """An exact (Clopper–Pearson) interval of the win ratio."""

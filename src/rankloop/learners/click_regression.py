@@ -147,6 +147,7 @@ class ClickRegression(PairSwapper):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
         {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1},

@@ -106,6 +106,7 @@ class ClickResiduals(PairSwapper):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
 
     def __post_init__(self) -> None:

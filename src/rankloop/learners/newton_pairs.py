@@ -359,6 +359,7 @@ class NewtonPairs(SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     reports: ClassVar[tuple[str, ...]] = ("alarms",)
     examples: ClassVar[tuple[Spec, ...]] = (
         {},

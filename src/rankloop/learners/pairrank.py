@@ -230,6 +230,7 @@ class PairRank(LinearLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
 
     def __post_init__(self) -> None:

@@ -246,6 +246,7 @@ class Pdgd(SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -101,6 +101,7 @@ class ThreePR(SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     reports: ClassVar[tuple[str, ...]] = ("score_agreement", "max_perturbation", "swap")
     examples: ClassVar[tuple[Spec, ...]] = (
         {},

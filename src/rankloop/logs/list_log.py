@@ -16,8 +16,10 @@ from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Int
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import Counter, moment_of
 from rankloop.features.schema import Schema
-from rankloop.logs.columns import FLAG, ListColumns, numbers_in
+from rankloop.logs.columns import FLAG, ListColumns, numbers_in, plain_name
 
+# Names of columns that are outcomes beside purchases and money.
+FURTHER_OUTCOMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "dwell_time")
 PURCHASES, MONEY, WEIGHTED_CLICKS = "purchases", "money", "weighted clicks"
 MAX_POSITIONS = 10_000
 NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
@@ -207,6 +209,7 @@ class Exported(NamedTuple):
     schemas: tuple[Schema, ...]  # all versions, the newest last; none where features are plain numbers
     features: Floats | None  # (n_rows, n_features), plain numbers; None with a schema
     feature_names: tuple[str, ...]  # of plain numbers, where the export tells them
+    outcomes: Mapping[str, Floats] = {}  # by name and row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,13 +384,15 @@ class ListLog:
     def outcomes(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Return by outcome beside clicks what each row brought, and what a sale of each row is worth.
 
-        In an export, clicks that weigh more than 1 are purchases.
+        Every column that is named like an outcome counts. In an export without outcomes, clicks that weigh more than 1
+        are purchases.
 
         Raises:
           InvalidInput: If a cell of such a column is no number.
         """
         if self.export is not None:
-            return ({} if (self.weight == self.clicked).all() else weighted_outcomes(self.weight)), {}
+            weighted = {} if (self.weight == self.clicked).all() else weighted_outcomes(self.weight)
+            return dict(self.export.outcomes) or weighted, {}
         sold, paid, price = self.columns.purchase, self.columns.revenue, self.columns.price
         brought, worth = dict[str, Floats](), dict[str, Floats]()
         if sold:
@@ -398,6 +403,10 @@ class ListLog:
             brought[MONEY] = self._amounts(paid)
         elif price and sold:
             brought[MONEY] = worth[MONEY] * brought[PURCHASES]
+        taken = {sold, paid, *brought}
+        for name in self.values:
+            if plain_name(name) in FURTHER_OUTCOMES and name not in taken:
+                brought[name] = self._amounts(name)
         return brought, worth
 
     def numbers(self, name: str) -> Floats:

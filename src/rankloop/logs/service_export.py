@@ -19,7 +19,7 @@ from rankloop.logs.list_table import as_list
 from rankloop.logs.table_reader import TableReader
 
 METADATA_KEY = b"rankloop"  # the key of the file's metadata under which names and schemas stand, as JSON
-OF_ITEM, OF_CONTEXT = "item.", "context."  # begin the names of columns that hold values by field
+OF_ITEM, OF_CONTEXT, OF_OUTCOME = "item.", "context.", "outcome."  # begin the names of columns with values by field
 JSON_LIST_KINDS = ("category", "id")  # a list of them stands in its cell as JSON
 EXPORT_COLUMNS = ("query_id", "ranking", "features", "context", "log_propensity", "feedback", "items", "values")
 PIECE_ROWS = 1024
@@ -139,7 +139,8 @@ def read_service_export(path: Path) -> ListLog:
     missing = next((name for name in (*EXPORT_COLUMNS, *needed) if name not in names), None)
     if missing is not None:
         raise InvalidInput(f"{path.name} lacks the column {missing!r} of an export of impressions")
-    kept = [*needed, *(["evaluation"] if "evaluation" in names else [])]
+    outcomes = [name for name in names if name.startswith(OF_OUTCOME)]
+    kept = [*needed, *outcomes, *(["evaluation"] if "evaluation" in names else [])]
     rows = (cells for batch in file.iter_batches(PIECE_ROWS, columns=kept) for cells in batch.to_pylist())
     pages = [
         _checked(cells, f"{path.name}, row {row}", plain=not schemas)
@@ -178,6 +179,10 @@ def read_service_export(path: Path) -> ListLog:
             schemas=tuple(schemas),
             features=numbers,
             feature_names=feature_names,
+            outcomes={
+                name.removeprefix(OF_OUTCOME): np.array([value for page in pages for value in page[name]])
+                for name in outcomes
+            },
         ),
     )
 
@@ -204,6 +209,9 @@ def _checked(cells: dict[str, Any], where: str, plain: bool) -> dict[str, Any]:
         raise InvalidInput(f"{where}: feedback names an item that was not shown, or lacks a number")
     revealed = dict(zip(items, values))
     cells["weight"] = [revealed.get(item, 0.0) for item in ranking]
+    for name in filter(lambda name: name.startswith(OF_OUTCOME), cells):
+        if len(cells[name] or ()) != len(ranking):
+            raise InvalidInput(f"{where}: {name} must have a number for each item")
     if plain:
         rows = np.reshape(cells["features"], (len(ranking), -1))
         cells["features"] = finite_floats(rows, 2, f"{where}: features")

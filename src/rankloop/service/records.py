@@ -1,6 +1,6 @@
 """Records of the event log: the events that states are computed from, and the rows that are written with them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -57,6 +57,7 @@ class Ranked(Event, tag="ranked"):
     session: str = ""
     tags: dict[str, str] = {}
     base_model: str = ""  # the name or hash of the model that computed the base score
+    side: str = ""  # of an A/B test: the side that was shown, "a" or "b"
     ingested: bool = False  # another system showed this order; the decision is the one the learner would have made
 
     @property
@@ -73,6 +74,15 @@ class FeedbackReceived(Event, tag="feedback"):
     items: list[int] = []
     values: list[float] = []
     final: bool = False
+
+
+class OutcomesReceived(Event, tag="outcomes"):
+    """Outcomes of an impression: what was added to each, and the weights by which that is learned."""
+
+    impression: str
+    values: dict[str, dict[int, float]]  # by outcome and item
+    weights: dict[int, float] = {}  # by item, in clicks
+    ranked: Ranked | None = None  # the impression, if it had closed; without features where nothing is learned
 
 
 class Closed(Event, tag="closed"):
@@ -160,6 +170,7 @@ AnyEvent = (
     | ExperimentCreated
     | Ranked
     | FeedbackReceived
+    | OutcomesReceived
     | Closed
     | Frozen
     | Resumed
@@ -210,7 +221,7 @@ class LogRow(NamedTuple):
     snapshot: Snapshot | None = None
 
 
-Settle = Callable[[Any], AnyEvent | str]
+Settle = Callable[[Any], Sequence[AnyEvent] | AnyEvent | str]
 
 
 class LogEntry(NamedTuple):
@@ -222,7 +233,7 @@ class LogEntry(NamedTuple):
     impression: str | None = None
     snapshot: Snapshot | None = None
     once: bool = False  # do not write it if the entity already has this impression
-    settle: Settle | None = None  # called inside the transaction with the impression; returns an event or a verdict
+    settle: Settle | None = None  # called inside the transaction with the impression; returns events or a verdict
     unless_after: int | None = None  # do not write it if the entity changed after this event
     fence: tuple[int, int] | None = None  # of a learner worker: its partition and the number of its lease
 

@@ -8,6 +8,7 @@ import numpy as np
 from rankloop.adapter import MAX_ID_LENGTH, Id
 from rankloop.core.errors import Rejected
 from rankloop.core.types import Floats
+from rankloop.outcomes import DEFAULT_MAX_CLICK_WEIGHT, DEFAULT_WINDOW
 
 Name = str
 Value = Annotated[  # checked by the ranker's schema, whose errors name the item and the field
@@ -59,6 +60,13 @@ class BaseBody(Strict):
     kind: Literal["given_order"] | None = None  # requests have the items in the existing order
 
 
+class OutcomeBody(Strict):
+    """An outcome beside clicks, such as a purchase or revenue."""
+
+    weight: float = 1.0  # clicks that one of it counts as; 0: it is reported, not learned from
+    window: float | str = DEFAULT_WINDOW  # after a ranking, in which it is accepted: seconds, or as in 12h or 7d
+
+
 class CreateBody(Strict):
     """Create a ranker."""
 
@@ -68,7 +76,8 @@ class CreateBody(Strict):
     window: float = 1800.0  # seconds after a ranking in which feedback is accepted
     default_feedback: Literal["none", "not_clicked"] = "none"  # if no feedback came in the window
     snapshot_every: int = 1000  # updates
-    max_click_weight: float = 20.0  # a heavier click is refused, so that a few cannot reorder everything
+    max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT  # a heavier click is refused, a heavier outcome counts so much
+    outcomes: dict[str, OutcomeBody] = {}  # by name, as in {"purchase": {"weight": 20, "window": "7d"}}
     base: BaseBody | None = None
     shadow: bool = False  # rank and learn, but show the base order
     evaluation_share: float = 0.0  # share of rankings that are interleaved with the base order, and not learned from
@@ -130,13 +139,17 @@ class PackedRankBody(RankBody):
 
 
 class FeedbackBody(Strict):
-    """Feedback on an impression: one of clicks, relevances, preferred and reward; `final` closes the impression."""
+    """Feedback on an impression: one of clicks, relevances, preferred and reward; outcomes with it or alone.
+
+    `final` closes the impression; outcomes are accepted until their own windows end.
+    """
 
     impression: str
     clicks: list[Id] | dict[str, float] | None = None
     relevances: dict[str, float] | None = None
     preferred: list[Id] | None = None
     reward: float | None = None
+    outcomes: dict[str, dict[str, float]] | None = None  # totals so far, as in {"purchase": {"b": 1}}
     final: bool = False
 
 
@@ -214,13 +227,16 @@ class SideBody(Strict):
 
 
 class ExperimentBody(Strict):
-    """Create an experiment: the predictions of two sides are interleaved in one list."""
+    """Create an experiment: one list of both sides for everybody, or one side for each user (an A/B test)."""
 
-    a: SideBody
+    a: SideBody  # the new one, in an A/B test
     b: SideBody
-    method: dict[str, Any] | str = "team_draft"
+    method: Literal["interleaving", "split"] = "interleaving"
+    interleaving: dict[str, Any] | str = "team_draft"
+    guardrails: dict[str, float] = {}  # of an A/B test: how much of clicks or an outcome a may lose, as in 0.02
     seed: int = 0
     window: float = 1800.0
+    outcomes: dict[str, OutcomeBody] = {}  # those of its rankers, unless given
 
 
 class RankResponse(msgspec.Struct):

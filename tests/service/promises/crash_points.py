@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from rankloop.service.application.node import Node
-from rankloop.service.requests import CreateBody, FeedbackBody, Item, ProblemBody, RankBody
+from rankloop.service.requests import CreateBody, FeedbackBody, Item, OutcomeBody, ProblemBody, RankBody
 from rankloop.service.settings import Settings
 from rankloop.service.stores.postgres import PostgresStore
 from rankloop.service.stores.sqlite import SqliteStore
@@ -40,7 +40,13 @@ async def rounds(folder: Path, point: str, address: str) -> None:
     with open(folder / "acknowledged", "w", buffering=1) as told:
         problem = ProblemBody(n_features=2)
         await service.administration.create(
-            "shop", CreateBody(learner={"kind": "3pr"}, problem=problem, snapshot_every=5)
+            "shop",
+            CreateBody(
+                learner={"kind": "3pr"},
+                problem=problem,
+                snapshot_every=5,
+                outcomes={"purchase": OutcomeBody(20.0, "7d")},
+            ),
         )
         await asyncio.gather(*(_visitor(service, told, visitor) for visitor in range(3)))
 
@@ -52,6 +58,9 @@ async def _visitor(service: Node, told: object, visitor: int) -> None:
         print("ranked", shown.impression, file=told)  # type: ignore[call-overload]
         await service.feedback.receive("shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
         print("fed", shown.impression, file=told)  # type: ignore[call-overload]
+        bought = {"purchase": {str(shown.ranking[1]): 1.0}}  # after the clicks have closed
+        await service.feedback.receive("shop", FeedbackBody(shown.impression, outcomes=bought))
+        print("bought", shown.impression, file=told)  # type: ignore[call-overload]
 
 
 def main(folder: Path, addresses: list[str]) -> None:

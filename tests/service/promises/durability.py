@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
-from rankloop.service.records import FeedbackReceived, Ranked
+from rankloop.service.records import FeedbackReceived, OutcomesReceived, Ranked
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
 from tests.coroutines import run_coroutine
@@ -20,19 +20,21 @@ def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) 
     records = location.records()
     ranked = {record.event.impression for record in records if isinstance(record.event, Ranked)}
     feedback = {record.event.impression for record in records if isinstance(record.event, FeedbackReceived)}
+    bought = [record.event.impression for record in records if isinstance(record.event, OutcomesReceived)]
     told = list(acknowledged)
     assert {name for kind, name in told if kind == "ranked"} <= ranked
     assert {name for kind, name in told if kind == "fed"} <= feedback
+    assert {name for kind, name in told if kind == "bought"} <= set(bought)
     assert len(feedback) == sum(
         isinstance(record.event, FeedbackReceived) for record in records
     )  # nothing is there twice
     results = replay_records(records)
     for result in results:
         assert result.differing == ()
-        assert result.learned == len(feedback)
+        assert result.learned == len(feedback) + len(bought)
     digests = run_coroutine(_restarted(location))
     assert digests == {result.entity: (result.state, result.digest) for result in results}
-    return len(feedback)
+    return len(feedback) + len(bought)
 
 
 async def _restarted(location: Location) -> dict[str, tuple[int, str]]:

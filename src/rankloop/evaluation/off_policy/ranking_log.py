@@ -1,7 +1,7 @@
 """Logged rankings with the policies that drew them, as summands of the estimators for rankings."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
@@ -47,6 +47,7 @@ class LoggedRanking(NamedTuple):
     shown_list: ShownList | None = None  # the query in values by name, for rankers with another schema
     session: str = ""  # whose it is, where the log tells
     ids: Sequence[str] = ()  # of the items
+    outcomes: Mapping[str, Floats] = {}  # by name and position, where the ranker declares some
 
     def query_by(self, encoder: Encoder | None) -> Query:
         """Return the query as a ranker with this schema sees it; as it was where there is none."""

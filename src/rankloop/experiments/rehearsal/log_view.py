@@ -53,7 +53,7 @@ def rehearsal_log(log: ListLog, schema: Schema | None = None) -> RehearsalLog:
 def _worth(log: ListLog, pages: ClickArrays) -> dict[str, Floats]:
     """Return what a click on each row is worth; purchases by the item's own share, drawn to that of all items."""
     worth = {"clicks": np.ones(len(pages.pair))}
-    if log.export is not None:
+    if log.export is not None and not log.export.outcomes:
         return worth
     brought, prices = log.outcomes()
     items = pages.by_item().pair
@@ -64,6 +64,8 @@ def _worth(log: ListLog, pages: ClickArrays) -> dict[str, Floats]:
         worth[MONEY] = _per_click(brought[MONEY][log.order] * pages.clicked, pages.clicked, items)
     elif PURCHASES in brought and MONEY in prices:
         worth[MONEY] = worth[PURCHASES] * prices[MONEY][log.order]
+    for name in filter(lambda name: name not in (PURCHASES, MONEY), brought):
+        worth[name] = _per_click(brought[name][log.order] * pages.clicked, pages.clicked, items)
     return worth
 
 

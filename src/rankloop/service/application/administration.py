@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
@@ -60,7 +62,7 @@ from rankloop.service.records import (
     experiment_entity,
     ranker_entity,
 )
-from rankloop.service.requests import CatalogueBody, CreateBody, ExperimentBody, SchemaBody
+from rankloop.service.requests import CatalogueBody, CreateBody, ExperimentBody, OutcomeBody, SchemaBody
 from rankloop.service.stores.base import SharedStore
 
 if TYPE_CHECKING:
@@ -156,9 +158,11 @@ class Administration:
     async def create_experiment(self, name: str, body: ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""
         check_seed_and_window(body.seed, body.window)
-        for side in (body.a, body.b):
+        declared: dict[str, OutcomeBody] = {}
+        for side in (body.b, body.a):
             if side.ranker is not None:
-                await self._directory.find_ranker(side.ranker)
+                declared |= (await self._directory.find_ranker(side.ranker)).body.outcomes
+        body = msgspec.structs.replace(body, outcomes=body.outcomes or declared)
         ServedExperiment(experiment_entity(name), body, self._directory.rankers)
         if name not in self._directory.experiments and await self._create(
             experiment_entity(name), ExperimentCreated(body)

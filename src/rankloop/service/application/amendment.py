@@ -16,6 +16,7 @@ from rankloop.service.records import (
     AnyEvent,
     Closed,
     FeedbackReceived,
+    OutcomesReceived,
     Ranked,
     Rebased,
     Record,
@@ -114,6 +115,8 @@ def retract_clicks(records: Iterable[Record], id: str) -> tuple[Changes, int]:
             left = [(i, value) for i, value in zip(event.items, event.values) if i != item]
             items, values = [i for i, _ in left], [value for _, value in left]
             changes[record.seq] = FeedbackReceived(event.impression, event.feedback_kind, items, values, event.final)
+        elif isinstance(event, OutcomesReceived) and any(item in by_item for by_item in event.values.values()):
+            changes[record.seq] = None  # the outcome of a click that was none
     count, amended = len(changes), [changes.get(record.seq, record.event) for record in records]
     if count and not any(isinstance(event, FeedbackReceived) and event.items for event in amended):
         changes |= {record.seq: None for record in records if isinstance(record.event, FeedbackReceived)}

@@ -1,19 +1,27 @@
 """Export of the event log: JSON lines with one event each, Parquet with one row per impression, a bulk file of UBI."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rankloop.features.schema import Schema
-from rankloop.logs.service_export import arrow_fields, notes_of, typed_row
+from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typed_row
 from rankloop.logs.ubi.bulk import UbiRanking, event_lines, query_lines
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
+from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions, late_outcomes
 from rankloop.service.domain.named_values import unpacked
-from rankloop.service.records import Closed, Created, ExperimentCreated, FeedbackReceived, Ranked, Record
+from rankloop.service.records import (
+    Closed,
+    Created,
+    ExperimentCreated,
+    FeedbackReceived,
+    OutcomesReceived,
+    Ranked,
+    Record,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +45,8 @@ def plain_record(record: Record) -> dict[str, Any]:
         table.pop("features")
     elif isinstance(event, Ranked):
         table["features"] = event.all_features.tolist()
+    elif isinstance(event, OutcomesReceived):
+        table.pop("ranked", None)  # a copy
     elif isinstance(event, Created | ExperimentCreated):
         table.pop("start", None)
     return table
@@ -68,14 +78,17 @@ def _columns(has_base_model: bool, with_users: bool) -> "list[tuple[str, pa.Data
     return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if with_users else columns
 
 
-def parquet(records: Iterator[Record], schemas: Sequence[Schema] = (), with_users: bool = False) -> Iterator[bytes]:
+def parquet(
+    read: Callable[[], Iterator[Record]], schemas: Sequence[Schema] = (), with_users: bool = False
+) -> Iterator[bytes]:
     """Yield a Parquet file with one row per closed impression: the items in the order shown, and their feedback.
 
     Items that the learner did not rank are in `pinned`, so that the propensity is that of `ranking`. The names of the
     features are in the file's metadata. `base_model` is the model that computed the base score, if the ranker names it.
 
     Args:
-      records: Of a ranker or an experiment.
+      read: Reads the records of a ranker or an experiment. They are read twice if it has outcomes, since an outcome
+        may come long after the impression has closed: `outcome.NAME` is a list in the order of `ranking`.
       schemas: All versions of the ranker's schema. It has a typed column for each field: a list in the order of
         `ranking` for a field of the items, a value for one of the context.
       with_users: Add `user`, `session` and `tags`, which a table with schemas always has.
@@ -83,13 +96,18 @@ def parquet(records: Iterator[Record], schemas: Sequence[Schema] = (), with_user
     import pyarrow as pa  # 30 MB, which a worker that serves does not need
     import pyarrow.parquet as pq
 
+    records = read()
     first = next(records, None)
+    outcomes = list(first.event.body.outcomes) if first and isinstance(first.event, Created | ExperimentCreated) else []
+    late = late_outcomes(read()) if outcomes else {}
     sink = io.BytesIO()
-    arrow = pa.schema([*_columns(_has_base_model(first), bool(schemas) or with_users), *arrow_fields(schemas)])
+    columns = _columns(_has_base_model(first), bool(schemas) or with_users)
+    columns += [(OF_OUTCOME + name, pa.list_(pa.float64())) for name in outcomes]
+    arrow = pa.schema([*columns, *arrow_fields(schemas)])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
-    for row in _impression_rows(chain([] if first is None else [first], records), schemas):
+    for row in _impression_rows(chain([] if first is None else [first], records), schemas, outcomes, late):
         rows.append(row)
         if len(rows) == MAX_ROWS_PER_GROUP:
             writer.write_table(pa.Table.from_pylist(rows, arrow))
@@ -120,10 +138,20 @@ def _has_base_model(first: Record | None) -> bool:
     return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
 
 
-def _impression_rows(records: Iterator[Record], schemas: Sequence[Schema] = ()) -> Iterator[dict[str, Any]]:
-    """Yield a row for every closed impression, with its merged feedback."""
+def _impression_rows(
+    records: Iterator[Record],
+    schemas: Sequence[Schema],
+    outcomes: Sequence[str],
+    late: Mapping[str, Sequence[OutcomesReceived]],
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for every closed impression, with its merged feedback and all its outcomes."""
     for record, impression in closed_impressions(records):
+        for event in late.get(impression.ranked.impression, ()):
+            impression.add(event)
         row, ranking = _row(record, impression)
+        for name in outcomes:
+            by_item = impression.outcomes.get(name, {})
+            row[OF_OUTCOME + name] = [by_item.get(item, 0.0) for item in ranking]
         if impression.ranked.schema:
             yield row | _values(impression.ranked, ranking, schemas)
         else:

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
@@ -17,7 +19,7 @@ from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
-from rankloop.service.domain.feedback_rules import learner_feedback
+from rankloop.service.domain.feedback_rules import add_outcomes, late_outcomes, learner_feedback
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.trainer import fitted, logged_decision
 from rankloop.service.log.archive import read_records
@@ -30,6 +32,7 @@ class ClosedImpression(NamedTuple):
 
     ranked: Ranked
     feedback: FeedbackReceived | None
+    outcomes: dict[str, dict[int, float]]  # by name and item, those before it closed
     state: Any
 
 
@@ -59,12 +62,15 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
       InvalidInput: If there is no such ranker, or it only shadows the base order.
     """
     with log_at(where) as log:
-        records = read_records(log, _entity(log.entities(), ranker, where), log.folder)
+        entity = _entity(log.entities(), ranker, where)
+        records = read_records(log, entity, log.folder)
         replay = Replay(next(records))
+        declared = replay.trainer.config.outcomes
+        late = late_outcomes(read_records(log, entity, log.folder)) if declared else {}
         learner = replay.trainer.config.learner
         if replay.trainer.config.body.shadow:
             raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")
-        for ranked, received, state in _closed_impressions(replay, records):
+        for ranked, received, outcomes, state in _closed_impressions(replay, records):
             if not ranked.trainable or ranked.decision is None or ranked.ingested:
                 continue
             config = replay.trainer.config
@@ -79,8 +85,16 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
                 values = logged_values(ranked, config)
                 rows = [values.rows[i] for i in chosen]
                 shown = ShownList(ranked.query_id, ids, rows, values.context, values.at)
+            for event in late.get(ranked.impression, ()):
+                add_outcomes(outcomes, event.values)
+            shown_items = [chosen[i] for i in decision.ranking.tolist()[: len(rewards)]]
+            by_position = {
+                name: np.array([outcomes.get(name, {}).get(item, 0.0) for item in shown_items]) for name in declared
+            }
             user = ranked.session or ranked.user
-            yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, [str(id) for id in ids])
+            yield LoggedRanking(
+                query, decision.ranking, rewards, policy, shown, user, [str(id) for id in ids], by_position
+            )
 
 
 def _write_export(where: str, to: Path, ranker: str = "") -> None:
@@ -88,7 +102,7 @@ def _write_export(where: str, to: Path, ranker: str = "") -> None:
     with log_at(where) as log, to.open("wb") as file:
         entity = _entity(log.entities(), ranker, where)
         schemas = _schemas_of(read_records(log, entity, log.folder))
-        for piece in parquet(read_records(log, entity, log.folder), schemas):
+        for piece in parquet(partial(read_records, log, entity, log.folder), schemas):
             file.write(piece)
 
 
@@ -126,7 +140,7 @@ def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[C
         if impression is not None and impression.ranked.impression not in replay.projection.open:
             state = ranked_from.pop(impression.ranked.impression, None)
             if state is not None:
-                yield ClosedImpression(impression.ranked, impression.feedback, state)
+                yield ClosedImpression(impression.ranked, impression.feedback, impression.outcomes, state)
 
 
 def _entity(entities: list[str], ranker: str, where: str) -> str:

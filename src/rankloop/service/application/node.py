@@ -107,7 +107,10 @@ class Node:
                 continue
             if entity.startswith("experiment/"):
                 await asyncio.wrap_future(self.learning.worker.request_snapshot(entity))
-            moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, end_time)
+            outcomes = self.directory.entities[entity].config.outcomes.values()
+            # An impression stays in the database as long as an outcome of it may come.
+            end = min([end_time, *(time.time() - outcome.window for outcome in outcomes)])
+            moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, end)
         return moved
 
     async def _archive_regularly(self, days: float) -> None:

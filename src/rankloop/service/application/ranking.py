@@ -259,7 +259,7 @@ class Ranking:
         if isinstance(runtime, ServedExperiment):
             if body.order:
                 raise Rejected("order", "an experiment shows its own list: send pages of other systems to a ranker")
-            ranked = runtime.rank(request, impression)
+            ranked = runtime.rank(request, impression, body.user)
         elif body.order:
             ranked = runtime.ingest(request, impression, body.order)
         else:

@@ -16,6 +16,7 @@ from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.projection import Consumer, Projection
+from rankloop.service.domain.split import CLICKS, SplitCounts, UserTotals
 from rankloop.service.domain.trainer import Trainer, digest
 from rankloop.service.errors import DamagedArchive
 from rankloop.service.log.archive import read_records
@@ -51,7 +52,10 @@ def rebuild(first: Record, snapshot: Snapshot | None = None, store: Store | None
     event = first.event
     if isinstance(event, ExperimentCreated):
         config = None if store is None else _config_of_sides(event, store)
-        projection = Projection(config, event.body.method)
+        projection = Projection(config, event.body.interleaving)
+        if event.body.method == "split":
+            salt = f"{first.entity} {event.body.seed} {first.seq}"
+            projection.users = UserTotals(salt, [CLICKS, *event.body.outcomes])
     elif isinstance(event, Created):
         config = config_of(event.body)
         session, notes = loads_with_notes(snapshot.session) if snapshot is not None else (None, {})
@@ -66,6 +70,8 @@ def rebuild(first: Record, snapshot: Snapshot | None = None, store: Store | None
     if snapshot is not None:
         projection.restore(snapshot.projection)
         projection.passed = snapshot.oldest_open - 1
+    if projection.users is not None and projection.now.counters.split is None:
+        projection.now.counters.split = SplitCounts()
     projection.first_window = event.body.window
     projection.seq = first.seq if snapshot is None else snapshot.state_seq
     return projection
@@ -85,7 +91,7 @@ def restored_consumer(entity: str, store: Store, until: int, first: Record | Non
     if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
         snapshot = None
     consumer = Consumer(entity, store, rebuild(first, snapshot, store))
-    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
+    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session or snapshot.projection)
     records: list[Record] = []
     for record in store.read(entity, consumer.projection.seq, until):
         records.append(record)

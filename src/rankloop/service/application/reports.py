@@ -1,21 +1,26 @@
 """Reports of rankers, experiments and catalogues, for `GET`, the page and the event stream."""
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from rankloop.core.sequential import share_interval, sign_p_value
 from rankloop.service.application.node import Node
-from rankloop.service.domain.counters import Counters
+from rankloop.service.domain.counters import Counters, OutcomeCounts
 from rankloop.service.domain.health import finite, health_of, weights_of
+from rankloop.service.domain.split import SplitCounts, split_result
 
-OPTIONAL_DEFAULTS = {
+OPTIONAL_DEFAULTS: dict[str, Any] = {
     "schema": None,
     "catalogue": None,
     "model": None,
     "weight": 1.0,
     "booster": None,
     "kind": None,
+    "outcomes": {},
+    "guardrails": {},
 }  # left out of a report
 
 
@@ -51,6 +56,7 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
         },
         "health": health_of(counters, runtime.config, published.state, published.refused),
         "comparison": _interleaving_result(counters),
+        **({"outcomes": _outcome_counts(counters, runtime.config.outcomes)} if runtime.config.outcomes else {}),
         "weights": weights_of(runtime.config, published.state),
     }
 
@@ -68,20 +74,42 @@ def catalogue_report(node: Node, name: str) -> dict[str, Any]:
 
 
 def experiment_report(node: Node, name: str) -> dict[str, Any]:
-    """Return wins, ties and losses of side a, and the p-value of their difference.
+    """Return the result of an experiment: wins and losses of side a, or what the users of each side bring.
 
     Args:
       node: That serves it.
       name: Of the experiment.
     """
     runtime = node.directory.experiment(name)
-    counters = runtime.projection.counters
+    counters, body = runtime.projection.counters, runtime.body
+    if body.method == "split":
+        result = split_result(counters.split or SplitCounts(), runtime.metrics, body.guardrails)
+    else:
+        compared = {outcome: counters.outcomes.get(outcome, OutcomeCounts()) for outcome in body.outcomes}
+        result = _interleaving_result(counters)
+        result["outcomes"] = {
+            outcome: {"wins": each.wins, "losses": each.losses, "p_value": sign_p_value(each.wins, each.losses)}
+            for outcome, each in compared.items()
+        }
     return {
         "name": name,
-        "spec": _spec_of(runtime.body),
+        "spec": _spec_of(body),
         "impressions": counters.impressions,
         "open": runtime.projection.n_open,
-        **_interleaving_result(counters),
+        **result,
+    }
+
+
+def _outcome_counts(counters: Counters, names: Iterable[str]) -> dict[str, Any]:
+    """Return what closed impressions brought, by outcome."""
+    counts = {name: counters.outcomes.get(name, OutcomeCounts()) for name in names}
+    return {
+        name: {
+            "total": each.total,
+            "impressions": each.impressions,
+            "per_impression": each.total / counters.closed if counters.closed else None,
+        }
+        for name, each in counts.items()
     }
 
 
@@ -92,7 +120,8 @@ def _interleaving_result(counters: Counters) -> dict[str, Any]:
         "ties": comparison.ties,
         "losses": comparison.losses,
         "win_ratio": finite(comparison.win_ratio),
-        "p_value": comparison.p_value,
+        "win_share": list(share_interval(comparison.wins, comparison.losses)),
+        "p_value": comparison.p_value_at_any_time,
     }
 
 

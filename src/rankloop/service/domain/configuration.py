@@ -21,6 +21,7 @@ from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
+from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, plain_outcomes
 from rankloop.service.domain.base_score import (
     BASE_SCORE,
     base_column,
@@ -34,7 +35,7 @@ from rankloop.service.domain.base_score import (
 )
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Values
-from rankloop.service.requests import CreateBody, ProblemBody, SchemaBody
+from rankloop.service.requests import CreateBody, OutcomeBody, ProblemBody, SchemaBody
 
 if TYPE_CHECKING:
     from rankloop.training.trees.booster_file import NamedBooster
@@ -59,6 +60,7 @@ class RankerConfig(NamedTuple):
     base_model: str = ""  # the model that computes the base score, unless a request names another
     booster: "NamedBooster | None" = None  # computes the base score before it is logged
     computed_score: str = ""  # the feature that the service computes from the base, if there is one
+    outcomes: Mapping[str, DeclaredOutcome] = {}
 
     @property
     def schema(self) -> Schema | None:
@@ -132,6 +134,7 @@ class RankerConfig(NamedTuple):
         notes: dict[str, Any] = {"items": list(self.adapter.items)} if self.adapter.items else {}
         if self.encoding is not None:
             notes |= {"context": self.encoding.context_names, "encoding": self.encoding.to_plain()}
+        notes |= {"outcomes": plain_outcomes(self.outcomes)} if self.outcomes else {}
         return notes | self.schema_notes()
 
     def schema_notes(self) -> dict[str, Any]:
@@ -155,7 +158,8 @@ def config_of(body: CreateBody) -> RankerConfig:
     """
     base, config = body.base, _config(body)
     score = "" if config.base_column is None else score_name(base)
-    config = config._replace(base_model=base_model(base), computed_score=score)
+    outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
+    config = config._replace(base_model=base_model(base), computed_score=score, outcomes=outcomes)
     if base is None or base.booster is None:
         return config
     from rankloop.training.trees.booster_file import NamedBooster
@@ -266,7 +270,11 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
         raise Rejected("problem", f"the file has a problem that no ranker can have: {error}") from None
     if problem.items is not None and len(problem.items) != n_items:
         raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
-    return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
+    try:
+        outcomes = msgspec.convert(notes.get("outcomes", {}), dict[str, OutcomeBody])
+    except msgspec.ValidationError as error:
+        raise Rejected("outcomes", f"the file has outcomes that no ranker can have: {error}") from None
+    return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed, outcomes=outcomes)
 
 
 def with_settings(body: CreateBody, settings: Mapping[str, Any]) -> CreateBody:
@@ -486,6 +494,7 @@ def check_new(config: RankerConfig, is_copy: bool = False) -> None:
         check_uses_context(config.learner, 0 if is_copy else config.problem.n_context)
     except InvalidInput as error:
         raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
+    check_learns_outcomes(config.learner, config.outcomes)
     if config.booster is not None:
         _check_booster(config)
     try:

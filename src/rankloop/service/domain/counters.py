@@ -1,23 +1,32 @@
 """Counts of a ranker or an experiment, and the guard's test whether a ranker is worse than its base."""
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from rankloop.core.sequential import ERROR_PROBABILITY
 from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure
 from rankloop.measures.formulas import MAX_EXPONENT
+from rankloop.service.domain.split import SplitCounts
 from rankloop.service.records import FeedbackReceived, Ranked
 
 MAX_POSITIONS_COUNTED = 20
-ERROR_PROBABILITY = 0.05  # the probability, over all tests, that a ranker as good as its base is stopped
-FIRST_TEST_AT = 16  # decided comparisons; every later test comes at twice as many
 LOST_TO_BASE = "the ranker lost against its base, and the difference is statistically significant"
 RECENT_RATE_STEP, LONG_TERM_RATE_STEP = 1 / 100, 1 / 1000  # of the two exponential averages of the click rate
+
+
+class OutcomeCounts(msgspec.Struct):
+    """Counts of one outcome; wins and losses are those of the first of two interleaved rankings."""
+
+    total: float = 0.0
+    impressions: int = 0  # that it was reported of
+    wins: int = 0
+    losses: int = 0
 
 
 class Counters(msgspec.Struct):
@@ -42,6 +51,8 @@ class Counters(msgspec.Struct):
     wins: int = 0
     ties: int = 0
     losses: int = 0
+    outcomes: dict[str, OutcomeCounts] = {}  # those of closed impressions
+    split: SplitCounts | None = None  # of an A/B test
 
     @property
     def comparison(self) -> Comparison:
@@ -67,13 +78,26 @@ class Counters(msgspec.Struct):
         if ranked.mixed is not None:
             self._credit(ranked, feedback, method)
 
+    def count_outcomes(self, ranked: Ranked, values: Mapping[str, Mapping[int, float]], method: Any) -> None:
+        """Count outcomes of an impression.
+
+        Args:
+          ranked: The impression.
+          values: By outcome and item.
+          method: The interleaving method, if the impression compares two rankings.
+        """
+        for name, by_item in values.items():
+            counts = self.outcomes.setdefault(name, OutcomeCounts())
+            counts.total += sum(by_item.values())
+            counts.impressions += 1
+            if ranked.mixed is not None:
+                difference = _credit_difference(ranked, by_item, method)
+                counts.wins += difference > 0
+                counts.losses += difference < 0
+
     def _credit(self, ranked: Ranked, feedback: FeedbackReceived | None, method: Any) -> None:
-        mixed = from_plain(ranked.mixed, Mixed, "mixed")
-        number = {item: i for i, item in enumerate(ranked.candidates or range(len(ranked.ids)))}
-        pairs = [(number[i], v) for i, v in zip(feedback.items, feedback.values) if i in number] if feedback else []
-        items = np.array([i for i, _ in pairs], dtype=np.int64)
-        earned = credit(method, mixed, Clicks(items, np.array([value for _, value in pairs], dtype=np.float64)))
-        difference = float(earned[0] - earned[1])
+        by_item = dict(zip(feedback.items, feedback.values)) if feedback is not None else {}
+        difference = _credit_difference(ranked, by_item, method)
         self.wins += difference > 0
         self.ties += difference == 0
         self.losses += difference < 0
@@ -99,6 +123,16 @@ class Counters(msgspec.Struct):
         self.long_term_click_rate += max(LONG_TERM_RATE_STEP, first_step) * (any_click - self.long_term_click_rate)
 
 
+def _credit_difference(ranked: Ranked, by_item: Mapping[int, float], method: Any) -> float:
+    """Return the credit of the first ranking of an interleaved list minus that of the second."""
+    mixed = from_plain(ranked.mixed, Mixed, "mixed")
+    number = {item: i for i, item in enumerate(ranked.candidates or range(len(ranked.ids)))}
+    pairs = [(number[item], value) for item, value in by_item.items() if item in number]
+    items = np.array([i for i, _ in pairs], dtype=np.int64)
+    earned = credit(method, mixed, Clicks(items, np.array([value for _, value in pairs], dtype=np.float64)))
+    return float(earned[0] - earned[1])
+
+
 class SavedProjection(msgspec.Struct):
     """Counts and flags of an entity after an event, as snapshots and published states keep them."""
 
@@ -109,6 +143,7 @@ class SavedProjection(msgspec.Struct):
     updates: int = 0
     generator_state: str = ""  # of the ranker's own random generator after its last ranking
     window: float | None = None  # the feedback window in seconds, if it was changed since the ranker was created
+    user_totals: bytes = b""  # of an A/B test, in snapshots only
 
     @property
     def n_open(self) -> int:
@@ -122,13 +157,5 @@ def saved_projection(content: bytes) -> SavedProjection:
 
 
 def is_worse_than_base(comparison: Comparison) -> bool:
-    """Return True if losses outweigh wins by more than chance explains.
-
-    The sign test runs at 16, 32, 64, … decided comparisons. The k-th test has the level
-    ERROR_PROBABILITY / (k · (k + 1)), so all tests together have the level ERROR_PROBABILITY.
-    """
-    decided = comparison.wins + comparison.losses
-    test = math.log2(decided / FIRST_TEST_AT) + 1 if decided >= FIRST_TEST_AT else 0.0
-    if test < 1 or test != int(test) or comparison.losses <= comparison.wins:
-        return False
-    return comparison.p_value < ERROR_PROBABILITY / (test * (test + 1))
+    """Return True if losses outweigh wins by more than chance explains, at whatever moment one looks."""
+    return comparison.losses > comparison.wins and comparison.p_value_at_any_time < ERROR_PROBABILITY

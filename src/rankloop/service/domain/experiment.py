@@ -1,8 +1,9 @@
-"""Interleaving experiments: the predictions of two rankers, fixed weights, or the order as given, in one list."""
+"""Experiments: the predictions of two rankers, fixed weights or the order as given, in one list or by user."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from rankloop.adapter import NO_CONTEXT, QueryRequest
@@ -14,11 +15,13 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Query, Rows
 from rankloop.features.encoder import Encoder, check_context_names, check_item_names
 from rankloop.interleaving import interleave
+from rankloop.outcomes import declared_outcomes
 from rankloop.service.domain.base_score import check_weights
 from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values
+from rankloop.service.domain.split import CLICKS, SIDES, side_of
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.records import Ranked
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
@@ -92,11 +95,17 @@ class ServedExperiment:
     def __init__(self, entity: str, body: ExperimentBody, rankers: Mapping[str, ComparedRanker]) -> None:
         self.entity = entity
         self.body = body
-        build(body.method, "interleaving")
+        build(body.interleaving, "interleaving")
         named_sides = (("a", body.a), ("b", body.b))
         self._runtimes = [_runtime(side, rankers, field) for field, side in named_sides]  # None: the order as given
         self._configs = self._current()
-        self._config = _shared_config(self._configs, body.a, body.b)
+        self._outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
+        self._config = self._shared()
+        self.metrics = [CLICKS, *self._outcomes]
+        for name, limit in body.guardrails.items():
+            if body.method != "split" or name not in self.metrics or not 0 <= limit <= 1:
+                reason = "give shares from 0 to 1 of clicks or of outcomes, in an A/B test (split)"
+                raise Rejected("guardrails", f"{name!r:.60}: {reason}")
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
         self.sides = [
             _side(side, runtime, self.config, field) for (field, side), runtime in zip(named_sides, self._runtimes)
@@ -124,36 +133,48 @@ class ServedExperiment:
         """The configuration that both sides share; it follows changes of their schemas."""
         current = self._current()
         if any(new is not old for new, old in zip(current, self._configs)):
-            self._configs, self._config = current, _shared_config(current, self.body.a, self.body.b)
+            self._configs = current
+            self._config = self._shared()
         return self._config
+
+    def _shared(self) -> RankerConfig:
+        return _shared_config(self._configs, self.body.a, self.body.b)._replace(outcomes=self._outcomes)
 
     def _current(self) -> list[RankerConfig]:
         return [runtime.config for runtime in self._runtimes if runtime is not None]
 
-    def rank(self, request: QueryRequest, impression: str) -> Ranked:
-        """Return the event of an interleaved list.
+    def rank(self, request: QueryRequest, impression: str, user: str = "") -> Ranked:
+        """Return the event of an interleaved list, or of the list of one side.
 
         Args:
           request: The query.
           impression: The name of the impression.
+          user: Who sees it, if that is known.
 
         Raises:
           Rejected: If the request pins or excludes items.
         """
         if request.pinned or request.hidden:
             raise Rejected("pinned", "an experiment shows its own list: pinned and excluded items are not possible")
-        a, b = (self._predicted(side, request) for side in self.sides)
-        rng = np.random.default_rng([self.body.seed, *impression.encode()])  # one generator per impression
-        mixed = interleave(self.body.method, a, b, rng)
+        mixed, side = None, ""
+        if self.body.method == "split":
+            side = side_of(self.entity, self.body.seed, user or impression)
+            ranking = self._predicted(self.sides[SIDES.index(side)], request)
+        else:
+            a, b = (self._predicted(each, request) for each in self.sides)
+            rng = np.random.default_rng([self.body.seed, *impression.encode()])  # one generator per impression
+            mixed = interleave(self.body.interleaving, a, b, rng)
+            ranking = mixed.ranking
         ranked = Ranked(
             impression=impression,
             ids=request.ids,
             features=request.features.tobytes(),
-            order=request.shown_order(mixed.ranking),
+            order=request.shown_order(ranking),
             query_id=request.query.id,
             context=request.query.context.tolist(),
             candidates=request.candidates,
-            mixed=to_plain(mixed),
+            mixed=None if mixed is None else to_plain(mixed),
+            side=side,
             trainable=False,
             base_model=request.base_model,
         )

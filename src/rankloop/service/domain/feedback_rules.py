@@ -2,26 +2,33 @@
 
 An impression is open from the moment it is shown until its final feedback or the end of its feedback window closes it.
 Feedback after that is late. `TrackedImpression.verdict` is the only place that decides between these.
+
+Outcomes, such as a purchase, have windows of their own, which do not end when the impression closes. Those that come
+before it closes are learned with its clicks, later ones by an update of their own. A request gives totals, of which the
+log has what was added, so that a repeated request adds nothing.
 """
 
 import hashlib
 import math
+import time
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from rankloop.adapter import FEEDBACK_KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, Rejected
 from rankloop.core.types import Decision, Feedback, Problem
+from rankloop.outcomes import item_values, outcome_weights
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.errors import LateFeedback
-from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
+from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record
 from rankloop.service.requests import FeedbackBody
 
 ACCEPTED, CLOSED, REPEATED, REFUSED, LATE = "accepted", "closed", "repeated", "refused", "late"
 MAX_NAME_LENGTH = 64  # characters; no impression has a longer name
 REPLACING_KINDS = ("preferred", "reward")  # kinds of feedback that replace earlier feedback
+MIN_INCREASE = 1e-9  # of the total of an outcome, relative; less is a rounding error
 
 
 class TrackedImpression(msgspec.Struct):
@@ -33,6 +40,9 @@ class TrackedImpression(msgspec.Struct):
     closed: bool = False
     feedback: FeedbackReceived | None = None  # all feedback, merged
     received: set[bytes] = msgspec.field(default_factory=set)  # fingerprints of the feedback
+    outcomes: dict[str, dict[int, float]] = {}  # by name and item, late ones too
+    outcome_weights: dict[int, float] = {}  # by item: what the outcomes before the close count, in clicks
+    at: float = 0.0  # the time of the ranking, by the clock of the store; 0: a moment ago
 
     def verdict(self, event: FeedbackReceived | Closed, mark: bytes = b"") -> str:
         """Decide on an event: repeated, late, refused, accepted or closed.
@@ -55,8 +65,14 @@ class TrackedImpression(msgspec.Struct):
             return REFUSED
         return CLOSED if event.final else ACCEPTED
 
-    def add(self, event: FeedbackReceived | Closed) -> str:
+    def add(self, event: FeedbackReceived | OutcomesReceived | Closed) -> str:
         """Apply an event and return its verdict."""
+        if isinstance(event, OutcomesReceived):
+            add_outcomes(self.outcomes, event.values)
+            if event.ranked is None:
+                for item, weight in event.weights.items():
+                    self.outcome_weights[item] = self.outcome_weights.get(item, 0.0) + weight
+            return ACCEPTED
         mark = fingerprint(event) if isinstance(event, FeedbackReceived) else b""
         verdict = self.verdict(event, mark)
         if verdict in (ACCEPTED, CLOSED):
@@ -65,6 +81,27 @@ class TrackedImpression(msgspec.Struct):
                 self.feedback = merge_feedback(self.feedback, event)
                 self.received.add(mark)
         return verdict
+
+    @property
+    def learned_feedback(self) -> FeedbackReceived:
+        """The clicks plus the weights of outcomes, which are learned when the impression closes."""
+        weights = dict(zip(self.feedback.items, self.feedback.values)) if self.feedback is not None else {}
+        for item, weight in self.outcome_weights.items():
+            weights[item] = weights.get(item, 0.0) + weight
+        return FeedbackReceived(self.ranked.impression, "clicks", list(weights), list(weights.values()))
+
+
+def add_outcomes(totals: dict[str, dict[int, float]], values: Mapping[str, Mapping[int, float]]) -> None:
+    """Add outcomes to totals.
+
+    Args:
+      totals: By outcome and item; changed in place.
+      values: What is added.
+    """
+    for name, by_item in values.items():
+        sums = totals.setdefault(name, {})
+        for item, value in by_item.items():
+            sums[item] = sums.get(item, 0.0) + value
 
 
 def impression_of(records: Iterable[Record], impression: TrackedImpression | None = None) -> TrackedImpression | None:
@@ -78,8 +115,8 @@ def impression_of(records: Iterable[Record], impression: TrackedImpression | Non
         event = record.event
         if isinstance(event, Ranked):
             if impression is None or impression.closed:
-                impression = TrackedImpression(event, record.seq, record.seq)
-        elif isinstance(event, FeedbackReceived | Closed) and impression is not None:
+                impression = TrackedImpression(event, record.seq, record.seq, at=record.at)
+        elif isinstance(event, FeedbackReceived | OutcomesReceived | Closed) and impression is not None:
             impression.add(event)
         if impression is not None:
             impression.seq = record.seq
@@ -88,7 +125,7 @@ def impression_of(records: Iterable[Record], impression: TrackedImpression | Non
 
 def settle_feedback(
     body: FeedbackBody, config: RankerConfig, impression: TrackedImpression | None
-) -> FeedbackReceived | str:
+) -> tuple[FeedbackReceived | OutcomesReceived, ...] | str:
     """Decide on feedback inside the transaction that writes it.
 
     Args:
@@ -97,25 +134,67 @@ def settle_feedback(
       impression: The impression as the log has it; None if the log does not have it.
 
     Returns:
-      The event to write, or the verdict if there is nothing to write.
+      The events to write, or the verdict if there is nothing to write.
 
     Raises:
       NotFound: If there is no such impression.
-      LateFeedback: If the impression has closed.
+      LateFeedback: If the impression has closed, or the window of an outcome has ended.
       Rejected: If a field of the feedback is wrong.
       IncompatibleFeedback: If the learner cannot use this kind, or the impression already has another kind.
     """
     name = body.impression[:MAX_NAME_LENGTH]
     if impression is None:
         raise NotFound(f"there is no impression {name!r}")
+    outcomes = () if body.outcomes is None else _received_outcomes(body.outcomes, config, impression)
+    if body.outcomes is not None and not body.final and all(getattr(body, kind) is None for kind in FEEDBACK_KINDS):
+        return outcomes or REPEATED
     feedback = received_feedback(body, impression.ranked, config)
     verdict = impression.verdict(feedback)
     if verdict == REPEATED:
-        return verdict
+        return outcomes or verdict
     if verdict == LATE:
         raise LateFeedback(f"the impression {name!r} is closed; late feedback is not learned from")
     _check_complete(merge_feedback(impression.feedback, feedback), impression.ranked, config.problem)
-    return feedback
+    return (*outcomes, feedback)
+
+
+def _received_outcomes(
+    totals: Mapping[str, Mapping[str, float]], config: RankerConfig, impression: TrackedImpression
+) -> tuple[OutcomesReceived, ...]:
+    """Return the event of what totals add to the outcomes of an impression; none if they add nothing."""
+    ranked, gained = impression.ranked, dict[str, dict[int, float]]()
+    later = item_values(config.outcomes, totals, {str(ranked.ids[i]): i for i in ranked.order}, str)
+    for name, values in later.items():
+        _check_visible(f"outcomes.{name}", list(values), ranked, config.problem.shown)
+        earlier = impression.outcomes.get(name, {})
+        added = {
+            item: value - earlier.get(item, 0.0)
+            for item, value in values.items()
+            if value > earlier.get(item, 0.0) * (1 + MIN_INCREASE)
+        }
+        if added and impression.at and time.time() - impression.at > config.outcomes[name].window:
+            window = config.outcomes[name].window
+            raise LateFeedback(f"{name}: its window of {window:g} seconds has ended; it is not learned from")
+        gained |= {name: added} if added else {}
+    if not gained:
+        return ()
+    limit = config.body.max_click_weight
+    totals_before = {name: impression.outcomes.get(name, {}) for name in gained}
+    totals_after = {
+        name: {item: totals_before[name].get(item, 0.0) + value for item, value in added.items()}
+        for name, added in gained.items()
+    }
+    weights_before = outcome_weights(config.outcomes, totals_before, limit)
+    added_weights = {
+        item: weight - weights_before.get(item, 0.0)
+        for item, weight in outcome_weights(config.outcomes, totals_after, limit).items()
+    }
+    weights = {item: weight for item, weight in added_weights.items() if weight > 0}
+    late = None
+    if impression.closed:
+        is_learned = weights and ranked.trainable and ranked.decision is not None
+        late = ranked if is_learned else msgspec.structs.replace(ranked, features=b"", values=b"", decision=None)
+    return (OutcomesReceived(ranked.impression, gained, weights, late),)
 
 
 def settle_end(impression: TrackedImpression | None) -> Closed | str:
@@ -147,8 +226,8 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     if ranked.decision is not None and FEEDBACK_KINDS[kind] not in config.learner.accepts:
         accepts = " or ".join(sorted(accepted.__name__.lower() for accepted in config.learner.accepts)) or "nothing"
         raise IncompatibleFeedback(f"{kind}: this learner learns from {accepts}")
-    if ranked.mixed is not None and kind != "clicks":
-        raise IncompatibleFeedback(f"{kind}: an interleaved list accepts clicks only")
+    if (ranked.mixed is not None or ranked.side) and kind != "clicks":
+        raise IncompatibleFeedback(f"{kind}: a list of an experiment accepts clicks only")
     try:
         items, values = named_values(kind, value, numbers, str)
     except (IncompatibleFeedback, InvalidInput) as error:
@@ -230,19 +309,32 @@ def learner_feedback(
     return feedback_of(feedback.feedback_kind, [i for i, _ in pairs], values, decision.ranking)
 
 
-def _check_values(kind: str, items: list[int], values: list[float], ranked: Ranked, problem: Problem) -> None:
-    """Refuse feedback on positions that users do not see, and numbers out of range."""
-    limit = {"clicks": problem.shown, "relevances": problem.depth}.get(kind)
+def _check_visible(field: str, items: list[int], ranked: Ranked, limit: int | None) -> None:
     visible = set(items if limit is None else ranked.order[:limit])
     for item in items:
         if item not in visible:
-            raise Rejected(kind, f"{ranked.ids[item]!r} was not among the first {limit} positions, which users see")
+            raise Rejected(field, f"{ranked.ids[item]!r} was not among the first {limit} positions, which users see")
+
+
+def _check_values(kind: str, items: list[int], values: list[float], ranked: Ranked, problem: Problem) -> None:
+    """Refuse feedback on positions that users do not see, and numbers out of range."""
+    _check_visible(kind, items, ranked, {"clicks": problem.shown, "relevances": problem.depth}.get(kind))
     if not all(map(math.isfinite, values)):
         raise Rejected(kind, "every number must be finite")
     if kind == "clicks" and any(value < 0 for value in values):
         raise Rejected(kind, "a click weight must not be negative")
     if kind == "relevances" and not all(0 <= value <= problem.max_grade for value in values):
         raise Rejected(kind, f"a grade is outside 0 … {problem.max_grade}")
+
+
+def late_outcomes(records: Iterable[Record]) -> dict[str, list[OutcomesReceived]]:
+    """Return the outcomes that came after their impression had closed, by impression."""
+    late = dict[str, list[OutcomesReceived]]()
+    for record in records:
+        event = record.event
+        if isinstance(event, OutcomesReceived) and event.ranked is not None:
+            late.setdefault(event.impression, []).append(event)
+    return late
 
 
 def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, TrackedImpression]]:
@@ -252,7 +344,7 @@ def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, Trac
         event = record.event
         if isinstance(event, Ranked):
             waiting.setdefault(event.impression, (record, TrackedImpression(event, record.seq, record.seq)))
-        elif isinstance(event, FeedbackReceived | Closed) and event.impression in waiting:
+        elif isinstance(event, FeedbackReceived | OutcomesReceived | Closed) and event.impression in waiting:
             _, impression = waiting[event.impression]
             if impression.add(event) == CLOSED:
                 yield waiting.pop(event.impression)

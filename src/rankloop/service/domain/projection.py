@@ -22,6 +22,7 @@ from rankloop.service.domain.feedback_rules import (
     TrackedImpression,
     impression_of,
 )
+from rankloop.service.domain.split import UserTotals
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
@@ -32,6 +33,7 @@ from rankloop.service.records import (
     Created,
     FeedbackReceived,
     Frozen,
+    OutcomesReceived,
     Ranked,
     Rebased,
     Record,
@@ -100,6 +102,7 @@ class Projection:
         self.now = SavedProjection()
         self.open: dict[str, TrackedImpression] = {}
         self.open_bytes = 0  # an estimate of the memory of open impressions
+        self.users: UserTotals | None = None  # of an A/B test
         self.written = 0  # an estimate of the bytes of impressions in the log since this object was made
         self.passed = 0  # of a learner worker: impressions up to this event have closed
 
@@ -107,9 +110,11 @@ class Projection:
         """Apply a record, and learn from it if it closes an impression."""
         event, self.seq = record.event, record.seq
         if isinstance(event, Ranked):
-            return self._show(event, record.seq)
+            return self._show(event, record)
         if isinstance(event, FeedbackReceived | Closed):
             return self._receive(event, record.seq)
+        if isinstance(event, OutcomesReceived):
+            return self._receive_outcomes(event)
         return self._change(event)
 
     def reopen(self, record: Record) -> None:
@@ -118,7 +123,7 @@ class Projection:
         if isinstance(event, Ranked):
             if event.impression not in self.open:
                 self._open(event, record.seq)
-        elif isinstance(event, FeedbackReceived | Closed):
+        elif isinstance(event, FeedbackReceived | OutcomesReceived | Closed):
             impression = self.open.get(event.impression)
             if impression is not None and impression.add(event) == CLOSED:
                 self._remove(event.impression)
@@ -130,11 +135,15 @@ class Projection:
 
     def saved(self) -> bytes:
         """Return counts and flags, as snapshots keep them."""
-        return msgspec.msgpack.encode(self.now)
+        users = b"" if self.users is None else self.users.saved()
+        return msgspec.msgpack.encode(msgspec.structs.replace(self.now, user_totals=users))
 
     def restore(self, content: bytes) -> None:
         """Continue from the bytes of `saved`."""
         self.now = saved_projection(content)
+        if self.users is not None and self.now.user_totals:
+            self.users.restore(self.now.user_totals)
+        self.now.user_totals = b""  # too large to be published
 
     def oldest_open(self, seq: int) -> int:
         """Return the event of the oldest open impression, or the event after `seq` if none is open."""
@@ -188,14 +197,16 @@ class Projection:
             self.trainer.evolve(self.config)
         return AppliedRecord("done", is_step=True)
 
-    def _show(self, ranked: Ranked, seq: int) -> AppliedRecord:
+    def _show(self, ranked: Ranked, record: Record) -> AppliedRecord:
         if ranked.generator_state:
             self.now.generator_state = ranked.generator_state
         if ranked.impression in self.open:
             return AppliedRecord("repeated")
-        self._open(ranked, seq)
+        self._open(ranked, record.seq)
         counters = self.now.counters
         counters.impressions += 1
+        if self.users is not None and counters.split is not None:
+            self.users.show(counters.split, ranked, record.at)
         if ranked.mixed is not None:
             counters.evaluated += 1
         else:
@@ -213,26 +224,48 @@ class Projection:
         verdict = LATE if impression is None else impression.add(event)
         return self._close(impression) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
 
+    def _receive_outcomes(self, event: OutcomesReceived) -> AppliedRecord:
+        """Count and learn outcomes of a closed impression; those of an open one wait until it closes."""
+        if event.ranked is None:
+            impression = self.open.get(event.impression)
+            return AppliedRecord(ACCEPTED if impression is None else impression.add(event))
+        counters = self.now.counters
+        counters.count_outcomes(event.ranked, event.values, self.method)
+        if self.users is not None and counters.split is not None:
+            self.users.add(counters.split, event.ranked, event.values)
+        if not event.weights or event.ranked.mixed is not None or event.ranked.side:
+            return AppliedRecord(ACCEPTED)
+        feedback = FeedbackReceived(event.impression, "clicks", list(event.weights), list(event.weights.values()))
+        return self._learn(event.ranked, feedback, ACCEPTED)
+
     def _close(self, impression: TrackedImpression) -> AppliedRecord:
         ranked, feedback, config, counters = impression.ranked, impression.feedback, self.config, self.now.counters
         self._remove(ranked.impression)
+        learned = impression.learned_feedback if impression.outcome_weights else feedback
+        compared, applied = ranked.mixed is not None or bool(ranked.side), AppliedRecord(CLOSED)
+        if not compared:
+            if learned is None and config is not None and config.body.default_feedback == "not_clicked":
+                learned = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
+                counters.default_feedback += 1
+            applied = applied if learned is None else self._learn(ranked, learned, CLOSED)
         counters.close(ranked, feedback, None if config is None else config.problem.shown, self.method)
-        if ranked.mixed is not None:
-            is_due = self.trainer is None and counters.closed % EXPERIMENT_SNAPSHOT_EVERY == 0
-            return AppliedRecord(CLOSED, is_snapshot_due=is_due)
-        if feedback is None and config is not None and config.body.default_feedback == "not_clicked":
-            feedback = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
-            counters.default_feedback += 1
-        if feedback is None:
-            return AppliedRecord(CLOSED)
+        if impression.outcomes:
+            counters.count_outcomes(ranked, impression.outcomes, self.method)
+        if self.users is not None and counters.split is not None:
+            self.users.close(counters.split, ranked, feedback)
+            self.users.add(counters.split, ranked, impression.outcomes)
+        is_due = compared and self.trainer is None and counters.closed % EXPERIMENT_SNAPSHOT_EVERY == 0
+        return applied._replace(is_snapshot_due=True) if is_due else applied
+
+    def _learn(self, ranked: Ranked, feedback: FeedbackReceived, verdict: str) -> AppliedRecord:
         if self.now.frozen or not ranked.trainable:
-            counters.not_learned += 1
-            return AppliedRecord(CLOSED)
+            self.now.counters.not_learned += 1
+            return AppliedRecord(verdict)
         self.now.updates += 1
         if self.trainer is not None:
             self.trainer.learn(ranked, feedback)
-        is_due = config is not None and self.now.updates % config.body.snapshot_every == 0
-        return AppliedRecord(CLOSED, is_step=True, is_snapshot_due=is_due)
+        is_due = self.config is not None and self.now.updates % self.config.body.snapshot_every == 0
+        return AppliedRecord(verdict, is_step=True, is_snapshot_due=is_due)
 
 
 def _bytes_of(ranked: Ranked) -> int:
@@ -335,7 +368,7 @@ class Consumer:
     def _is_worth_it(self) -> bool:
         """Return True unless the state is large and the log since the last snapshot is quicker to read again."""
         config = self.projection.config
-        if config is None or not config.encoders:
+        if self.trainer is not None and (config is None or not config.encoders):
             return True
         return self.projection.written - self._written_at_snapshot >= LOG_BYTES_PER_SNAPSHOT_BYTE * self.snapshot_bytes
 
@@ -347,13 +380,15 @@ class Consumer:
         else:
             number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
             state_digest = trainer.digest()
-            self._written_at_snapshot, self.snapshot_bytes = self.projection.written, len(session)
+        projection = self.projection.saved()
+        self._written_at_snapshot = self.projection.written
+        self.snapshot_bytes = len(session) if trainer is not None else len(projection)
         snapshot = Snapshot(
             entity=self.entity,
             number=number,
             state_seq=seq,
             session=session,
-            projection=self.projection.saved(),
+            projection=projection,
             rejected=rejected,
             oldest_open=self.projection.oldest_open(seq),
         )

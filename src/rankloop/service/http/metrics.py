@@ -67,6 +67,12 @@ class _NodeCounts:
             for name, value in values.items():
                 numbers = [([ranker], float(value(runtime))) for ranker, runtime in rankers]
                 yield _family(kind, name, f"Per ranker: {name}", ["ranker"], numbers)
+        outcomes = [
+            ([ranker, outcome], counts.total)
+            for ranker, runtime in rankers
+            for outcome, counts in list(runtime.projection.counters.outcomes.items())
+        ]
+        yield _family(CounterMetricFamily, "outcomes", "Total of each outcome", ["ranker", "outcome"], outcomes)
         for name, received in (("late", node.feedback.late), ("unknown", node.feedback.unknown)):
             numbers = [([ranker, worker], float(received.get(runtime.entity, 0))) for ranker, runtime in rankers]
             yield _family(CounterMetricFamily, name, f"Per ranker: {name}", ["ranker", "worker"], numbers)

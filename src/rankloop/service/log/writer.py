@@ -23,6 +23,7 @@ from rankloop.service.records import (
     FeedbackReceived,
     LogEntry,
     LogRow,
+    OutcomesReceived,
     Ranked,
     Record,
     Settle,
@@ -83,7 +84,7 @@ def settled_entry(entity: str, impression: str, settle: Settle) -> LogEntry:
     Args:
       entity: Whose impression it is.
       impression: Its name.
-      settle: Returns the event, or a verdict if nothing is to be written.
+      settle: Returns the event, or a tuple of them, or a verdict if nothing is to be written.
     """
     return LogEntry(entity, None, b"", impression, settle=settle)
 
@@ -254,30 +255,31 @@ class Batch:
             raise Superseded("another process learns this entity now; nothing was written")
         if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
             return Written("changed")
-        key, event, verdict = (entry.entity, entry.impression or ""), entry.event, "written"
+        key, verdict = (entry.entity, entry.impression or ""), "written"
         if entry.once and key in self._subjects:
             return Written("repeated")
         subject = self._subject(key)
-        if entry.settle is not None:
-            settled = entry.settle(subject)
-            if isinstance(settled, str):
-                return Written(settled)
-            event = settled
-        if isinstance(event, FeedbackReceived | Closed):
-            verdict = subject.add(event) if subject is not None else verdict
-        elif isinstance(event, Ranked) and entry.once:
-            self._subjects[key] = Record(0, entry.entity, 0.0, event)
-        elif entry.impression is None:
-            changes[entry.entity] = 2**63
-        if event is None:
+        settled = entry.event if entry.settle is None else entry.settle(subject)
+        if isinstance(settled, str):
+            return Written(settled)
+        if settled is None:
             raise InvalidInput("an entry needs an event, or `settle`")
-        try:
-            body = entry.body or _encoded(event)
-        except InvalidInput:
-            self._subjects.pop(key, None)
-            self._recent.drop([key])  # the event was applied to it already
-            raise
-        self._rows.append((position, row_of(entry, event, body), event))
+        rows = []
+        for event in settled if isinstance(settled, tuple) else (settled,):
+            if isinstance(event, FeedbackReceived | OutcomesReceived | Closed):
+                verdict = subject.add(event) if subject is not None else verdict
+            elif isinstance(event, Ranked) and entry.once:
+                self._subjects[key] = Record(0, entry.entity, 0.0, event)
+            elif entry.impression is None:
+                changes[entry.entity] = 2**63
+            try:
+                body = entry.body or _encoded(event)
+            except InvalidInput:
+                self._subjects.pop(key, None)
+                self._recent.drop([key])  # the event was applied to it already
+                raise
+            rows.append((position, row_of(entry, event, body), event))
+        self._rows += rows
         return Written(verdict)
 
     def _subject(self, key: Key) -> Subject | None:

@@ -182,7 +182,7 @@ def add_experiments(endpoints: Endpoints) -> None:
 
     @endpoints.add("PUT /experiments/{name}", tag="experiments", body=bodies.ExperimentBody)
     async def create_experiment(name: str, request: Request) -> Response:
-        """Compare two rankers, or a ranker and fixed weights, by interleaving."""
+        """Compare two rankers, fixed weights or the order as given, by interleaving or by users (an A/B test)."""
         body = await read_body(request, bodies.ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
         new = await endpoints.node.administration.create_experiment(_checked_name(name), body)
@@ -205,7 +205,7 @@ def add_experiments(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /experiments/{name}", tag="experiments")
     async def experiment(name: str) -> Response:
-        """Return wins, ties, losses, the win ratio and the p-value of the sign test."""
+        """Return wins and losses, or the means per user of an A/B test, with p-values that are valid at any time."""
         await endpoints.node.learning.catch_up(name)
         return JsonResponse(experiment_report(endpoints.node, name))
 

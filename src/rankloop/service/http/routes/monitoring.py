@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -63,11 +64,12 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         store, data = endpoints.node.store, endpoints.node.settings.data
         until = await asyncio.to_thread(store.last)
         # A missing archive file must be reported before the response starts.
-        records = await asyncio.to_thread(read_records, store, entity, data, until)
+        read = partial(read_records, store, entity, data, until)
+        records = await asyncio.to_thread(read)
         if form == "jsonl":
             return stream(json_lines(records), "application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, _schemas(endpoints.node, entity), who)
+            content = parquet(read, _schemas(endpoints.node, entity), who)
             return stream(content, "application/vnd.apache.parquet")
         if form == "ubi":
             return stream(ubi_bulk(records, name), "application/x-ndjson")

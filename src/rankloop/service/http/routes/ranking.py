@@ -69,7 +69,10 @@ def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: boo
 
     @add(f"POST {path}/{{name}}/feedback", body=FeedbackBody, answer=FeedbackResponse)
     def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
-        """Give feedback on an impression: clicks, relevances, preferred or reward; `final` closes the impression."""
+        """Give feedback on an impression: clicks, relevances, preferred or reward; `final` closes the impression.
+
+        Outcomes, such as purchases, come with it or alone, until their own windows end.
+        """
         node: Node = state.node
         try:
             return node.feedback.receive(name, _decode_feedback(content), experiment)

@@ -3,8 +3,9 @@
 import { call, keepKey, listen, Problem } from "./api.js";
 import { Charts } from "./charts.js";
 import { make } from "./format.js";
+import { showExperiments } from "./experiments.js";
 import { History } from "./history.js";
-import { showExperiments, showNumbers, showPositions } from "./panels.js";
+import { showNumbers, showPositions } from "./panels.js";
 import { SimulatedUsers } from "./users.js";
 import { PLAYGROUND, Shelf } from "./shelf.js";
 import { offerThemes } from "./theme.js";

@@ -6,6 +6,10 @@ const forms = {
   number: (value) => value.toFixed(3),
   rate: (value) => value.toFixed(1),
   count: (value) => value.toLocaleString("en"),
+  amount: (value) => value.toLocaleString("en", { maximumFractionDigits: 2 }),
+  mean: (value) => value.toPrecision(3),
+  change: (value) => `${value > 0 ? "+" : ""}${(100 * value).toFixed(1)} %`,
+  days: (value) => (value === 0 ? "enough" : value < 1 ? "< 1" : Math.ceil(value).toLocaleString("en")),
   chance: (value) => (value < 0.001 ? "< 0.001" : value.toFixed(3)),
 };
 

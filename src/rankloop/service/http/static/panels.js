@@ -1,11 +1,31 @@
-// Numbers, clicks by position and experiments: what a report says, written down.
+// Numbers, outcomes and clicks by position: what a report says, written down.
 
 import { at, make, write } from "./format.js";
 
-const SIGNIFICANCE_LEVEL = 0.05;
+function number(tag, path, form) {
+  const element = make(tag);
+  Object.assign(element.dataset, { path, form });
+  return element;
+}
+
+// A tile for each outcome that the ranker declares, such as purchases.
+function offerOutcomes(names) {
+  const tiles = document.getElementById("outcomes");
+  tiles.hidden = names.length === 0;
+  if ([...tiles.children].map(({ dataset }) => dataset.outcome).join() === names.join()) return;
+  const made = names.map((name) => {
+    const total = number("b", `outcomes.${name}.total`, "amount");
+    const mean = make("small", {}, number("span", `outcomes.${name}.per_impression`, "number"), " per list");
+    const tile = make("div", {}, make("dt", {}, `Total ${name}`), make("dd", {}, total, " ", mean));
+    tile.dataset.outcome = name;
+    return tile;
+  });
+  tiles.replaceChildren(...made);
+}
 
 export function showNumbers(report, pace) {
-  for (const element of document.querySelectorAll("#tiles [data-path]")) {
+  offerOutcomes(Object.keys(report.outcomes ?? {}));
+  for (const element of document.querySelectorAll(".tiles [data-path]")) {
     write(element, at(report, element.dataset.path), element.dataset.form);
   }
   document.getElementById("pace").textContent = pace.toFixed(1);
@@ -31,58 +51,4 @@ export function showPositions({ ctr_by_position: rates, ndcg }) {
     value.dataset.position = place;
     write(value, rate, "percent");
   });
-}
-
-function side({ ranker, weights }) {
-  return ranker ?? `fixed weights (${weights.join(", ")})`;
-}
-
-function verdict({ wins, losses, p_value: chance }, [a, b]) {
-  if (wins + losses === 0) return "Nothing decided yet.";
-  if (chance >= SIGNIFICANCE_LEVEL) return "Could be chance.";
-  return wins > losses ? `${a} (a) is better.` : `${b} (b) is better.`;
-}
-
-const FIELDS = [
-  ["wins", "a won", "count"],
-  ["ties", "ties", "count"],
-  ["losses", "b won", "count"],
-  ["win_ratio", "wins per loss", "number"],
-  ["p_value", "p-value", "chance"],
-];
-
-function block(name, title) {
-  const numbers = FIELDS.map(([field, label]) => {
-    const value = make("dd");
-    value.dataset.field = field;
-    return make("div", {}, make("dt", {}, label), value);
-  });
-  const balance = make("div", { className: "balance" }, make("i"), make("i"), make("i"));
-  const made = make("article", {}, make("h3", {}, title), make("p"), balance, make("dl", {}, ...numbers), make("p"));
-  made.dataset.experiment = name;
-  return made;
-}
-
-function fill(made, result, sides) {
-  made.children[1].textContent = `a: ${sides[0]}. b: ${sides[1]}.`;
-  [...made.querySelectorAll(".balance i")].forEach((part, i) => {
-    part.style.flexGrow = result[["wins", "ties", "losses"][i]];
-  });
-  for (const [field, , form] of FIELDS) write(made.querySelector(`[data-field=${field}]`), result[field], form);
-  made.lastChild.textContent = verdict(result, sides);
-}
-
-export function showExperiments(experiments, report) {
-  const box = document.getElementById("experiments");
-  const shown = experiments.map((result) => [result.name, result, [side(result.spec.a), side(result.spec.b)]]);
-  if (report.spec.base) shown.unshift(["/base", report.comparison, [report.name, "the order of its base"]]);
-  document.getElementById("experiments-none").hidden = shown.length > 0;
-  const before = new Map([...box.children].map((made) => [made.dataset.experiment, made]));
-  const blocks = shown.map(([name, result, sides]) => {
-    const made = before.get(name) ?? block(name, name === "/base" ? "With its base" : name);
-    fill(made, result, sides);
-    return made;
-  });
-  if (blocks.length !== box.children.length || blocks.some((made, i) => box.children[i] !== made))
-    box.replaceChildren(...blocks);
 }

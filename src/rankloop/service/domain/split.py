@@ -1,0 +1,185 @@
+"""A/B tests: which user sees which side, what the users of each side bring, and what follows from it."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from rankloop.core.sequential import ERROR_PROBABILITY, SideSums, compare_means, sign_p_value, users_needed
+from rankloop.service.records import FeedbackReceived, Ranked
+
+SIDES = ("a", "b")
+CLICKS = "clicks"
+MAX_USERS = 1_000_000  # of an experiment, beyond which new users are shown a side but not counted
+MIN_SAMPLE_RATIO_P_VALUE = 0.001  # below it, users are not assigned as they should be
+PLANNED_EFFECT = 0.05  # relative, for the days that a test needs
+DAY_SECONDS = 86_400.0
+
+
+def side_of(entity: str, seed: int, user: str) -> str:
+    """Return the side that a user always sees.
+
+    Args:
+      entity: The experiment; with the seed it is the salt, so that users are divided anew in every experiment.
+      seed: Of the experiment.
+      user: The user, or the impression if the user is unknown.
+    """
+    return SIDES[blake2b(f"{entity} {seed} {user}".encode(), digest_size=8).digest()[0] & 1]
+
+
+class MetricSums(msgspec.Struct):
+    """Sums over the users of the sides a and b, of what each user brought and of its square."""
+
+    total: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0])
+    squares: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0])
+
+
+class SplitCounts(msgspec.Struct):
+    """The counts of an A/B test."""
+
+    users: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    not_counted: int = 0  # impressions of users beyond the limit
+    metrics: dict[str, MetricSums] = {}
+    began: float = 0.0  # the times of the first and the last impression
+    latest: float = 0.0
+
+    def sums(self, metric: str) -> tuple[SideSums, SideSums]:
+        """Return the sums of both sides."""
+        sums = self.metrics.get(metric, MetricSums())
+        a, b = (SideSums(self.users[side], sums.total[side], sums.squares[side]) for side in (0, 1))
+        return a, b
+
+
+class UserTotals:
+    """The totals of every user of an A/B test so far, from which the variance between users follows.
+
+    Args:
+      salt: Of the hashes by which users are known here.
+      metrics: Clicks and the declared outcomes.
+    """
+
+    def __init__(self, salt: str, metrics: Sequence[str]) -> None:
+        self.salt = salt
+        self.column = {metric: number for number, metric in enumerate(metrics)}
+        self._rows: dict[int, int] = {}  # by the hash of a user
+        self._totals = array("d")  # row by row, a number for each metric
+
+    def show(self, counts: SplitCounts, ranked: Ranked, at: float) -> None:
+        """Count an impression.
+
+        Args:
+          counts: Of the test.
+          ranked: The impression.
+          at: Its time.
+        """
+        counts.began, counts.latest = counts.began or at, max(counts.latest, at)
+        key = self._key(ranked)
+        if key in self._rows:
+            return
+        if len(self._rows) >= MAX_USERS:
+            counts.not_counted += 1
+            return
+        self._rows[key] = len(self._rows)
+        self._totals.extend([0.0] * len(self.column))
+        counts.users[SIDES.index(ranked.side)] += 1
+
+    def close(self, counts: SplitCounts, ranked: Ranked, feedback: FeedbackReceived | None) -> None:
+        """Count the clicks on a closed impression.
+
+        Args:
+          counts: Of the test.
+          ranked: The impression.
+          feedback: All feedback on it.
+        """
+        clicks = sum(value > 0 for value in feedback.values) if feedback is not None else 0
+        self.add(counts, ranked, {CLICKS: {0: float(clicks)}})
+
+    def add(self, counts: SplitCounts, ranked: Ranked, values: Mapping[str, Mapping[int, float]]) -> None:
+        """Count outcomes of an impression.
+
+        Args:
+          counts: Of the test.
+          ranked: The impression.
+          values: By outcome and item.
+        """
+        row, side = self._rows.get(self._key(ranked)), SIDES.index(ranked.side)
+        for metric, by_item in values.items():
+            added = sum(by_item.values())
+            if row is None or not added or metric not in self.column:
+                continue
+            cell = row * len(self.column) + self.column[metric]
+            earlier, later = self._totals[cell], self._totals[cell] + added
+            self._totals[cell] = later
+            sums = counts.metrics.setdefault(metric, MetricSums())
+            sums.total[side] += added
+            sums.squares[side] += later * later - earlier * earlier
+
+    def saved(self) -> bytes:
+        """Return the totals as snapshots keep them."""
+        return msgspec.msgpack.encode((array("Q", self._rows).tobytes(), self._totals.tobytes()))
+
+    def restore(self, content: bytes) -> None:
+        """Continue from the bytes of `saved`."""
+        keys, totals = msgspec.msgpack.decode(content, type=tuple[bytes, bytes])
+        self._rows = {key: row for row, key in enumerate(array("Q", keys))}
+        self._totals = array("d", totals)
+
+    def _key(self, ranked: Ranked) -> int:
+        user = ranked.user or ranked.impression
+        return int.from_bytes(blake2b(f"{self.salt} {user}".encode(), digest_size=8).digest(), "big")
+
+
+def split_result(counts: SplitCounts, metrics: Sequence[str], guardrails: Mapping[str, float]) -> dict[str, Any]:
+    """Return the report of an A/B test: a is compared with b.
+
+    Args:
+      counts: Of the test.
+      metrics: Clicks and the declared outcomes.
+      guardrails: By metric how much of it a may lose, relative to b.
+    """
+    n_a, n_b = counts.users
+    ratio = sign_p_value(n_a, n_b)
+    warnings = []
+    if ratio < MIN_SAMPLE_RATIO_P_VALUE:
+        warnings.append(
+            f"{n_a:,} and {n_b:,} users are not halves: some users are missing on one side, so do not trust the result"
+        )
+    if counts.not_counted:
+        warnings.append(f"{counts.not_counted:,} impressions of users after the first {MAX_USERS:,} are not counted")
+    days = max(counts.latest - counts.began, 1.0) / DAY_SECONDS
+    results = {metric: _metric_result(counts, metric, (n_a + n_b) / days) for metric in metrics}
+    alarms = [
+        f"{metric} fell by more than {limit:.0%}"
+        for metric, limit in guardrails.items()
+        if (high := results[metric]["relative_high"]) is not None and high < -limit
+    ]
+    return {
+        "users": dict(zip(SIDES, counts.users)),
+        "sample_ratio": {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE},
+        "metrics": results,
+        "alarms": alarms,
+        "warnings": warnings,
+    }
+
+
+def _metric_result(counts: SplitCounts, metric: str, users_per_day: float) -> dict[str, Any]:
+    """Return the means per user, their difference with its interval, and the days until an effect would be found."""
+    a, b = counts.sums(metric)
+    difference, needed = compare_means(a, b), users_needed(a, b, PLANNED_EFFECT)
+    result: dict[str, Any] = {"a": a.mean, "b": b.mean}
+    for name in ("value", "low", "high"):
+        amount = None if difference is None else getattr(difference, name)
+        result["difference" if name == "value" else name] = amount
+        relative = None if amount is None or not b.mean else amount / b.mean
+        result["relative" if name == "value" else f"relative_{name}"] = relative
+    enough = min(a.users, b.users) > 0 and isfinite(needed)
+    days = max(0.0, needed - a.users - b.users) / users_per_day if enough and users_per_day else None
+    return result | {
+        "p_value": None if difference is None else difference.p_value,
+        "is_decided": difference is not None and difference.p_value < ERROR_PROBABILITY,
+        "users_needed": round(needed) if enough else None,
+        "days_needed": days,
+    }
