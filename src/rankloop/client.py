@@ -441,7 +441,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
 
         Args:
           name: Its name.
-          a: One side: `{"ranker": name}`, `{"weights": [...]}` or `{"kind": "given_order"}`. The new one in an A/B test.
+          a: One side: `{"ranker": name}`, `{"weights": [...]}` or `{"kind": "given_order"}`; in an A/B test the new.
           b: The other side.
           **more: Further fields, such as `method="split"` for an A/B test, `guardrails` and `window`.
         """
