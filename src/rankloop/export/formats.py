@@ -5,30 +5,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.export.linear_model import (
-    LOST_HASHED_COLUMNS,
-    HashedModel,
-    LinearModel,
-    linear_approximation,
-    saved_model,
+from rankloop.export.linear_model import HashedModel, LinearModel, saved_model
+from rankloop.export.tree_model import (
+    TreeModel,
+    json_trees,
+    lost_in_engines,
+    onnx_attributes,
+    plugin_trees,
+    read_tree_model,
+    solr_trees,
 )
-from rankloop.logs.reader import lists_in
 
 ONNX_MISSING = "ONNX needs the package onnx, which is not installed: pip install 'rankloop[onnx]'"
-OPSET, IR_VERSION = 13, 8  # as old as can be, so that most runtimes read it
+OPSET, ML_OPSET, IR_VERSION = 13, 3, 8  # as old as can be, so that most runtimes read it
 FORMAT_VERSION = 1
+HASHED_COLUMNS = (
+    "{to} has named numbers only, and {file} has a schema, whose texts, crosses and curves of numbers it cannot "
+    "compute: let the service rank, export it --to json, or train trees on the columns that the engine has "
+    "(train-clicks LOG --trees lightgbm --without COLUMN) and export those"
+)
 
 
-def plugin_upload(model: LinearModel, name: str) -> bytes:
+def plugin_upload(model: LinearModel | TreeModel, name: str) -> bytes:
     """Return the body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins.
 
     Args:
       model: The model.
       name: Its name in the engine.
     """
+    if isinstance(model, TreeModel):
+        return _json(plugin_trees(model, name))
     normalizers = {
         term.name: {"standard": {"mean": term.mean, "standard_deviation": term.deviation}}
         for term in model.terms
@@ -41,13 +50,15 @@ def plugin_upload(model: LinearModel, name: str) -> bytes:
     return _json({"model": {"name": name, "model": definition}})
 
 
-def solr_upload(model: LinearModel, name: str) -> bytes:
-    """Return the body of `PUT …/schema/model-store` of Solr: a `LinearModel` with a `StandardNormalizer` per feature.
+def solr_upload(model: LinearModel | TreeModel, name: str) -> bytes:
+    """Return the body of `PUT …/schema/model-store` of Solr: trees, or a `LinearModel` with a normalizer per feature.
 
     Args:
       model: The model.
       name: Its name in the engine.
     """
+    if isinstance(model, TreeModel):
+        return _json(solr_trees(model, name))
     features = []
     for term in model.terms:
         feature: dict[str, Any] = {"name": term.name}
@@ -65,10 +76,10 @@ def solr_upload(model: LinearModel, name: str) -> bytes:
     )
 
 
-def onnx_file(model: LinearModel, name: str) -> bytes:
+def onnx_file(model: LinearModel | TreeModel, name: str) -> bytes:
     """Return an ONNX graph from `features` (n_items, n_features) to `scores` (n_items,), in float64.
 
-    The names of the features, in their order, are in the metadata as JSON.
+    The names of the features, in their order, are in the metadata as JSON; of trees on texts also their encoding.
 
     Args:
       model: The model.
@@ -76,40 +87,72 @@ def onnx_file(model: LinearModel, name: str) -> bytes:
     """
     try:
         import onnx
-        from onnx import helper, numpy_helper
+        from onnx import helper
     except ImportError:
         raise InvalidInput(ONNX_MISSING) from None
-    import numpy as np
 
-    names, weights, means, deviations = zip(*model.terms)
+    nodes, constants = _onnx_trees(model) if isinstance(model, TreeModel) else _onnx_sum(model)
+    names = model.names
+    inputs = helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n_items", len(names)])
+    scores = helper.make_tensor_value_info("scores", onnx.TensorProto.DOUBLE, ["n_items"])
+    graph = helper.make_graph(nodes, name, [inputs], [scores], constants)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    made = helper.make_model(graph, opset_imports=opsets, producer_name="rankloop")
+    made.ir_version = IR_VERSION
+    metadata = {"feature_names": json.dumps(names), "lost": json.dumps(getattr(model, "lost", ()))}
+    if isinstance(model, TreeModel):
+        metadata["columns"] = json.dumps([column._asdict() for column in model.columns])
+    helper.set_model_props(made, metadata)
+    onnx.checker.check_model(made)
+    return bytes(made.SerializeToString())
 
-    def constant(values: Any, called: str) -> Any:
-        array: Floats = np.array(values, dtype=np.float64)
-        return numpy_helper.from_array(array, called)
 
+def _onnx_sum(model: LinearModel) -> tuple[list[Any], list[Any]]:
+    """Return the nodes and constants of a weighted sum."""
+    from onnx import helper
+
+    _, weights, means, deviations = zip(*model.terms)
     nodes = [
         helper.make_node("Sub", ["features", "means"], ["centred"]),
         helper.make_node("Div", ["centred", "deviations"], ["scaled"]),
         helper.make_node("MatMul", ["scaled", "weights"], ["scores"]),
     ]
-    inputs = helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n_items", len(names)])
-    scores = helper.make_tensor_value_info("scores", onnx.TensorProto.DOUBLE, ["n_items"])
-    constants = [constant(means, "means"), constant(deviations, "deviations"), constant(weights, "weights")]
-    graph = helper.make_graph(nodes, name, [inputs], [scores], constants)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="rankloop")
-    made.ir_version = IR_VERSION
-    helper.set_model_props(made, {"feature_names": json.dumps(names), "lost": json.dumps(model.lost)})
-    onnx.checker.check_model(made)
-    return bytes(made.SerializeToString())
+    parts = {"means": means, "deviations": deviations, "weights": weights}
+    return nodes, [_onnx_constant(values, part) for part, values in parts.items()]
 
 
-def json_file(model: LinearModel | HashedModel, name: str) -> bytes:
-    """Return the weights by feature as JSON; for a ranker with a schema the schema and the weights by column.
+def _onnx_trees(model: TreeModel) -> tuple[list[Any], list[Any]]:
+    """Return the nodes and constants of a sum of trees."""
+    from onnx import TensorProto, helper
+
+    attributes = onnx_attributes(model)
+    for part in ("nodes_values", "target_weights"):
+        attributes[f"{part}_as_tensor"] = _onnx_constant(attributes.pop(part), part)
+    ensemble = helper.make_node(
+        "TreeEnsembleRegressor", ["features"], ["column"], domain="ai.onnx.ml", n_targets=1, **attributes
+    )
+    shaped = helper.make_node("Reshape", ["column", "shape"], ["flat"])
+    shape = helper.make_tensor("shape", TensorProto.INT64, [1], [-1])
+    return [ensemble, shaped, helper.make_node("Cast", ["flat"], ["scores"], to=TensorProto.DOUBLE)], [shape]
+
+
+def _onnx_constant(values: Any, name: str) -> Any:
+    import numpy as np
+    from onnx import numpy_helper
+
+    array: Floats = np.array(values, dtype=np.float64)
+    return numpy_helper.from_array(array, name)
+
+
+def json_file(model: LinearModel | HashedModel | TreeModel, name: str) -> bytes:
+    """Return the weights by feature as JSON, the nodes of trees, or a schema and the weights by its columns.
 
     Args:
       model: The model.
       name: Its name in the engine.
     """
+    if isinstance(model, TreeModel):
+        return _json({"format": FORMAT_VERSION, "kind": "trees", "name": name, **json_trees(model)})
     if isinstance(model, HashedModel):
         weights = {str(column): weight for column, weight in sorted(model.columns.items())}
         plain = {"schema": model.schema.to_plain(), "weights": weights}
@@ -118,7 +161,7 @@ def json_file(model: LinearModel | HashedModel, name: str) -> bytes:
     return _json({"format": FORMAT_VERSION, "kind": "linear", "name": name, "features": terms, "lost": model.lost})
 
 
-WRITERS: dict[str, Callable[[LinearModel, str], bytes]] = {
+WRITERS: dict[str, Callable[[Any, str], bytes]] = {
     "elasticsearch-ltr": plugin_upload,
     "opensearch-ltr": plugin_upload,
     "solr": solr_upload,
@@ -138,46 +181,45 @@ UPLOAD_COMMANDS = {
 
 
 class ExportedModel(NamedTuple):
-    """The content of a file for another engine, and what it does not hold of the ranker."""
+    """The content of a file for another engine, which orders items alike, and what it does not hold of the ranker."""
 
     content: bytes
     lost: tuple[str, ...]
-    agreement: float  # share of the pairs of items that it orders as the ranker does
 
 
-def export_model(path: str | Path, to: str, *, name: str, approximate: bool = False, log: Any = None) -> ExportedModel:
-    """Convert a saved ranker to the format of another engine.
+def export_model(path: str | Path, to: str, *, name: str, approximate: bool = False) -> ExportedModel:
+    """Convert a saved ranker, or the file of boosted trees, to the format of another engine.
 
     Args:
-      path: The file of the ranker.
+      path: The file.
       to: The format: elasticsearch-ltr, opensearch-ltr, solr, onnx or json.
       name: What the engine calls the model.
       approximate: Leave out what the format cannot hold, such as exploration.
-      log: A log of lists (what `read_log` reads) on which a sum of numbers is fitted to a ranker with a schema.
 
     Returns:
       The content of the file.
 
     Raises:
-      InvalidInput: If the format is unknown, or cannot hold all of the ranker and `approximate` is false.
+      InvalidInput: If the format is unknown, or cannot hold all of the ranker and `approximate` is false, or would
+        order items in another way.
     """
     if to not in WRITERS:
         raise InvalidInput(f"--to {to!r} is not known{nearest(to, WRITERS)}")
-    model, file = saved_model(path), Path(path).name
-    is_hashed = isinstance(model, HashedModel) and to != "json"
-    lost = (*model.lost, *((LOST_HASHED_COLUMNS,) if is_hashed else ()))
+    file = Path(path)
+    if not file.is_file():
+        raise NotFound(f"there is no file {path}")
+    with file.open("rb") as opened:
+        is_trees = opened.read(5).startswith((b"{", b"tree\n"))
+    model = read_tree_model(file) if is_trees else saved_model(file)
+    if isinstance(model, HashedModel) and to != "json":
+        raise InvalidInput(HASHED_COLUMNS.format(to=to, file=file.name))
+    if isinstance(model, TreeModel):
+        lost = () if to in ("onnx", "json") else lost_in_engines(model, keeps_missing=to == "solr")
+    else:
+        lost = model.lost
     if lost and not approximate:
-        raise InvalidInput(f"{to} cannot hold all of {file}: {'; '.join(lost)}. Leave it out with --approximate")
-    if isinstance(model, HashedModel):
-        if to == "json":
-            return ExportedModel(json_file(model, name), lost, 1.0)
-        if log is None:
-            raise InvalidInput(
-                f"{to} has named numbers only, and {file} has a schema: give a table of lists on which to fit them, "
-                "--log TABLE"
-            )
-        model = linear_approximation(model, lists_in(log, schema=model.schema).lists(model.schema))
-    return ExportedModel(WRITERS[to](model, name), model.lost, model.agreement)
+        raise InvalidInput(f"{to} cannot hold all of {file.name}: {'; '.join(lost)}. Leave it out with --approximate")
+    return ExportedModel(WRITERS[to](model, name), lost)
 
 
 def _json(content: Any) -> bytes:

@@ -1,8 +1,5 @@
 """The weighted sum by which a saved ranker orders items, with what such a sum cannot hold of the ranker."""
 
-import math
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,19 +9,16 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import from_layers, layers_of
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Features, Floats, Ints, Problem, Query, Rows
+from rankloop.core.types import Features, Floats, Problem, Query, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
-from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
-from rankloop.logs.list_log import ShownList
 
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
 LOST_EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"
 LOST_CONTEXT = "the user's features: {n} numbers of context"
 LOST_NORMALISATION = "scaling inside each query (--normalise): features must come as they were learned from"
-LOST_HASHED_COLUMNS = "hashed columns: values by a schema, their crosses and the memory of ids"
 MAX_ROUNDING_ERROR = 1e-9
 
 
@@ -47,7 +41,11 @@ class LinearModel(NamedTuple):
 
     terms: tuple[Term, ...]
     lost: tuple[str, ...] = ()
-    agreement: float = 1.0  # share of the pairs of items that it orders as the ranker does, where it approximates it
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the features."""
+        return [term.name for term in self.terms]
 
     def scores(self, features: Floats) -> Floats:
         """Return the scores of rows of features, in the order of the terms."""
@@ -118,36 +116,6 @@ def _random_features(problem: Problem) -> Features:
     return Rows(np.arange(n_items + 1), positions, np.ones(n_items), columns, dense)
 
 
-def linear_approximation(model: HashedModel, lists: Sequence[ShownList]) -> LinearModel:
-    """Fit a sum of the columns of numbers to a ranker with a schema.
-
-    Args:
-      model: The ranker.
-      lists: Shown lists, by which the ranker's scores are approximated by least squares inside each list.
-
-    Returns:
-      The sum, with the share of the pairs of items that both order alike.
-
-    Raises:
-      InvalidInput: If no field holds numbers.
-    """
-    encoder = Encoder(model.schema)
-    names = [name for name in model.schema.features if _holds_numbers(lists, name)]
-    if not names:
-        fields = ", ".join(model.schema.features)
-        raise InvalidInput(f"the log has no column of numbers among the ranker's fields: {fields}")
-    features = np.array([[float(row.get(name, math.nan)) for name in names] for shown in lists for row in shown.rows])
-    scores = np.concatenate([_hashed_scores(model, shown.query(encoder)) for shown in lists])
-    offsets = np.concatenate([[0], np.cumsum([len(shown.rows) for shown in lists])])
-    mean, deviation = np.nanmean(features, axis=0), np.nanstd(features, axis=0)
-    deviation = np.where(deviation > 0, deviation, 1.0)
-    scaled = np.nan_to_num((features - mean) / deviation)
-    centred, target = _centred(scaled, offsets), _centred(scores[:, None], offsets)[:, 0]
-    weights = np.linalg.lstsq(centred.T @ centred + 1e-6 * np.eye(len(names)), centred.T @ target, rcond=None)[0]
-    terms = map(Term, names, weights.tolist(), mean.tolist(), deviation.tolist())
-    return LinearModel(tuple(terms), (*model.lost, LOST_HASHED_COLUMNS), _agreement(scaled @ weights, scores, offsets))
-
-
 def _terms(session: Session, name: str) -> tuple[Term, ...]:
     """Weights and the moments of `standardised`, from the layers of the state."""
     problem = session.problem
@@ -182,33 +150,3 @@ def _check(session: Session, model: LinearModel, name: str) -> None:
 def _columns(table: WeightTable) -> dict[int, float]:
     columns, values = table.used()
     return {int(column): float(weight) for column, weight in zip(columns, values[:, 0]) if weight != 0.0}
-
-
-def _hashed_scores(model: HashedModel, query: Query) -> Floats:
-    rows = query.features
-    weights = np.array([model.columns.get(int(column), 0.0) for column in rows.columns])
-    dense = [model.columns.get(model.schema.n_hashed + slot, 0.0) for slot in range(rows.dense.shape[1])]
-    return np.asarray(rows.to_array() @ np.concatenate([weights, dense]))
-
-
-def _holds_numbers(lists: Sequence[ShownList], name: str) -> bool:
-    values = [row[name] for shown in lists for row in shown.rows if name in row]
-    return bool(values) and all(isinstance(value, int | float) for value in values)
-
-
-def _centred(values: Floats, offsets: Ints) -> Floats:
-    """The values without the mean of their list."""
-    sizes = np.diff(offsets)
-    centred: Floats = values - np.repeat(np.add.reduceat(values, offsets[:-1]) / sizes[:, None], sizes, axis=0)
-    return centred
-
-
-def _agreement(scores: Floats, reference: Floats, offsets: Ints) -> float:
-    """The share of the pairs of a list that both scores order alike."""
-    alike = total = 0
-    for start, end in pairwise(offsets.tolist()):
-        first, second = np.triu_indices(end - start, 1)
-        ours, theirs = (np.sign(part[start:end][first] - part[start:end][second]) for part in (scores, reference))
-        alike += int((ours == theirs)[theirs != 0].sum())
-        total += int((theirs != 0).sum())
-    return alike / total if total else 1.0

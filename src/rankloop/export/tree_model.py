@@ -1,0 +1,283 @@
+"""Boosted trees as plain nodes, and their files for plugins, ONNX and JSON."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats
+from rankloop.training.trees.booster_file import NamedBooster
+from rankloop.training.trees.tree_columns import TreeColumn
+from rankloop.training.trees.tree_ranker import LIGHTGBM, TreeRanker
+
+SOLR_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
+N_CHECKED_ROWS = 400  # random items by which the nodes are compared with the library of the trees
+MAX_RELATIVE_ERROR = 1e-5  # of a score, of which engines keep 32 bits
+ONNX_ATTRIBUTES = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values")
+ONNX_ATTRIBUTES += ("nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true")
+ONNX_ATTRIBUTES += ("target_treeids", "target_nodeids", "target_ids", "target_weights")
+LOST_MISSING = (
+    "missing values of {}, which count as 0 there: give every item these features, or fill the gaps before training"
+)
+
+
+class Split(NamedTuple):
+    """A node: rows with value <= threshold, or with a code among `codes`, go to the left."""
+
+    feature: int
+    threshold: float
+    codes: tuple[int, ...]  # of a category; empty: compare with the threshold
+    missing_left: bool  # where rows go that lack the value
+    left: Any  # another split, or the value of a leaf
+    right: Any
+
+
+class TreeModel(NamedTuple):
+    """The sum of trees that orders items, over named columns of numbers."""
+
+    columns: tuple[TreeColumn, ...]
+    trees: tuple[Any, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of numbers."""
+        return [name for column in self.columns for name in column.names]
+
+    def scores(self, rows: Floats) -> Floats:
+        """Return the scores of rows of numbers, NaN where one is missing."""
+        return np.array([sum(_leaf_of(tree, row) for tree in self.trees) for row in rows.tolist()])
+
+
+def read_tree_model(path: Path) -> TreeModel:
+    """Read the trees of `rankloop train --trees`, LightGBM or XGBoost as nodes; an item gets the mean of all folds.
+
+    Args:
+      path: The file.
+
+    Raises:
+      InvalidInput: If the file holds no trees, or its nodes give other scores than its library.
+    """
+    booster = NamedBooster(path.read_bytes(), ())
+    ranker, n_features = booster.trees, booster.grown[0].n_features
+    names = booster.grown[0].names or [f"feature_{i}" for i in range(n_features)]
+    columns = ranker.columns or tuple(map(TreeColumn, names))
+    trees = [tree for text in ranker.boosters for tree in _nodes_of(text, ranker)]
+    model = TreeModel(columns, tuple(trees))
+    rows = _sample(model)
+    ours, theirs = model.scores(rows), ranker.scores(rows)
+    shift = float(np.mean(ours - theirs))  # a constant, such as XGBoost's base score, changes no order
+    if not np.allclose(ours - shift, theirs, rtol=MAX_RELATIVE_ERROR, atol=MAX_RELATIVE_ERROR):
+        raise InvalidInput(f"{path.name}: its trees cannot be written node by node with the same scores")
+    return model
+
+
+def lost_in_engines(model: TreeModel, *, keeps_missing: bool) -> tuple[str, ...]:
+    """Return the parts that the plugin of an engine loses.
+
+    Args:
+      model: The trees.
+      keeps_missing: The engine tells missing values from 0.
+
+    Raises:
+      InvalidInput: If a feature is a text, of which an engine cannot compute the numbers.
+    """
+    texts = [column.field for column in model.columns if column.is_text]
+    if texts:
+        options = " ".join(f"--without {field}" for field in texts)
+        raise InvalidInput(
+            f"the trees learned from texts ({', '.join(texts)}), which an engine's features are not: train them with "
+            f"{options}, export them --to onnx, or let the service rank"
+        )
+    names = {model.names[split.feature]: None for split in _splits(model) if split.missing_left != _zero_left(split)}
+    return (LOST_MISSING.format(", ".join(names)),) if names and not keeps_missing else ()
+
+
+def plugin_trees(model: TreeModel, name: str) -> Any:
+    """Return the upload of the Elasticsearch and OpenSearch plugins, in their XGBoost format.
+
+    Args:
+      model: The trees.
+      name: Their name in the engine.
+    """
+    trees = [_plugin_node(tree, model.names, [0], 0) for tree in model.trees]
+    return {"model": {"name": name, "model": {"type": "model/xgboost+json", "definition": json.dumps(trees)}}}
+
+
+def solr_trees(model: TreeModel, name: str) -> Any:
+    """Return the upload of Solr: a `MultipleAdditiveTreesModel`, with missing branches (Solr 9.2) where needed.
+
+    Args:
+      model: The trees.
+      name: Their name in the engine.
+    """
+    trees = [{"weight": "1", "root": _solr_node(tree, model.names)} for tree in model.trees]
+    gaps = any(split.missing_left != _zero_left(split) for split in _splits(model))
+    return {
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "name": name,
+        "features": [{"name": feature} for feature in model.names],
+        "params": {**({"isNullSameAsZero": "false"} if gaps else {}), "trees": trees},
+    }
+
+
+def json_trees(model: TreeModel) -> dict[str, Any]:
+    """Return the columns and the nodes as plain tables."""
+    columns = [column._asdict() for column in model.columns]
+    return {"columns": columns, "trees": [_plain_node(tree, model.names) for tree in model.trees]}
+
+
+def onnx_attributes(model: TreeModel) -> dict[str, list[Any]]:
+    """Return the attributes of ONNX's TreeEnsembleRegressor; a set of codes is a chain of comparisons."""
+    attributes: dict[str, list[Any]] = {name: [] for name in ONNX_ATTRIBUTES}
+    for number, tree in enumerate(model.trees):
+        _OnnxTree(attributes, number).add(tree)
+    return attributes
+
+
+class _OnnxTree:
+    """Writes the nodes of one tree, numbered in the order in which they are begun."""
+
+    def __init__(self, attributes: dict[str, list[Any]], number: int) -> None:
+        self.attributes, self.number, self.n_nodes = attributes, number, 0
+
+    def add(self, node: Any) -> int:
+        """Add a node and those below it, and return its number."""
+        if not isinstance(node, Split):
+            leaf = self._begin("LEAF", 0, 0.0, False)
+            targets = {"treeids": self.number, "nodeids": leaf, "ids": 0, "weights": node}
+            for name, value in targets.items():
+                self.attributes[f"target_{name}"].append(value)
+            return leaf
+        tests: list[tuple[str, float]] = [("BRANCH_EQ", float(code)) for code in node.codes]
+        tests = tests or [("BRANCH_LEQ", node.threshold)]
+        missing_left = node.missing_left and not node.codes
+        chain = [self._begin(mode, node.feature, value, missing_left) for mode, value in tests]
+        left, right = self.add(node.left), self.add(node.right)
+        for place, following in zip(chain, [*chain[1:], right]):
+            index = place - self.n_nodes  # the nodes of this tree stand at the end of the lists
+            self.attributes["nodes_truenodeids"][index] = left
+            self.attributes["nodes_falsenodeids"][index] = following
+        return chain[0]
+
+    def _begin(self, mode: str, feature: int, value: float, missing_left: bool) -> int:
+        node = {"treeids": self.number, "nodeids": self.n_nodes, "featureids": feature, "modes": mode, "values": value}
+        node |= {"truenodeids": 0, "falsenodeids": 0, "missing_value_tracks_true": int(missing_left)}
+        for name, part in node.items():
+            self.attributes[f"nodes_{name}"].append(part)
+        self.n_nodes += 1
+        return self.n_nodes - 1
+
+
+def _nodes_of(booster: Any, ranker: TreeRanker) -> Iterator[Any]:
+    """Yield the trees of a booster, their leaves scaled so that all sum to the score."""
+    share = 1.0 / (ranker.scale * len(ranker.texts))
+    if ranker.kind == LIGHTGBM:
+        dump = booster.dump_model()
+        share /= len(dump["tree_info"]) if dump.get("average_output") else 1
+        yield from (_lightgbm_node(tree["tree_structure"], share) for tree in dump["tree_info"])
+    else:
+        yield from (_xgboost_node(json.loads(tree), share) for tree in booster.get_dump(dump_format="json"))
+
+
+def _lightgbm_node(node: Mapping[str, Any], share: float) -> Any:
+    if "split_feature" not in node:
+        return node["leaf_value"] * share
+    is_category = node["decision_type"] == "=="
+    codes = tuple(map(int, node["threshold"].split("||"))) if is_category else ()
+    threshold = 0.0 if is_category else float(node["threshold"])
+    missing_left = {"None": not is_category and threshold >= 0.0, "NaN": node["default_left"]}.get(node["missing_type"])
+    if missing_left is None:
+        raise InvalidInput("the trees take 0 as missing (zero_as_missing), which other formats cannot tell apart")
+    children = (_lightgbm_node(node[side], share) for side in ("left_child", "right_child"))
+    return Split(node["split_feature"], threshold, codes, bool(missing_left) and not is_category, *children)
+
+
+def _xgboost_node(node: Mapping[str, Any], share: float) -> Any:
+    if "leaf" in node:
+        return node["leaf"] * share
+    children = {child["nodeid"]: child for child in node["children"]}
+    threshold = float(np.nextafter(np.float32(node["split_condition"]), np.float32(-np.inf)))  # it compares by <
+    feature = int(node["split"].removeprefix("f"))
+    sides = (_xgboost_node(children[node[side]], share) for side in ("yes", "no"))
+    return Split(feature, threshold, (), node["missing"] == node["yes"], *sides)
+
+
+def _leaf_of(node: Any, row: list[float]) -> float:
+    while isinstance(node, Split):
+        value = row[node.feature]
+        if value != value:
+            is_left = node.missing_left
+        else:
+            is_left = int(value) in node.codes if node.codes else value <= node.threshold
+        node = node.left if is_left else node.right
+    return float(node)
+
+
+def _sample(model: TreeModel) -> Floats:
+    """Return random rows of values beside the thresholds, codes and gaps."""
+    rng, splits = np.random.default_rng(0), list(_splits(model))
+    rows = np.zeros((N_CHECKED_ROWS, len(model.names)))
+    for column in range(rows.shape[1]):
+        thresholds = np.array([split.threshold for split in splits if split.feature == column] or [0.0])
+        step = 0.1 * max(float(np.std(thresholds)), 1e-3)
+        rows[:, column] = rng.choice(thresholds, len(rows)) + step * rng.normal(size=len(rows))
+        if any(split.codes for split in splits if split.feature == column):
+            n_codes = 1 + max(max(split.codes, default=0) for split in splits if split.feature == column)
+            rows[:, column] = rng.integers(0, n_codes + 1, len(rows))
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    return np.asarray(np.float64(np.float32(rows)))
+
+
+def _splits(model: TreeModel) -> Iterator[Split]:
+    nodes = list(model.trees)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, Split):
+            yield node
+            nodes += [node.left, node.right]
+
+
+def _zero_left(split: Split) -> bool:
+    return split.threshold >= 0.0
+
+
+def _plugin_node(node: Any, names: list[str], counter: list[int], depth: int) -> dict[str, Any]:
+    """Return a node in XGBoost's dump format, in which a value below the condition goes to `yes`."""
+    number = counter[0]
+    counter[0] += 1
+    if not isinstance(node, Split):
+        return {"nodeid": number, "leaf": node}
+    yes, no = (_plugin_node(child, names, counter, depth + 1) for child in (node.left, node.right))
+    condition = float(np.nextafter(_float32_floor(node.threshold), np.float32(np.inf)))
+    branches = {"yes": yes["nodeid"], "no": no["nodeid"], "missing": (yes if node.missing_left else no)["nodeid"]}
+    split = {"nodeid": number, "depth": depth, "split": names[node.feature], "split_condition": condition}
+    return split | branches | {"children": [yes, no]}
+
+
+def _solr_node(node: Any, names: list[str]) -> dict[str, Any]:
+    if not isinstance(node, Split):
+        return {"value": repr(node)}
+    threshold = _float32_floor(node.threshold)
+    written = np.float32(np.float64(threshold) - np.float64(SOLR_SLACK))
+    while np.float32(written + SOLR_SLACK) < threshold:
+        written = np.nextafter(written, np.float32(np.inf))
+    split = {"feature": names[node.feature], "threshold": repr(float(written))}
+    sides = {"left": _solr_node(node.left, names), "right": _solr_node(node.right, names)}
+    return split | {"missing": "left" if node.missing_left else "right"} | sides
+
+
+def _plain_node(node: Any, names: list[str]) -> Any:
+    if not isinstance(node, Split):
+        return {"value": node}
+    test = {"codes": list(node.codes)} if node.codes else {"threshold": node.threshold}
+    sides = {"left": _plain_node(node.left, names), "right": _plain_node(node.right, names)}
+    return {"feature": names[node.feature], **test, "missing": "left" if node.missing_left else "right", **sides}
+
+
+def _float32_floor(number: float) -> Any:
+    """Return the largest 32-bit number that is not above a number."""
+    rounded = np.float32(number)
+    return rounded if float(rounded) <= number else np.nextafter(rounded, np.float32(-np.inf))
