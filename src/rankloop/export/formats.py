@@ -125,7 +125,7 @@ def _onnx_trees(model: TreeModel) -> tuple[list[Any], list[Any]]:
     """Return the nodes and constants of a sum of trees."""
     from onnx import TensorProto, helper
 
-    attributes = onnx_attributes(model)
+    attributes: dict[str, Any] = dict(onnx_attributes(model))
     for part in ("nodes_values", "target_weights"):
         attributes[f"{part}_as_tensor"] = _onnx_constant(attributes.pop(part), part)
     ensemble = helper.make_node(

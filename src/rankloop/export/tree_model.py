@@ -16,7 +16,7 @@ from rankloop.training.trees.tree_ranker import LIGHTGBM, TreeRanker
 SOLR_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
 N_CHECKED_ROWS = 400  # random items by which the nodes are compared with the library of the trees
 MAX_RELATIVE_ERROR = 1e-5  # of a score, of which engines keep 32 bits
-ONNX_ATTRIBUTES = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values")
+ONNX_ATTRIBUTES: tuple[str, ...] = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values")
 ONNX_ATTRIBUTES += ("nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true")
 ONNX_ATTRIBUTES += ("target_treeids", "target_nodeids", "target_ids", "target_weights")
 LOST_MISSING = (
