@@ -8,8 +8,11 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
+from rankloop import Ranker
 from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.ingestion import ingest
@@ -119,3 +122,33 @@ def test_a_user_of_ingested_pages_is_exported_and_erased(
     assert users == {f"u{i}" for i in range(13)} - {"u3", "u5"}
     assert b"u3" not in b"".join(file.read_bytes() for file in location.data.rglob("*") if file.is_file())
     assert not replay_records(location.records())[0].differing
+
+
+def test_outcomes_of_a_log_are_sent_and_learned(tmp_path: Path) -> None:
+    rows = {"list": [1, 1, 2, 2], "item": ["a", "b", "b", "a"], "position": [1, 2, 1, 2], "click": [0, 1, 1, 1]}
+    table = pyarrow.table(
+        rows | {"price": [9.0, 5.0, 5.0, 9.0], "bought": [0, 1, 0, 1], "revenue": [0.0, 5.0, 0.0, 9.0]}
+    )
+    parquet.write_table(table, tmp_path / "log.parquet")
+    outcomes = {"purchase": {"weight": 20}, "revenue": {"weight": 1}}
+    local = Ranker("click_regression", features=["price"], outcomes=outcomes)
+    assert local.ingest(tmp_path / "log.parquet") == 2
+    plain = Ranker("click_regression", features=["price"])
+    plain.ingest(tmp_path / "log.parquet")
+    assert local.weights != plain.weights
+    with running(Location(tmp_path / "data")) as client, Client(str(client.base_url)) as ours:
+        ours.create("shop", learner="click_regression", problem={"feature_names": ["price"]}, outcomes=outcomes)
+        for _ in range(2):
+            ingest(ours, "shop", tmp_path / "log.parquet")
+        totals = {name: counts["total"] for name, counts in report(client)["outcomes"].items()}
+        assert totals == {"purchase": 2.0, "revenue": 14.0}
+        # A user is erased with the outcomes.
+        for user, item in (("u1", "a"), ("u2", "b")):
+            shown = ours.rank("shop", {"a": {"price": 1.0}, "b": {"price": 2.0}}, user=user)
+            ours.feedback("shop", shown, clicks=[item], final=True)
+            ours.feedback("shop", shown, outcomes={"purchase": {item: 1}})
+        client.delete("/users/u1?relearn=true").raise_for_status()
+        assert report(client)["outcomes"]["purchase"]["total"] == 3.0
+        served = report(client)["state"]
+    (result,) = replay_records(Location(tmp_path / "data").records())
+    assert (result.state, result.differing) == (served, ())

@@ -54,7 +54,9 @@ def ingest(
     columns: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] = lambda finished, of: None,
 ) -> Ingested:
-    """Send every page of a log to a ranker, with its clicks. A page that was sent earlier is not learned from again.
+    """Send every page of a log to a ranker, with its clicks and the outcomes that the ranker declares.
+
+    A page that was sent earlier is not learned from again.
 
     Args:
       client: The client of the service.
@@ -75,11 +77,13 @@ def ingest(
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
     pages = list(_keyed(lists.lists(schema), lists, ranker))
+    brought = lists.outcomes_by_page(spec["spec"].get("outcomes", {}))
     verdicts, clicks = Counter[bool](), 0
-    for number, page in enumerate(pages, 1):
+    for number, (page, outcomes) in enumerate(zip(pages, brought), 1):
         weights = zip(page.shown.ids, page.shown.clicked.tolist())
         clicked = {str(item): weight for item, weight in weights if weight}
-        verdicts[_send(client, ranker, page, clicked, bool(spec.get("schema")))] += 1
+        feedback = {"clicks": clicked} | ({"outcomes": outcomes} if outcomes else {})
+        verdicts[_send(client, ranker, page, feedback, bool(spec.get("schema")))] += 1
         clicks += len(clicked)
         progress(number, len(pages))
     learned = int(client.ranker(ranker)["counts"]["learned"])
@@ -119,8 +123,8 @@ def _in_order(shown: ShownList) -> ShownList:
     return shown._replace(ids=ids, rows=rows, position=shown.position[order], clicked=shown.clicked[order])
 
 
-def _send(client: Client, ranker: str, page: KeyedPage, clicked: Mapping[str, float], by_schema: bool) -> bool:
-    """Send a page and its clicks; return True if the page was new to the service."""
+def _send(client: Client, ranker: str, page: KeyedPage, feedback: Mapping[str, Any], by_schema: bool) -> bool:
+    """Send a page and its feedback; return True if the page was new to the service."""
     shown = page.shown
     rows = [{name: _plain_value_of(value) for name, value in row.items() if value is not None} for row in shown.rows]
     if not by_schema:
@@ -137,7 +141,7 @@ def _send(client: Client, ranker: str, page: KeyedPage, clicked: Mapping[str, fl
         tags={"source": "ingest"},
     )
     try:
-        receipt = client.feedback(ranker, logged, final=True, clicks=dict(clicked))
+        receipt = client.feedback(ranker, logged, final=True, **feedback)
     except Refused as error:
         if error.status in (NOT_FOUND_STATUS, LATE_STATUS):
             return False

@@ -461,7 +461,7 @@ class Ranker:
         if examined is not None:
             examined = not_below_click_rates(examined, lists.clicks())
             self.session = with_learner(self.session, with_examination(self.session.learner, examined))
-        for page in pages:
+        for page, outcomes in zip(pages, lists.outcomes_by_page(self.outcomes)):
             # An item that stands on a page twice counts at its first position.
             row_of = dict(reversed(list(zip(page.ids, page.rows))))
             feedback = dict.fromkeys(page.ids, 0.0)
@@ -478,6 +478,7 @@ class Ranker:
                     clicks=clicks if page.feedback == "clicks" else None,
                     relevances=feedback if page.feedback == "relevances" else None,
                     reward=float(page.clicked.sum()) if page.feedback == "reward" else None,
+                    outcomes=outcomes if outcomes and page.feedback == "clicks" else None,
                 )
             except UnstableUpdate:
                 continue

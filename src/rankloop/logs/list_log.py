@@ -1,7 +1,7 @@
 """A log of shown lists: one row per shown item, and the views of it that training, click models and evaluation take."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +21,7 @@ from rankloop.logs.columns import FLAG, ListColumns, numbers_in, plain_name
 # Names of columns that are outcomes beside purchases and money.
 FURTHER_OUTCOMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "dwell_time")
 PURCHASES, MONEY, WEIGHTED_CLICKS = "purchases", "money", "weighted clicks"
+DECLARED_AS = {"purchase": PURCHASES, "revenue": MONEY}  # usual names of outcomes that a ranker declares
 MAX_POSITIONS = 10_000
 NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
 OF_CONTEXT = "a context field is the same for all items of a list"
@@ -408,6 +409,24 @@ class ListLog:
             if plain_name(name) in FURTHER_OUTCOMES and name not in taken:
                 brought[name] = self._amounts(name)
         return brought, worth
+
+    def outcomes_by_page(self, names: Collection[str]) -> list[dict[str, dict[Id, float]]]:
+        """Return by page what its items brought, by outcome and item.
+
+        Args:
+          names: Outcomes that a ranker declares: "purchase" and "revenue" are the columns that are recognised as such,
+            others those of the same name.
+        """
+        brought, item = self.outcomes()[0], self.item
+        columns = {name: brought.get(DECLARED_AS.get(name, name), brought.get(name)) for name in names}
+        pages = []
+        for start, end in pairwise(self.offsets.tolist()):
+            page = dict[str, dict[Id, float]]()
+            for name, values in columns.items():
+                if values is not None and item is not None and values[start:end].any():
+                    page[name] = {item[row]: float(values[row]) for row in range(start, end) if values[row] > 0}
+            pages.append(page)
+        return pages
 
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers.

@@ -161,6 +161,28 @@ def test_interleaving_reports_each_outcome(tmp_path: Any) -> None:
     assert report["outcomes"]["purchase"]["losses"] > report["outcomes"]["purchase"]["wins"] == 0
 
 
+def test_an_erased_user_leaves_the_counts_consistent(tmp_path: Any) -> None:
+    location = Location(tmp_path)
+    with running(location) as client:
+        client.put("/rankers/new", json=SHOP | {"outcomes": SOLD}).raise_for_status()
+        client.put("/experiments/test", json=TEST).raise_for_status()
+        for number in range(12):
+            ranking, impression = _visit(client, f"u{number % 6}", number)
+            _feed(client, impression=impression, clicks=ranking[:1], final=True)
+            _feed(client, impression=impression, outcomes={"purchase": {ranking[0]: 1}})
+        before = client.get("/experiments/test").json()
+        erased = client.delete("/users/u3")
+        assert erased.status_code == 200, erased.text
+        ranking, impression = _visit(client, "u4", 0)
+        _feed(client, impression=impression, outcomes={"purchase": {ranking[0]: 1}}, clicks=[], final=True)
+        after = client.get("/experiments/test").json()
+        assert after["users"] == before["users"]
+        table = client.get("/log/test.jsonl?of=experiment").text
+        assert '"u3"' not in table
+    with running(location) as client:
+        assert client.get("/experiments/test").json() == after
+
+
 @pytest.mark.parametrize(
     "change",
     [{"guardrails": {"returns": 0.1}}, {"guardrails": {"clicks": 2}}, {"method": "interleaving"}, {"method": "coin"}],
