@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.core.compilation import processor
-from rankloop.service.application.backup import version_of
+from rankloop.service.stores.open import log_at
 from tests.service.cases import feed, learn, report, running
 from tests.service.promises.written_log import EXPECTED, LOG, plain, results_of, unpack
 
@@ -19,7 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*was written on a .* CPU:Runtim
 def test_a_log_of_format_1_replays_bit_for_bit(tmp_path: Path) -> None:
     location, expected = unpack(tmp_path), json.loads(EXPECTED.read_text())
     assert LOG.stat().st_size < MAX_BYTES
-    assert version_of(str(tmp_path)) == 1
+    with log_at(str(tmp_path)) as log:
+        assert log.version() == 1
     results = results_of(location)
     assert [result.entity for result in results] == ["ranker/shop", "ranker/named"]
     assert all(result.checked for result in results)

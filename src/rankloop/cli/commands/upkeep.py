@@ -1,4 +1,4 @@
-"""`rankloop backup`, `restore`, `migrate` and `replay`: maintain the log of a service."""
+"""`rankloop backup`, `restore` and `replay`: maintain the log of a service."""
 
 import tempfile
 from collections.abc import Sequence
@@ -81,36 +81,6 @@ def restore(
         typer.echo(f"{'the database' if '://' in to else to} has {_sizes_of(summary)}")
     if check:
         _check(to, data, as_json)
-
-
-@command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data --check")
-def migrate(
-    log: Log,
-    data: Archive = None,
-    dry_run: Annotated[bool, flag("--dry-run", "Only print the version of the log.")] = False,
-    check: Check = False,
-    imports: Imports = None,
-    as_json: AsJson = False,
-) -> None:
-    """Upgrade the log of an earlier version of rankloop.
-
-    `rankloop serve` does the same when it starts; this command allows to check it first. Make a backup: an older
-    version of rankloop cannot read the upgraded log.
-    """
-    from rankloop.service.application.backup import bring_up_to_date, version_of
-    from rankloop.service.stores.tables import LOG_VERSION
-
-    version = version_of(log) if dry_run else bring_up_to_date(log)
-    is_old = version < LOG_VERSION
-    if as_json:
-        print_json({"version": version, "current": LOG_VERSION, "migrated": is_old and not dry_run})
-    elif not is_old:
-        typer.echo(f"the log has version {version}: it is up to date")
-    else:
-        verb = "can be migrated" if dry_run else "was migrated"
-        typer.echo(f"the log has version {version}: it {verb} to version {LOG_VERSION}")
-    if check:
-        _check(log, data, as_json)
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")

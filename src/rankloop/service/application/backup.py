@@ -23,9 +23,8 @@ from rankloop.service.application.rebuild import ReplayResult, replay_log
 from rankloop.service.errors import DamagedArchive, Unavailable
 from rankloop.service.log.archive import ARCHIVE_FOLDER, check_file, read_rows
 from rankloop.service.records import partition_of
-from rankloop.service.settings import Settings
 from rankloop.service.stores.base import MAX_SEQ
-from rankloop.service.stores.open import POSTGRES_SCHEMES, ReadOnlyLog, log_at, open_store
+from rankloop.service.stores.open import POSTGRES_SCHEMES, ReadOnlyLog, log_at
 from rankloop.service.stores.sqlite import FILE_NAME, acquire_file_lock, connect, migrate
 from rankloop.service.stores.tables import COLUMNS, LOG_VERSION, check_version
 
@@ -269,29 +268,3 @@ def _restore_to_postgres(file: Path, address: str) -> None:
             migrate_postgres(connection)  # events are numbered after those of the backup from now on
     except psycopg.Error as error:
         raise Unavailable(f"this PostgreSQL cannot be written: {error}") from None
-
-
-def version_of(where: str) -> int:
-    """Return the version of a log, which is not changed.
-
-    Raises:
-      Conflict: If the log is of a newer rankloop.
-      InvalidInput: If it is not the log of a service.
-    """
-    with log_at(where) as log:
-        version = log.version()
-    check_version(version)
-    return version
-
-
-def bring_up_to_date(where: str) -> int:
-    """Migrate a log to the version of this rankloop; return the version that it had."""
-    version = version_of(where)
-    settings = Settings(store=where)
-    if not where.startswith(POSTGRES_SCHEMES):
-        folder = Path(where) if Path(where).is_dir() else Path(where).parent
-        if Path(where) not in (folder, folder / FILE_NAME):
-            raise InvalidInput(f"a service reads {folder / FILE_NAME}; {where} is another file")
-        settings = Settings(data=folder)
-    open_store(settings).close()
-    return version
