@@ -31,6 +31,12 @@ def test_other_windows_are_refused(window: object) -> None:
         declared_outcomes({"purchase": {"window": window}})
 
 
+@pytest.mark.parametrize("weight", ["20", None, True, -1, float("nan"), 1e7, [20], {"of": 20}])
+def test_other_weights_are_refused(weight: object) -> None:
+    with pytest.raises(InvalidInput, match=r"outcomes\.purchase\.weight"):
+        declared_outcomes({"purchase": {"weight": weight}})
+
+
 def test_outcomes_add_up_to_a_limit() -> None:
     outcomes = {"purchase": DeclaredOutcome(30.0, 1.0), "revenue": DeclaredOutcome(0.5, 1.0)}
     values = {"purchase": {"a": 1.0, "b": 4.0}, "revenue": {"a": 10.0, "c": 1e9, "d": 0.0}}

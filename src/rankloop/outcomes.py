@@ -51,7 +51,7 @@ def declared_outcomes(plain: Any) -> dict[str, DeclaredOutcome]:
         if not isinstance(settings, Mapping) or not {"weight", "window"}.issuperset(settings):
             raise Rejected(field, f"must have weight and window only, got {settings!r:.80}")
         weight = settings.get("weight", 1.0)
-        if isinstance(weight, bool | str) or not 0 <= weight <= MAX_OUTCOME_WEIGHT:
+        if type(weight) not in (int, float) or not 0 <= weight <= MAX_OUTCOME_WEIGHT:
             raise Rejected(f"{field}.weight", f"must be from 0 to {MAX_OUTCOME_WEIGHT:g}, got {weight!r:.60}")
         window = _seconds(settings.get("window", DEFAULT_WINDOW), f"{field}.window")
         outcomes[name] = DeclaredOutcome(float(weight), window)
