@@ -10,10 +10,12 @@ import pytest
 from rankloop.click_models.examination import estimate_examination, given_examination, rows_as_log
 from rankloop.click_models.reading import (
     Reading,
+    appeal_of,
+    appeal_of_last_click,
     distances_to_last_click,
     fit_readings,
     group_of_distance,
-    log_examination,
+    last_clicked_rows,
 )
 from rankloop.evaluation.attraction import AttractionModel
 from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
@@ -82,13 +84,13 @@ def test_items_that_were_not_shown_are_valued_by_the_model() -> None:
     assert value == pytest.approx(CURVE[1] * a[hidden].sum() / table.n_pages)
 
 
-def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray) -> np.ndarray:
+def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray, onward: np.ndarray) -> np.ndarray:
     """P(examined) of each row by summing over all patterns of clicks."""
     examined = np.zeros(len(attraction))
     for pattern in product([0, 1], repeat=len(rows)):
         probability, last = 1.0, -1
         for place, (row, clicked) in enumerate(zip(rows, pattern)):
-            e = table[place, group_at(place - last if last >= 0 else 0)]
+            e = table[place, group_at(place - last if last >= 0 else 0)] * (onward[rows[last]] if last >= 0 else 1.0)
             examined[row] += probability * e if not any(pattern[place:]) else 0.0
             click = e * attraction[row]
             probability *= click if clicked else 1.0 - click
@@ -101,11 +103,12 @@ def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
     table, attraction = rng.uniform(0.1, 1.0, (4, 4)), rng.uniform(0.1, 0.9, 4)
     rows = [2, 0, 3, 1]
     worth = attraction[None]
-    examined, through = walk_pages(np.array([[rows]]), table, attraction, worth)
-    np.testing.assert_allclose(examined, brute_force(rows, table, attraction))
+    onward = np.array([0.5, 1.3, 0.8, 1.0])
+    examined, through = walk_pages(np.array([[rows]]), table, attraction, worth, onward)
+    np.testing.assert_allclose(examined, brute_force(rows, table, attraction, onward))
 
     def value(a: np.ndarray) -> float:
-        return float(walk_pages(np.array([[rows]]), table, a, a[None])[0] @ a)
+        return float(walk_pages(np.array([[rows]]), table, a, a[None], onward)[0] @ a)
 
     step = 1e-6
     for row in range(4):
@@ -125,9 +128,25 @@ def test_groups_of_distances() -> None:
 
 
 def test_log_examination_adds_up() -> None:
-    parameters = np.array([0.0, -0.5, -1.0, 0.0, 0.3, 0.2, 0.1])
-    logs = log_examination(parameters, np.array([0, 2]), np.array([0, 1]))
-    np.testing.assert_allclose(logs, [0.0, -1.0 + 0.3])
+    table = small_table()
+    judge = judge_of(table)
+    parameters = np.concatenate([np.log(CURVE), [0.0, 0.3, 0.2, 0.1], [-0.7]])
+    expected = parameters[table.position] + parameters[3 + judge.group] - 0.7 * judge.appeal
+    np.testing.assert_allclose(judge.log_examined(parameters), expected)
+
+
+def test_appeal_is_that_of_the_item_clicked_last_above() -> None:
+    clicked, offsets = np.array([1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), np.array([0, 4, 6])
+    np.testing.assert_array_equal(last_clicked_rows(clicked, offsets), [-1, 0, 0, 2, -1, -1])
+    np.testing.assert_allclose(appeal_of(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.0, 1.0])), [-0.5, 0.0, 0.5])
+    # Item 0 is clicked on the other page and item 1 is not, so a click on 0 has the higher appeal.
+    log = rows_as_log(
+        np.array([0, 1, 1, 0]), np.array([0, 1, 0, 1]), np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 2, 4])
+    )
+    appeal = appeal_of_last_click(log, np.array([1.0, 1.0]))
+    rates = np.array([(2 - 1 + 1) / (2 - 1 + 4 / 3), np.nan, (1 - 1 + 1) / (2 - 1 + 4 / 3)])
+    mean = (rates[0] + rates[2] + rates[0]) / 3
+    np.testing.assert_allclose(appeal, [0.0, rates[0] / mean - 1, 0.0, rates[2] / mean - 1])
 
 
 def test_clicks_by_trust_stay_where_they_are() -> None:
@@ -161,11 +180,10 @@ def test_users_who_stop_after_a_click_are_known_by_it() -> None:
         np.array(pair), np.tile(np.arange(5), n_pages), np.array(clicked, float), np.arange(n_pages + 1) * 5, queries
     )
     examination = estimate_examination(log)
-    reading, stopping_more = fit_readings(log, examination)
-    assert stopping_more.parameters[6] < reading.parameters[6]
+    (reading,) = fit_readings(log, examination)
     assert reading.has_memory
     np.testing.assert_allclose(np.exp(reading.parameters[:5]), 1.0, atol=0.15)
-    assert np.exp(reading.parameters[6:]).max() < 0.05
+    assert np.exp(reading.parameters[6:9]).max() < 0.05
     assert examination.curve[4] < 0.7  # on average, lower positions are examined less
 
 

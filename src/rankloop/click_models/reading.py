@@ -19,22 +19,28 @@ MAX_P_VALUE = 0.01  # at which clicks above are taken to change examination
 AFTER_CLICK_DEVIATION = 1.5  # prior standard deviation of the logarithm
 MEMORY_PRIOR_DECAY = 0.5  # where clicks above count, the curve is expected to fall so much less,
 MEMORY_PRIOR_WIDTH = 2.0  # and the prior is so much wider
+APPEAL_DEVIATION = 0.7  # prior standard deviation of the effect of a clicked item's attraction on reading further
+N_APPEAL_LEVELS = 3  # of items that were clicked, when that effect is fitted
+MAX_APPEAL = 1.5  # of the logarithm of attraction, by the mean clicked item
 RATE_PRIOR_CLICKS = 1.0  # of the belief about the click rate of a pair
-MIN_RELATIVE_RATE = 0.02  # of a pair, by the mean
+MIN_RELATIVE_RATE, MAX_RELATIVE_RATE = 0.02, 8.0  # of a pair, by the mean
+N_RATE_NODES = 24  # between these, when attraction is expected from clicks
+N_DEPTHS = 6  # classes of pairs by where they stand on average
 TRUST_ROUNDS = 6
+TRUST_CHOICES = (0.0, 0.4, 1.0, 2.5)  # clicks by trust in the first position, by the mean attraction
 MIN_EXAMINATION = 1e-4
 SURE_P_VALUE = 1e-6  # at which families without memory are dropped
 SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are dropped
-TRUST_FACTOR = 1.25  # clicks by trust in the first position, by the mean attraction
-STOP_FACTOR = 1.6  # of the logarithm of the effect of a click above
-MIN_LOG_LIKELIHOOD_LEAD = 5.0  # by which one of two families must lead for the other to be dropped
+MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the likeliest one remains possible
 
 
 class Reading(NamedTuple):
-    """log examination of a row = log_curve[position] + after_click[group of the distance to the last click].
+    """log examination = log_curve[position] + after_click[group of the distance to the last click] + slope · appeal.
+
+    Appeal is the log attraction of the item that was clicked last above, less the mean of clicked items.
 
     Attributes:
-      parameters: The log curve by position, then the effects of a click above by group (the first is 0).
+      parameters: The log curve by position, the effects of a click above by group (the first is 0), and the slope.
       influence: (n_clusters, n), by how much each cluster moves the parameters.
       prior_covariance: (n, n), the part of their variance that no page explains.
       after_click_p: The p-value of the test that clicks above change nothing.
@@ -54,7 +60,7 @@ class Reading(NamedTuple):
     @property
     def n_positions(self) -> int:
         """The number of positions."""
-        return len(self.parameters) - LAST_CLICK_GROUPS
+        return len(self.parameters) - LAST_CLICK_GROUPS - 1
 
     @property
     def trusts(self) -> bool:
@@ -79,32 +85,54 @@ def distances_to_last_click(position: Ints, clicked: Floats, offsets: Ints) -> I
       clicked: By row.
       offsets: Where pages begin, and the number of rows at the end.
     """
-    rows = np.arange(len(position))
-    hit = np.where(clicked > 0, rows, -1)
-    last = np.maximum.accumulate(np.append(-1, hit[:-1])) if len(rows) else hit
-    starts = np.repeat(offsets[:-1], np.diff(offsets))
-    return np.where(last >= starts, position - position[np.maximum(last, 0)], 0)
+    last = last_clicked_rows(clicked, offsets)
+    return np.where(last >= 0, position - position[last], 0)
 
 
-def log_examination(parameters: Floats, position: Ints, group: Ints) -> Floats:
-    """Return the log examination of rows.
+def last_clicked_rows(clicked: Floats, offsets: Ints) -> Ints:
+    """Return by row the last clicked row above it on its page, −1 where there is none.
 
     Args:
-      parameters: Those of a `Reading`.
-      position: By row.
-      group: By row, that of the distance to the last click.
+      clicked: By row, from the top within each page.
+      offsets: Where pages begin, and the number of rows at the end.
     """
-    n = len(parameters) - LAST_CLICK_GROUPS
-    logs: Floats = parameters[position] + parameters[n + group]
-    return logs
+    hit = np.where(clicked > 0, np.arange(len(clicked)), -1)
+    last = np.maximum.accumulate(np.append(-1, hit[:-1])) if len(hit) else hit
+    return np.where(last >= np.repeat(offsets[:-1], np.diff(offsets)), last, -1)
+
+
+def appeal_of(attraction: Floats, clicked: Floats) -> Floats:
+    """Return by row the attraction relative to the mean of clicked rows, less 1, within bounds.
+
+    Args:
+      attraction: By row.
+      clicked: By row.
+    """
+    mean = float((attraction * clicked).sum() / max(clicked.sum(), 1e-12))
+    return np.minimum(attraction / max(mean, 1e-12) - 1.0, MAX_APPEAL)
+
+
+def appeal_of_last_click(log: ClickArrays, curve: Floats) -> Floats:
+    """Return by row the appeal of the item clicked last above it, by its clicks on other pages; 0 where none was.
+
+    Args:
+      log: What was shown and clicked.
+      curve: Examination by position.
+    """
+    examined, clicks = curve[log.position], log.clicked
+    mean = float(clicks.sum() / examined.sum())
+    others = np.bincount(log.pair, clicks)[log.pair] - clicks + RATE_PRIOR_CLICKS
+    rate = others / (np.bincount(log.pair, examined)[log.pair] - examined + RATE_PRIOR_CLICKS / mean)
+    last = last_clicked_rows(clicks, log.offsets)
+    return np.where(last >= 0, appeal_of(rate, clicks)[last], 0.0)
 
 
 def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> list[Reading]:
-    """Fit the families of users that the log cannot tell apart, the most likely first.
+    """Fit the families of users that the log cannot tell apart, the simplest of the likely ones first.
 
     Where clicks above change what is examined below (cascade, dependent click, dynamic Bayesian and user browsing
-    models), users stop after a click as on average, or more after clicks on attractive items. Otherwise users go by
-    position, or also by trust, and the likelihood decides between these two where it can. Where it is not sure that
+    models), it depends on how far above the click is and on how attractive the clicked item is. Otherwise users go by
+    position, and more or less by trust in high positions, as the likelihood leaves open. Where it is not sure that
     clicks above count, or that positions react to clicks, the families without that remain possible.
 
     Args:
@@ -120,27 +148,17 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
         return [simple]
     memory = fit_memory(log, examination, base_position)
     has_memory = memory.after_click_p < MAX_P_VALUE
-    readings = [memory, _stopping_more(memory)] if has_memory else [simple]
-    readings[0] = readings[0]._replace(after_click_p=memory.after_click_p)
+    readings = [memory if has_memory else simple._replace(after_click_p=memory.after_click_p)]
     is_sure = memory.after_click_p < SURE_P_VALUE if has_memory else abs(examination.reaction_z) > SURE_REACTION_Z
     if examination.evidence != "moves" or is_sure:
         return readings
     cells = _cells_of(log, examination, log.position, None)
-    mean = float(log.clicked.sum() / examination.curve[log.position].sum())
-    by_position, trusting = (_trust_reading(cells, examination, trust, mean) for trust in (0.0, TRUST_FACTOR))
+    trusting = [_trust_reading(log, cells, examination, trust) for trust in TRUST_CHOICES]
+    best = max(reading.log_likelihood for reading in trusting)
+    possible = [reading for reading in trusting if reading.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
     if has_memory or examination.reacts:
-        return [*readings, by_position, trusting]
-    lead = trusting.log_likelihood - by_position.log_likelihood
-    if abs(lead) > MIN_LOG_LIKELIHOOD_LEAD:
-        return [trusting if lead > 0 else by_position]
-    return [by_position._replace(after_click_p=memory.after_click_p), trusting]
-
-
-def _stopping_more(memory: Reading) -> Reading:
-    """Return users whom a click stops more than the mean says, as after clicks on attractive items."""
-    parameters, n = memory.parameters.copy(), memory.n_positions
-    parameters[n:] = np.where(parameters[n:] < 0.0, STOP_FACTOR * parameters[n:], parameters[n:])
-    return memory._replace(parameters=parameters)
+        return [*readings, *possible]
+    return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:]]
 
 
 def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
@@ -152,8 +170,14 @@ def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints |
       base_position: As `estimate_examination` takes it.
     """
     group = group_of_distance(distances_to_last_click(log.position, log.clicked, log.offsets))
-    cells = _cells_of(log, examination, log.position * LAST_CLICK_GROUPS + group, base_position)
-    return _memory_reading(cells, log.n_positions, examination)
+    appeal = appeal_of_last_click(log, examination.curve)
+    shares = np.arange(1, N_APPEAL_LEVELS) / N_APPEAL_LEVELS
+    edges = np.quantile(appeal[group > 0], shares) if group.any() else np.zeros(0)
+    level = np.where(group > 0, np.searchsorted(edges, appeal), 0)
+    shown = np.bincount(level[group > 0], minlength=N_APPEAL_LEVELS)
+    appeals = np.bincount(level[group > 0], appeal[group > 0], N_APPEAL_LEVELS) / np.maximum(shown, 1)
+    cell = (log.position * LAST_CLICK_GROUPS + group) * N_APPEAL_LEVELS + level
+    return _memory_reading(_cells_of(log, examination, cell, base_position), log.n_positions, examination, appeals)
 
 
 def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
@@ -193,26 +217,29 @@ def _simple_reading(examination: Examination) -> Reading:
 
 def _with_groups(curve: Floats, influence: Floats, prior_covariance: Floats) -> tuple[Floats, Floats, Floats]:
     """Return parameters, influence and covariance with the effects of a click above, which are 0."""
-    n, extra = len(curve), LAST_CLICK_GROUPS
+    n, extra = len(curve), LAST_CLICK_GROUPS + 1
     covariance = np.zeros((n + extra, n + extra))
     covariance[:n, :n] = prior_covariance
     return np.append(curve, np.zeros(extra)), np.hstack([influence, np.zeros((len(influence), extra))]), covariance
 
 
-def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination) -> Reading:
-    """Return users who examine by position and by how far above the last click is."""
+def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination, appeals: Floats) -> Reading:
+    """Return users who examine by position, by how far above the last click is, and by what was clicked there."""
     by_position, prior = position_design(n_positions), position_prior(n_positions)
-    n, extra = by_position.shape[1], LAST_CLICK_GROUPS - 1
-    position, group = np.divmod(np.arange(n_positions * LAST_CLICK_GROUPS), LAST_CLICK_GROUPS)
-    design = np.column_stack([by_position[position], np.eye(LAST_CLICK_GROUPS)[group][:, 1:]])
+    n, extra = by_position.shape[1], LAST_CLICK_GROUPS
+    cell_group, level = np.divmod(np.arange(n_positions * LAST_CLICK_GROUPS * N_APPEAL_LEVELS), N_APPEAL_LEVELS)
+    position, group = np.divmod(cell_group, LAST_CLICK_GROUPS)
+    after_click = np.eye(LAST_CLICK_GROUPS)[group][:, 1:]
+    design = np.column_stack([by_position[position], after_click, np.where(group > 0, appeals[level], 0.0)])
     precision = np.zeros((n + extra, n + extra))
     precision[:n, :n] = prior.precision / MEMORY_PRIOR_WIDTH**2
-    precision[range(n, n + extra), range(n, n + extra)] = AFTER_CLICK_DEVIATION**-2
+    deviations = np.append(np.full(extra - 1, AFTER_CLICK_DEVIATION), APPEAL_DEVIATION)
+    precision[range(n, n + extra), range(n, n + extra)] = deviations**-2
     mean = np.append(MEMORY_PRIOR_DECAY * prior.mean, np.zeros(extra))
     fit = fit_conditional(cells, design, GaussianPrior(mean, precision))
     effect, covariance = fit.coefficients[n:], fit.covariance[n:, n:]
     statistic = float(effect @ np.linalg.solve(covariance, effect))
-    spread = np.zeros((n_positions + LAST_CLICK_GROUPS, n + extra))
+    spread = np.zeros((n_positions + LAST_CLICK_GROUPS + 1, n + extra))
     spread[:n_positions, :n] = by_position
     spread[range(n_positions + 1, n_positions + 1 + extra), range(n, n + extra)] = 1.0
     parameters, influence = spread @ fit.coefficients, fit.influence @ spread.T
@@ -233,29 +260,47 @@ def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination
     )
 
 
-def _trust_reading(cells: UnitCells, examination: Examination, trust: float, mean: float) -> Reading:
+def _trust_reading(log: ClickArrays, cells: UnitCells, examination: Examination, trust: float) -> Reading:
     """Return users who click an examined item by its attraction γ, or by trust in its position: E c = θ_k (γ + τ / k).
 
-    τ is `trust` times the mean attraction. Given τ, the attraction of a unit is that of its clicks, drawn to the mean,
-    and θ maximises the conditional likelihood with log(γ + τ / k) as offset.
+    τ is `trust` times the mean attraction. Given τ, the attraction of a unit is expected from its clicks and from what
+    units have that stand as high on average, and θ maximises the conditional likelihood with log(γ + τ / k) as offset.
     References: Agarwal, Wang, Li, Bendersky and Najork (2019), Addressing Trust Bias for Unbiased Learning-to-Rank;
     Vardasbi, Oosterhuis and de Rijke (2020), When Inverse Propensity Scoring Does Not Work.
     """
     n = len(examination.log_curve)
     design, prior = position_design(n), position_prior(n)
-    theta, shape, tau = examination.curve, 1.0 / (1.0 + np.arange(n)), trust * mean
-    clicks = np.bincount(cells.unit, cells.clicks, cells.n_units)
-    for _ in range(TRUST_ROUNDS):
-        examined = np.bincount(cells.unit, cells.rows * theta[cells.cell], cells.n_units)
-        by_trust = tau * np.bincount(cells.unit, cells.rows * (theta * shape)[cells.cell], cells.n_units)
-        rate = (clicks - by_trust + RATE_PRIOR_CLICKS) / (examined + RATE_PRIOR_CLICKS / mean)
-        offset = np.log(np.maximum(rate, MIN_RELATIVE_RATE * mean)[cells.unit] + tau * shape[cells.cell])
-        fit = fit_conditional(cells, design, prior, offset)
+    theta, shape = examination.curve, 1.0 / (1.0 + np.arange(n))
+    shown = np.bincount(log.position, minlength=n)
+    clicks = np.bincount(cells.unit, cells.clicks).astype(np.float64)
+    depth = np.bincount(log.pair, np.log1p(log.position)) / np.maximum(np.bincount(log.pair), 1)
+    edges = np.unique(np.quantile(depth[log.pair], np.arange(1, N_DEPTHS) / N_DEPTHS))
+    row_bin = np.searchsorted(edges, depth)[log.pair]
+    unit_depth = np.bincount(cells.unit, cells.rows * np.log1p(cells.cell)) / np.bincount(cells.unit, cells.rows)
+    unit_bin = np.searchsorted(edges, unit_depth)
+    for _ in range(TRUST_ROUNDS if trust else 1):
+        mean = float(log.clicked.sum() / (shown * theta * (1.0 + trust * shape)).sum())
+        drawn = trust * mean * shape  # by position, the clicks of those who examine it, by trust
+        by_attraction = log.clicked - (theta * drawn)[log.position]
+        rates = np.bincount(row_bin, by_attraction, N_DEPTHS) / np.bincount(row_bin, theta[log.position], N_DEPTHS)
+        rates = np.maximum(np.nan_to_num(rates), MIN_RELATIVE_RATE * mean)
+        examined = np.bincount(cells.unit, cells.rows * theta[cells.cell]).astype(np.float64)
+        by_trust = np.bincount(cells.unit, cells.rows * (theta * drawn)[cells.cell]).astype(np.float64)
+        attraction = _expected_attraction(clicks, examined, by_trust, rates[unit_bin])
+        fit = fit_conditional(cells, design, prior, np.log(attraction[cells.unit] + drawn[cells.cell]))
         theta = np.exp(design @ fit.coefficients)
-        if not trust:
-            break
     parameters, influence, prior_covariance = _with_groups(
         design @ fit.coefficients, fit.influence @ design.T, design @ fit.prior_covariance @ design.T
     )
-    background = tau * shape * theta
-    return Reading(parameters, influence, prior_covariance, 1.0, False, background, fit.log_likelihood)
+    return Reading(parameters, influence, prior_covariance, 1.0, False, drawn * theta, fit.log_likelihood)
+
+
+def _expected_attraction(clicks: Floats, examined: Floats, by_trust: Floats, mean: Floats) -> Floats:
+    """Return E[γ | clicks] where clicks are Poisson with mean examined · γ + by_trust, and γ exponential."""
+    relative = np.exp(np.linspace(np.log(MIN_RELATIVE_RATE), np.log(MAX_RELATIVE_RATE), N_RATE_NODES))
+    rates = mean[:, None] * relative
+    expected = examined[:, None] * rates + by_trust[:, None]
+    logs = clicks[:, None] * np.log(expected) - expected + np.log(relative) - relative
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    attraction: Floats = (weights * rates).sum(axis=1) / weights.sum(axis=1)
+    return attraction

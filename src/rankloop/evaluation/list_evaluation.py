@@ -199,7 +199,8 @@ class LogJudge:
 
         The ratio is convex in the curve of examination, so noise in the curve pushes it up, and resamples are pushed up
         once more. The interval therefore joins that of the resamples and its mirror image around the estimate (the
-        percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide.
+        percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide,
+        and reaches as much farther as the model of reading and the clicks disagree.
         """
         tail = 0.5 * (1.0 - self.options.level)
         stretch = student_quantile(1.0 - tail, self.freedom) / float(normal_quantiles(np.array([1.0 - tail]))[0])
@@ -210,15 +211,20 @@ class LogJudge:
             low, high = np.quantile(ratios[1:] - ratios[0], [tail, 1.0 - tail]) * stretch
             ends = ratios[0] + np.array([min(low, -high, 0.0), max(high, -low, 0.0)])
             bounds = log[0] * np.exp(np.clip(ends, -MAX_LOG_RATIO, MAX_LOG_RATIO))
-            more = allowance[number]
-            intervals[name] = Interval(float(order[0]), float(bounds[0] - more), float(bounds[1] + more))
+            more, misfit = allowance[number], float(np.broadcast_to(values.misfit, len(self.outcomes))[number])
+            lower, upper = bounds[0] - more - max(misfit, 0.0), bounds[1] + more - min(misfit, 0.0)
+            intervals[name] = Interval(float(order[0]), float(lower), float(upper))
         return intervals
 
     @property
     def freedom(self) -> float:
-        """The degrees of freedom: the effective number of clusters by their clicks, less one."""
+        """The degrees of freedom: the effective number of clusters, by their clicks or by what moves the curve."""
         clicks = np.bincount(self.orders.row_cluster, self.table.clicked, self.orders.n_clusters)
-        return max(float(clicks.sum() ** 2 / max((clicks**2).sum(), 1e-12)) - 1.0, MIN_FREEDOM)
+        counts = [float(clicks.sum() ** 2 / max((clicks**2).sum(), 1e-12))]
+        moved = self.examination.influence[:, 1:] ** 2
+        if moved.any():
+            counts.append(float(np.median(moved.sum(axis=0) ** 2 / np.maximum((moved**2).sum(axis=0), 1e-300))))
+        return max(min(counts) - 1.0, MIN_FREEDOM)
 
     def _diagnostics(self, slots: Ints) -> Diagnostics:
         table, reading, rows = self.table, self.reading, self.orders.shown

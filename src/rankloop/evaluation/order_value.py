@@ -16,9 +16,10 @@ from rankloop.click_models.examination import matrix_root
 from rankloop.click_models.reading import (
     LAST_CLICK_GROUPS,
     Reading,
+    appeal_of,
+    appeal_of_last_click,
     distances_to_last_click,
     group_of_distance,
-    log_examination,
 )
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
@@ -36,10 +37,13 @@ class OrderValues(NamedTuple):
     Attributes:
       order: (n, n_outcomes).
       log: (n, n_outcomes).
+      misfit: (n_outcomes,), by how much the clicks correct the model where clicks above count; where the model of
+        reading holds, it is nothing but noise.
     """
 
     order: Floats
     log: Floats
+    misfit: Floats | float = 0.0
 
     @property
     def gain(self) -> Floats:
@@ -57,17 +61,19 @@ def group_at(distance: int) -> int:
 
 
 @kernel
-def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
+def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, onward: Floats) -> tuple[Floats, Floats]:
     """Return by row P(examined) over all draws, and by outcome what its attraction changes below it.
 
     reading[j] is the probability that the last click was at position j − 1 (0: none), and ahead[i, j] what a user then
-    brings from position i on: e (v + a ahead[i + 1, i + 1]) + (1 − e a) ahead[i + 1, j], with e = table[i, group].
+    brings from position i on: e (v + a ahead[i + 1, i + 1]) + (1 − e a) ahead[i + 1, j], with e = table[i, group] times
+    the factor of the item that was clicked last.
 
     Args:
       slots: (n_draws, n_pages, n_positions), the row at each position, or −1.
       table: (n_positions, groups), examination by position and group of the last click.
       attraction: By row.
       worth: (n_outcomes, n_rows), what an examined row brings.
+      onward: By row, the factor of examination below it after a click on it.
     """
     n_draws, n_pages, k = slots.shape
     n_outcomes, n = worth.shape
@@ -83,7 +89,7 @@ def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats) ->
                         if row < 0:
                             ahead[o, i, j] = ahead[o, i + 1, j]
                             continue
-                        e = table[i, group_at(i - j + 1 if j > 0 else 0)]
+                        e = table[i, group_at(i - j + 1)] * onward[rows[j - 1]] if j > 0 else table[i, 0]
                         a = attraction[row]
                         click = worth[o, row] + a * ahead[o, i + 1, i + 1]
                         ahead[o, i, j] = e * click + (1.0 - e * a) * ahead[o, i + 1, j]
@@ -95,7 +101,7 @@ def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats) ->
                     continue
                 a = attraction[row]
                 for j in range(i + 1):
-                    e = table[i, group_at(i - j + 1 if j > 0 else 0)]
+                    e = table[i, group_at(i - j + 1)] * onward[rows[j - 1]] if j > 0 else table[i, 0]
                     probability = reading[j] * e
                     examined[row] += probability
                     for o in range(n_outcomes):
@@ -127,6 +133,7 @@ class OrderJudge:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         distance = distances_to_last_click(table.position[self.shown], table.clicked[self.shown], offsets)
         self.group = group_of_distance(distance)
+        self.appeal = appeal_of_last_click(table.clicks(), np.exp(reading.parameters[: table.n_positions]))
 
     def needs_model(self, slots: Ints) -> bool:
         """Return true where clicks alone do not value an order: items were not shown, or clicks above count."""
@@ -209,20 +216,25 @@ class OrderJudge:
         weights, parameters = self.resampled_parameters(n, seed)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
         order, log = np.empty((n + 1, len(self.earned))), np.empty((n + 1, len(self.earned)))
+        misfit = np.zeros(len(self.earned))
         for number in range(n + 1):
             change = self.log_examined(parameters[number]) - self.log_examined(self.reading.parameters)
             a = model.attraction(weights[number] - 1.0, change)
             row_weights = weights[number, self.row_cluster]
             log[number] = (row_weights * self.earned).sum(axis=1)
-            again = log[number]
+            modelled, correction = self._robust(slots, parameters[number], a, row_weights)
+            order[number] = modelled + correction
             if self.reading.has_memory:
-                again = self._robust(self.stood[None], parameters[number], a, row_weights)
-            order[number] = self._robust(slots, parameters[number], a, row_weights) + log[number] - again
-        return OrderValues(order / pages, log / pages)
+                logged, logged_correction = self._robust(self.stood[None], parameters[number], a, row_weights)
+                order[number] += log[number] - logged - logged_correction
+                misfit = correction - logged_correction if number == 0 else misfit
+        return OrderValues(order / pages, log / pages, misfit / pages[0])
 
     def log_examined(self, parameters: Floats) -> Floats:
         """Return the log examination of the shown rows, given the clicks above them."""
-        return log_examination(parameters, self.table.position[self.shown], self.group)
+        n, position = self.reading.n_positions, self.table.position[self.shown]
+        logs: Floats = parameters[position] + parameters[n + self.group] + parameters[-1] * self.appeal
+        return logs
 
     def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
         """Return by row how likely an order has it examined, and what its attraction changes below it by outcome.
@@ -240,10 +252,11 @@ class OrderJudge:
             examined = np.bincount(rows, np.exp(parameters[position]), len(table.page)) / len(slots)
             return examined, np.zeros(worth.shape)
         reading = np.exp(parameters[:k, None] + parameters[k : k + LAST_CLICK_GROUPS])
-        return walk_pages(slots, reading, attraction, worth)
+        onward = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
+        return walk_pages(slots, reading, attraction, worth, onward)
 
-    def _robust(self, slots: Ints, parameters: Floats, a: Floats, row_weights: Floats) -> Floats:
-        """Return the sum over pages of the doubly robust value, by outcome."""
+    def _robust(self, slots: Ints, parameters: Floats, a: Floats, row_weights: Floats) -> tuple[Floats, Floats]:
+        """Return the sums over pages of the modelled value and of its correction by clicks, by outcome."""
         table, rows = self.table, self.shown
         worth = np.stack([np.ones(len(a)), *(table.worth[name] for name in table.outcomes)])
         clicks = (row_weights * table.clicked * worth).sum(axis=1)
@@ -259,8 +272,7 @@ class OrderJudge:
         indirect = read * np.clip(through[:, rows] / logged, -MAX_WEIGHT, MAX_WEIGHT)
         correction = direct * (self.earned[:, rows] - logged * value[:, rows])
         correction += indirect * (table.clicked[rows] - logged * a[rows])
-        total: Floats = (row_weights * examined * value).sum(axis=1) + (row_weights[rows] * correction).sum(axis=1)
-        return total
+        return (row_weights * examined * value).sum(axis=1), (row_weights[rows] * correction).sum(axis=1)
 
 
 def slots_of(page: Ints, position: Ints, row: Ints, table: PageTable) -> Ints:
