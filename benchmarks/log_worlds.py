@@ -1,10 +1,10 @@
 """Simulated logs of which the truth is known, for `benchmarks.log_answers`: kinds of users and of logged orders.
 
-Each kind was written down before it was played. `KINDS` were looked at while the estimators were built; `SECOND_KINDS`
-are played once, at the end.
+Each kind was written down before it was played. `KINDS` and `SECOND_KINDS` were looked at while the estimators were
+built; `THIRD_KINDS` were written down afterwards and played once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -155,6 +155,26 @@ class DuplicateUsers:
         return total
 
 
+@dataclass(frozen=True)
+class UsersAndBots:
+    """Users by position, and a share of bots that click anything anywhere with one probability."""
+
+    users: PositionUsers = PositionUsers()
+    bot_share: float = 0.1
+    bot_rate: float = 0.15
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: Page) -> Floats:
+        """Draw the clicks."""
+        if rng.random() < self.bot_share:
+            return (rng.random(len(attraction)) < self.bot_rate).astype(np.float64)
+        return self.users.click(attraction, items, rng, page)
+
+    def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
+        """Return the expected number of clicks."""
+        by_users = self.users.expected(attraction, items, page)
+        return (1.0 - self.bot_share) * by_users + self.bot_share * self.bot_rate * len(attraction)
+
+
 Order = Callable[["OrderState", Page, Generator], Ints]
 
 
@@ -244,6 +264,23 @@ def shuffled(state: OrderState, page: Page, rng: Generator) -> Ints:
     return rng.permutation(len(state.attraction))
 
 
+def pinned(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Pin another item on top in each of twelve campaigns, for a third of the queries, above a good order."""
+    ranking = good(0.3)(state, page, rng)
+    if page.query % 3 == 0:
+        promoted = (page.query + int(page.time * 12)) % len(ranking)
+        ranking = np.concatenate([[promoted], ranking[ranking != promoted]])
+    return ranking
+
+
+def by_device(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Sort each device's pages by an order of its own."""
+    if "rankings" not in state.memory:
+        logs = np.log(state.attraction)
+        state.memory["rankings"] = [np.argsort(-(logs + 0.7 * rng.standard_normal(len(logs)))) for _ in range(2)]
+    return np.asarray(state.memory["rankings"][page.device]).copy()
+
+
 def beta_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
     """Draw moderate attractions."""
     return np.clip(rng.beta(0.8, 5.0, shape), 0.005, 0.95)
@@ -283,9 +320,10 @@ class Kind:
     mobile_share: float = 0.0
     has_evidence: bool = True
     clara: bool = False
+    mix_shift: bool = False  # the popularity of queries is reversed over time
 
 
-KINDS: Mapping[str, Kind] = {
+KINDS: dict[str, Kind] = {
     "good order, few moves": Kind(order=good(0.8, share=0.15)),
     "weekly re-ranking by clicks": Kind(order=by_clicks(8), n_queries=40),
     "randomised neighbours": Kind(order=swapped(0.5)),
@@ -302,7 +340,7 @@ KINDS: Mapping[str, Kind] = {
     "worst first": Kind(order=worst_first),
     "CLARA2 pages, drawn clicks": Kind(users=PositionUsers(curve=(1.0, *CLARA_CURVE)), clara=True),
 }
-SECOND_KINDS: Mapping[str, Kind] = {
+SECOND_KINDS: dict[str, Kind] = {
     "user browsing": Kind(users=BrowsingUsers(), order=good(0.5), n_queries=50),
     "weekly quality": Kind(order=weekly_quality, n_queries=90),
     "two rankers": Kind(order=two_rankers, n_queries=70, users=PositionUsers(trust=MILD_TRUST)),
@@ -315,6 +353,16 @@ SECOND_KINDS: Mapping[str, Kind] = {
     "drifting and reacting": Kind(drift=0.25, order=by_clicks(12, noise=0.3)),
     "few items": Kind(n_items=4, order=good(0.5), n_queries=120),
     "few clicks": Kind(attraction=rare_attraction, n_queries=80, has_evidence=False),
+}
+
+
+THIRD_KINDS: dict[str, Kind] = {
+    "promotions pinned on top": Kind(order=pinned),
+    "an order for each device": Kind(users=PositionUsers(mobile_power=1.5), order=by_device, mobile_share=0.5),
+    "queries of the season": Kind(order=good(0.5), n_queries=80, mix_shift=True),
+    "bots": Kind(users=UsersAndBots(), order=good(0.5)),
+    "satisfied by good items": Kind(users=StoppingUsers(0.1, by_item=1.2, persistence=0.98), order=good(0.6)),
+    "hourly re-ranking by clicks": Kind(order=by_clicks(150, noise=0.2), n_queries=40),
 }
 
 
@@ -357,7 +405,8 @@ def build_world(kind: Kind, seed: int) -> World:
         if kind.drift and int(8 * time) > week:
             week = int(8 * time)
             now = np.clip(now * np.exp(kind.drift * rng.standard_normal(now.shape)), 0.003, 0.95)
-        query = int(rng.choice(kind.n_queries, p=popularity))
+        mix = (1.0 - time) * popularity + time * popularity[::-1] if kind.mix_shift else popularity
+        query = int(rng.choice(kind.n_queries, p=mix))
         page = Page(query, time, int(rng.random() < mobile[query]))
         state = OrderState(now[query], clicks[query], shown[query], memories[query])
         order = kind.order(state, page, rng)
