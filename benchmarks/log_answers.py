@@ -3,8 +3,8 @@
 Fifteen kinds of logs with known truth (`benchmarks.log_worlds.KINDS`), five target orders each, twenty seeds: a random
 order, the logged order reversed, popularity (click rates of the first half), a trained order (click rates of the first
 half, corrected for examination and shrunk), and the best possible order. The first half of a log trains, the second is
-judged. The truth is the expected number of clicks on the pages of the second half. `--set second` and `--set third` play
-other kinds.
+judged. The truth is the expected number of clicks on the pages of the second half. `--set second` and `--set third`
+play other kinds.
 """
 
 import argparse
