@@ -604,7 +604,7 @@ class OwnEngine:
 
 
 def test_an_engine_of_ones_own(tmp_path: Path) -> None:
-    with SearchBox(OwnEngine(), tmp_path / "data", fields=["kind"]) as box:
+    with SearchBox(engine=OwnEngine(), data=tmp_path / "data", fields=["kind"]) as box:
         assert box.predict("boat").ids == ["a", "b", "c"]
         assert box.search("ship").ids == []
         assert isinstance(box.search("boat"), SearchResults)
@@ -634,7 +634,7 @@ def test_a_document_that_is_taken_out_meanwhile_is_not_missed(tmp_path: Path, mo
         return np.zeros((len(ids), len(MATCHES)))
 
     monkeypatch.setattr(own, "features", features)
-    with SearchBox(own, tmp_path / "data") as box:
+    with SearchBox(engine=own, data=tmp_path / "data") as box:
         assert box.predict("boat").ids == ["b", "c"]
         assert wanted == [["a", "b", "c"], ["b", "c"]]
         monkeypatch.setattr(own, "document", lambda id: None if id == "b" else TextDocument(id, id, id))
@@ -642,7 +642,7 @@ def test_a_document_that_is_taken_out_meanwhile_is_not_missed(tmp_path: Path, mo
 
 
 def test_an_engine_that_breaks_its_promise_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with SearchBox(OwnEngine(), tmp_path / "data") as box:
+    with SearchBox(engine=OwnEngine(), data=tmp_path / "data") as box:
         monkeypatch.setattr(OwnEngine, "features", lambda engine, query, ids: np.zeros((len(ids), 3)))
         with pytest.raises(InvalidInput, match="see MATCHES"):
             box.search("boat")

@@ -157,12 +157,12 @@ def test_without_tantivy_sqlite_searches_and_says_so(folder: Path, monkeypatch: 
     engine = LocalEngine(folder)
     assert (engine.kind, engine.note) == ("tantivy", "")
     engine.close()
-    monkeypatch.setattr(local_engine, "is_installed", lambda: False)
+    monkeypatch.setattr(local_engine, "is_tantivy_installed", lambda: False)
     engine = LocalEngine(folder)
     assert engine.kind == "sqlite"
     assert engine.note == local_engine.WITHOUT_TANTIVY
     engine.close()
-    monkeypatch.setattr("rankloop.search.indexes.tantivy_index.is_installed", lambda: False)
+    monkeypatch.setattr("rankloop.search.indexes.tantivy_index.is_tantivy_installed", lambda: False)
     with pytest.raises(NotFound, match=r"pip install 'rankloop\[search\]'"):
         LocalEngine(folder, "tantivy")
 
@@ -170,7 +170,8 @@ def test_without_tantivy_sqlite_searches_and_says_so(folder: Path, monkeypatch: 
 def test_texts_snippets_and_fields_come_back(engine: LocalEngine) -> None:
     assert [engine.document(document.id) for document in DOCUMENTS] == DOCUMENTS
     assert engine.document("moon") is None
-    assert engine.fields(["heat", "wing", "moon"]) == [{}, {"by": "acme"}, {}]
+    documents = engine.documents(read_text(""), ["heat", "wing", "moon"])
+    assert {id: dict(document.fields) for id, document in documents.items()} == {"heat": {}, "wing": {"by": "acme"}}
     (first, none) = engine.snippets(read_text('propellers "a wing"'), ["wing", "moon"])
     assert [first.text[start:end] for start, end in first.highlights] == ["a", "wing", "a", "propeller"]
     assert none == ("", ())

@@ -9,7 +9,9 @@ from typing import Any
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.explanation import Contribution, Explanation
 from rankloop.search.engine import SearchEngine, TextDocument
-from rankloop.search.indexes.meaning_index import Embed
+from rankloop.search.engines.adapter import EngineSettings
+from rankloop.search.engines.server_engine import connect_engine
+from rankloop.search.indexes.meaning_index import Embed, embedding_of
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, SearchOptions, SearchResults
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
@@ -37,13 +39,13 @@ class SearchBox:
     the data folder open.
 
     Args:
-      source: A folder of texts, a file of JSON Lines, CSV or Parquet with columns for id, title and body, or a
-        `SearchEngine`, which keeps its own documents.
+      source: A folder of texts, or a file of JSON Lines, CSV or Parquet with columns for id, title and body; None for
+        an engine that keeps its own documents.
       data: The folder of index and log.
-      columns: The columns of `id`, `title` and `body` in a table, where they have other names.
+      columns: The columns of `id`, `title` and `body` in a table or engine, where they have other names.
       seed: Of the exploration.
-      fields: Columns of a table that can be filtered, and that visitors' segments are crossed with.
-      engine: "tantivy" or "sqlite".
+      fields: Columns of a table or engine that can be filtered, and that visitors' segments are crossed with.
+      engine: "tantivy" or "sqlite"; `NAME=URL` of a running engine, as in `connect_engine`; or a `SearchEngine`.
       language: The one whose endings are cut; "auto" guesses it for each document.
       meaning: "lsa", "off", "wordllama", or a function that returns a row for each of some texts.
       remember_visitors: Learn from each visitor's clicks for this visitor, in addition to learning from all visitors.
@@ -51,28 +53,23 @@ class SearchBox:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | SearchEngine,
+        source: str | os.PathLike[str] | None = None,
         data: str | os.PathLike[str] = "rankloop-search",
         *,
         columns: Mapping[str, str] = NO_COLUMNS,
         seed: int = 0,
         fields: Sequence[str] = (),
-        engine: str | None = None,
+        engine: str | SearchEngine | None = None,
         language: str = "auto",
         meaning: str | Embed = "lsa",
         remember_visitors: bool = False,
     ) -> None:
         self.folder = Path(data)
-        self._source: DocumentSource | None = None
-        if not isinstance(source, SearchEngine):
-            self._source = source_of(Path(source), self.folder, columns, fields)
+        self._source = source_for(source, engine, self.folder, columns, fields)
         self._service = LocalService(Settings(data=self.folder))
-        self._opened: LocalEngine | None = None
         try:
-            if isinstance(source, SearchEngine):
-                self.engine: SearchEngine = source
-            else:
-                self.engine = self._opened = LocalEngine(self.folder, engine, language, meaning)
+            self.engine = open_engine(engine, self.folder, columns, fields, language, meaning)
+            if self._source is not None:
                 self.last_refresh = self.refresh()
             self._search = RankedSearch(self._service.node, self.engine, seed, fields, remember_visitors)
             self._service.call(self._search.begin())
@@ -82,9 +79,7 @@ class SearchBox:
 
     def refresh(self) -> Refresh:
         """Read documents that are new or have changed, and drop those that are gone; what was learned stays."""
-        if self._source is None or self._opened is None:
-            raise InvalidInput("this engine keeps its own documents: update them there")
-        return self._opened.refresh(self._source)
+        return refresh_engine(self.engine, self._source)
 
     def search(self, text: str, n: int = 10, visitor: str | None = None, **options: Any) -> SearchResults:
         """Return the results to show, and log them; neighbours are swapped now and then to explore.
@@ -181,8 +176,9 @@ class SearchBox:
         try:
             self._service.close()
         finally:
-            if self._opened is not None:
-                self._opened.close()
+            close = getattr(getattr(self, "engine", None), "close", None)
+            if close is not None:
+                close()
 
     def __enter__(self) -> "SearchBox":
         return self
@@ -204,20 +200,81 @@ def _name_of(impression: SearchResults | str) -> str:
     return impression if isinstance(impression, str) else impression.impression
 
 
-def source_of(
-    path: Path, data: Path, columns: Mapping[str, str] = NO_COLUMNS, fields: Sequence[str] = ()
-) -> DocumentSource:
-    """Return the documents at a path: a folder of files, or the rows of a table.
+def is_server(engine: str | SearchEngine | None) -> bool:
+    """Return True for an engine that keeps its own documents: an object, or `NAME=URL`."""
+    return engine is not None and (not isinstance(engine, str) or "=" in engine)
+
+
+def source_for(
+    source: str | os.PathLike[str] | None,
+    engine: str | SearchEngine | None,
+    data: Path,
+    columns: Mapping[str, str] = NO_COLUMNS,
+    fields: Sequence[str] = (),
+) -> DocumentSource | None:
+    """Return the documents at a path: a folder of files, or the rows of a table; None for an engine with its own.
 
     Args:
-      path: Of the folder or file.
+      source: The path of the folder or file.
+      engine: The engine that shall search them.
       data: The folder of the index, which is left out.
       columns: The columns of id, title and body in a table.
       fields: Further columns.
+
+    Raises:
+      InvalidInput: If there is a source for an engine that keeps its own documents, or none for another.
     """
-    if not path.is_dir():
-        return TableSource(path, fields=fields, **columns)
-    return FolderSource(path, data)
+    if is_server(engine) != (source is None):
+        raise InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
+    if source is None:
+        return None
+    unknown = sorted(set(columns) - {"id", "title", "body"})
+    if unknown:
+        raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
+    path = Path(source)
+    return FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
+
+
+def open_engine(
+    engine: str | SearchEngine | None,
+    folder: Path,
+    columns: Mapping[str, str] = NO_COLUMNS,
+    fields: Sequence[str] = (),
+    language: str = "auto",
+    meaning: str | Embed = "lsa",
+) -> SearchEngine:
+    """Return the engine of a name, or connect to one that runs elsewhere; an object is returned as it is.
+
+    Args:
+      engine: As in `SearchBox`.
+      folder: The data folder, for an index of this package.
+      columns: The engine's fields for the parts of a document.
+      fields: Further fields.
+      language: Of the documents.
+      meaning: As in `SearchBox`; of a running engine only an embedding counts.
+    """
+    if not isinstance(engine, str) and engine is not None:
+        return engine
+    if engine is None or "=" not in engine:
+        return LocalEngine(folder, engine, language, meaning)
+    embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")
+    settings = EngineSettings("", "", key, columns, tuple(fields), language, embed)
+    return connect_engine(engine, settings)
+
+
+def refresh_engine(engine: SearchEngine, source: DocumentSource | None) -> Refresh:
+    """Read documents that are new or have changed, and drop those that are gone; what was learned stays.
+
+    Args:
+      engine: An engine of this package.
+      source: Its documents.
+
+    Raises:
+      InvalidInput: If the engine keeps its own documents.
+    """
+    if source is None or not isinstance(engine, LocalEngine):
+        raise InvalidInput("this engine keeps its own documents: update them there")
+    return engine.refresh(source)
 
 
 def data_beside(source: Path) -> Path:

@@ -73,7 +73,8 @@ class SearchEngine(Protocol):
     """A full-text engine: the embedded ones of this package, or a server.
 
     `rankloop.search.engine_contract.check_engine` checks that an implementation keeps to the protocol. An engine may
-    have more: `snippets(query, ids)`, `fields(ids)`, `facets(query, ids)` and `field_names` are used where they exist.
+    have more: `documents(query, ids)`, `snippets(query, ids)`, `facets(query)`, `age_seconds(query)`, `field_names`,
+    `n_documents` and `close()` are used where they exist.
     """
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
@@ -84,3 +85,17 @@ class SearchEngine(Protocol):
 
     def document(self, id: str) -> TextDocument | None:
         """Return the document of this id, None where there is none."""
+
+
+def documents_of(engine: SearchEngine, query: TextQuery, ids: Sequence[str]) -> dict[str, TextDocument]:
+    """Return documents by id, in one call where the engine has one; those that are gone are left out.
+
+    Args:
+      engine: Has the documents.
+      query: The query that found them.
+      ids: Of the documents.
+    """
+    in_one_call = getattr(engine, "documents", None)
+    if in_one_call is not None:
+        return dict(in_one_call(query, ids))
+    return {id: document for id in ids if (document := engine.document(id)) is not None}

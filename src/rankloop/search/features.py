@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, SearchEngine, TextQuery
+from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, SearchEngine, TextQuery, documents_of
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import same_query
 
@@ -165,8 +165,9 @@ def question_of(
     """
     candidates, matches = _matching(engine, query, n)
     ids = [id for id, _ in candidates]
-    values = _fields_of(engine, ids) if fields else []
-    values = [{name: row[name] for name in fields if name in row} for row in values]
+    documents = documents_of(engine, query, ids) if fields else {}
+    rows_of_fields = [documents[id].fields if id in documents else NO_FIELDS for id in ids] if fields else []
+    values = [{name: row[name] for name in fields if name in row} for row in rows_of_fields]
     name = same_query(query)
     rows = rows_of(candidates, matches, values, now)
     context: dict[str, Any] = {"query": name, "words": list(query.words[:N_REMEMBERED_WORDS]), "similar": [name]}
@@ -197,10 +198,3 @@ def _matching(engine: SearchEngine, query: TextQuery, n: int) -> tuple[list[Cand
     if matches.shape != expected:
         raise InvalidInput(f"the engine returned features of shape {matches.shape} instead of {expected}: see MATCHES")
     return candidates, matches
-
-
-def _fields_of(engine: SearchEngine, ids: Sequence[str]) -> list[Mapping[str, str]]:
-    if isinstance(engine, LocalEngine):
-        return engine.fields(ids)
-    documents = [engine.document(id) for id in ids]
-    return [NO_FIELDS if document is None else document.fields for document in documents]

@@ -33,7 +33,8 @@ from rankloop.search.indexes.meaning_index import (
 from rankloop.search.indexes.past_queries import PastQueries
 from rankloop.search.indexes.query_terms import QueryTerms, TermReader
 from rankloop.search.indexes.sqlite_index import SqliteIndex
-from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
+from rankloop.search.indexes.stemmers import is_tantivy_installed
+from rankloop.search.indexes.tantivy_index import TantivyIndex
 from rankloop.search.indexes.text_index import (
     DamagedIndex,
     IndexQuery,
@@ -118,7 +119,7 @@ class LocalEngine:
             raise InvalidInput(f"engine = {engine!r:.60} must be one of {', '.join(INDEX_KINDS)}")
         if language != "auto":
             check_language(language)
-        self.kind = engine or ("tantivy" if is_installed() else "sqlite")
+        self.kind = engine or ("tantivy" if is_tantivy_installed() else "sqlite")
         self.note = WITHOUT_TANTIVY if engine is None and self.kind == "sqlite" else ""
         self._language, self._uses_meaning = language, meaning != "off"
         self._embed, self._embedding_name = embedding_of(meaning)
@@ -466,10 +467,14 @@ class LocalEngine:
         """Return the titles of the n documents that were read first."""
         return [document.title for document in self.table.documents_of(self.table.first_ids(n)).values()]
 
-    def fields(self, ids: Sequence[str]) -> list[Mapping[str, str]]:
-        """Return further values of each of these documents; none for one that is not there."""
-        documents = self.table.documents_of(ids)
-        return [documents[id].fields if id in documents else NO_FIELDS for id in ids]
+    def documents(self, query: TextQuery, ids: Sequence[str]) -> dict[str, TextDocument]:
+        """Return documents by id; those that are not there are left out.
+
+        Args:
+          query: The query that found them, which does not matter here.
+          ids: Of the documents.
+        """
+        return self.table.documents_of(ids)
 
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> list[Snippet]:
         """Return for each document the piece of its body that has most of the query's words; else its beginning.

@@ -14,7 +14,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery
+from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery, documents_of
 from rankloop.search.features import BASE, Asker, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
@@ -84,6 +84,7 @@ class SearchResults:
       compared: The list is a mixture with the engine's own order, and nothing is learned from it.
       did_you_mean: The query with mistyped words corrected; empty where there is nothing to correct.
       facets: Values of each field with the number of documents, where they were asked for.
+      age_seconds: The age of the engine's answer, where an engine elsewhere does not answer now; else 0.
     """
 
     query: str
@@ -93,6 +94,7 @@ class SearchResults:
     compared: bool = False
     did_you_mean: str = ""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    age_seconds: float = 0.0
 
     @property
     def ids(self) -> list[str]:
@@ -222,8 +224,8 @@ class RankedSearch:
         request = query_request(body, runtime.config, MAX_CANDIDATES)
         ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
         if options.sort == "date":
-            dates = await asyncio.to_thread(self._dates, ids)
-            ids.sort(key=lambda id: -dates[id])
+            documents = await asyncio.to_thread(documents_of, self.engine, query, ids)
+            ids.sort(key=lambda id: -documents[id].at if id in documents else 0.0)
         results = SearchResults(query.text, state=runtime.published.number)
         return await self._finished(query, options, results, ids[: options.n], scores)
 
@@ -316,12 +318,6 @@ class RankedSearch:
         items = [Item(id, row) for id, row in question.rows.items()]
         return RankBody(items, question.query_id, question.context, user=options.visitor), question.scores
 
-    def _dates(self, ids: Sequence[str]) -> dict[str, float]:
-        if isinstance(self.engine, LocalEngine):
-            return {id: row.at for id, row in self.engine.table.rows_by_id(ids).items()}
-        documents = {id: self.engine.document(id) for id in ids}
-        return {id: 0.0 if document is None else document.at for id, document in documents.items()}
-
     async def _finished(
         self,
         query: TextQuery,
@@ -345,16 +341,16 @@ class RankedSearch:
         by_meaning = local.by_meaning(query) if local else frozenset()
         snippets = getattr(self.engine, "snippets", None)
         texts = snippets(query, ids) if snippets else [Snippet("")] * len(ids)
-        rows = []
+        rows, documents = [], documents_of(self.engine, query, ids)
         for id, snippet in zip(ids, texts):
-            document = self.engine.document(id)
+            document = documents.get(id)
             if document is not None:  # It may be gone since the engine found it.
                 highlights, is_near = snippet.highlights, id in by_meaning
                 result = SearchResult(
                     id, document.title, snippet.text, highlights, scores[id], document.at, document.fields, is_near
                 )
                 rows.append(result)
-        counts = getattr(self.engine, "facets", None)
+        counts, age_seconds = (getattr(self.engine, name, None) for name in ("facets", "age_seconds"))
         return SearchResults(
             query=results.query,
             results=tuple(rows),
@@ -363,6 +359,7 @@ class RankedSearch:
             compared=results.compared,
             did_you_mean=local.correction(query) if local and not options.prefix else "",
             facets=counts(query) if options.facets and counts else {},
+            age_seconds=age_seconds(query) if age_seconds else 0.0,
         )
 
     def _checked(self, text: str, options: SearchOptions) -> TextQuery:

@@ -19,6 +19,8 @@ from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
+from rankloop.search.box import refresh_engine
+from rankloop.search.engine import SearchEngine
 from rankloop.search.integrations.cross_origin import CrossOriginAccess, check_origins
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
@@ -100,7 +102,7 @@ class SearchPage:
 
     Args:
       engine: What searches.
-      source: The documents that it has.
+      source: The documents that it has; None for an engine that keeps its own.
       study: Learn from half of the visitors, and compare the learned order with the engine's for the other half.
       seed: Of the swaps.
       fields: Columns that visitors' segments are crossed with.
@@ -113,8 +115,8 @@ class SearchPage:
 
     def __init__(
         self,
-        engine: LocalEngine,
-        source: DocumentSource,
+        engine: SearchEngine,
+        source: DocumentSource | None = None,
         *,
         study: bool = False,
         seed: int = 0,
@@ -127,7 +129,10 @@ class SearchPage:
         self._seed, self._fields, self._remember_visitors = seed, fields, remember_visitors
         self._origins, self._frames = check_origins(origins), check_origins(frames)
         self._refreshing = Lock()
-        self.last_refresh = self._refresh()
+        if source is None:
+            self.last_refresh, self.examples = Refresh(0, 0, 0, getattr(engine, "n_documents", 0), {}), list[str]()
+        else:
+            self._refresh()
 
     async def begin(self, node: Node) -> None:
         """Make the ranker on a node of the service."""
@@ -293,16 +298,18 @@ class SearchPage:
         if not self._refreshing.acquire(blocking=False):
             raise InvalidInput("the documents are being read already")
         try:
-            self.last_refresh = self.engine.refresh(self.source)
-            self.examples = example_words(self.engine)
+            self.last_refresh = refresh_engine(self.engine, self.source)
+            self.examples = (
+                example_words(self.engine.titles(MAX_TITLES)) if isinstance(self.engine, LocalEngine) else []
+            )
         finally:
             self._refreshing.release()
         return self.last_refresh
 
 
-def example_words(engine: LocalEngine) -> list[str]:
-    """Return a few words to begin with: those that stand in most titles of the documents that were read first."""
-    words = [sorted(set(words_of(title.lower()))) for title in engine.titles(MAX_TITLES)]
+def example_words(titles: Iterable[str]) -> list[str]:
+    """Return a few words to begin with: those that stand in most titles."""
+    words = [sorted(set(words_of(title.lower()))) for title in titles]
     counts = Counter(word for title_words in words for word in title_words if len(word) > 4 and word.isalpha())
     best = sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))
     return best[:EXAMPLES]

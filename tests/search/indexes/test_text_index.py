@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rankloop.search.indexes import text_index
-from rankloop.search.indexes.sqlite_index import SqliteIndex, without_accents
+from rankloop.search.indexes.sqlite_index import SqliteIndex
+from rankloop.search.indexes.stemmers import without_accents
 from rankloop.search.indexes.tantivy_index import TantivyIndex
 from rankloop.search.indexes.text_index import LANGUAGES, IndexQuery, StemNumbers, TextIndex, WordStems
 

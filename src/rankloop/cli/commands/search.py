@@ -14,6 +14,7 @@ from rankloop.core.errors import InvalidInput
 
 VISITOR_PATTERN = re.compile(r"[0-9a-f]{32}")
 DAYS_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
+COLUMN_PARTS = ("id", "title", "body", "at", "words", "vector")  # the last three of running engines only
 MAX_SKIPPED_LISTED = 10  # files that could not be read
 
 
@@ -22,21 +23,27 @@ MAX_SKIPPED_LISTED = 10  # files that could not be read
     "rankloop search notes/",
     "rankloop search articles.jsonl --column id=key --column title=headline --column body=text",
     "rankloop search notes/ --study",
+    "rankloop search --engine opensearch=http://localhost:9200/articles --data learned",
     "rankloop search notes/ --forget 'a query'",
 )
 def search(
-    source: Annotated[Path, argument("SOURCE", "A folder, or a file of JSON Lines, CSV or Parquet.")],
+    source: Annotated[
+        Path | None,
+        argument("SOURCE", "A folder, or a file of JSON Lines, CSV or Parquet; none with --engine NAME=URL."),
+    ] = None,
     data: Annotated[
         Path | None, option("--data", "FOLDER", "Folder of the index and the log. Default: beside the source.")
     ] = None,
     columns: Annotated[
         list[str] | None,
-        option("--column", "PART=NAME", "The column of id, title or body, if it has another name. Repeatable."),
+        option("--column", "PART=NAME", "The column of id, title, body or at, if it has another name. Repeatable."),
     ] = None,
     fields: Annotated[
         list[str] | None, option("--field", "COLUMN", "A column to cross with the visitor's segment. Repeatable.")
     ] = None,
-    engine: Annotated[str | None, option("--engine", "NAME", "The index: tantivy or sqlite.")] = None,
+    engine: Annotated[
+        str | None, option("--engine", "NAME|NAME=URL", "The index: tantivy or sqlite; or a running engine.")
+    ] = None,
     language: Annotated[
         str, option("--language", "NAME", "Language of the stemmer; auto guesses it for each document.")
     ] = "auto",
@@ -73,13 +80,12 @@ def search(
     listed and left out. Changed files are read again at every start; what was learned is kept. Queries are stored in
     the data folder only; --forget deletes them.
     """
-    from rankloop.search.box import SearchBox, data_beside, source_of
-    from rankloop.search.local_engine import LocalEngine
+    from rankloop.search.box import SearchBox, data_beside, open_engine, source_for
     from rankloop.search.routes import SearchPage
     from rankloop.service.http.server import serve
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
-    folder = data or data_beside(source)
+    folder = data or (Path("rankloop-search") if source is None else data_beside(source))
     parts = columns_of(columns or ())
     names = tuple(fields or ())
     if forget is not None:
@@ -93,9 +99,9 @@ def search(
         _serve_agents(mcp, SearchBox, source, folder, fields=names, engine=engine, columns=parts, port=port)
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
-    documents = source_of(source, folder, parts, names)
+    documents = source_for(source, engine, folder, parts, names)
     page = SearchPage(
-        LocalEngine(folder, engine, language, meaning),
+        open_engine(engine, folder, parts, names, language, meaning),
         documents,
         study=study,
         seed=seed,
@@ -117,7 +123,9 @@ def search(
     serve(settings, announce, addition=page)
 
 
-def _serve_agents(transport: str, box_class: Any, source: Path, folder: Path, *, port: int, **options: Any) -> None:
+def _serve_agents(
+    transport: str, box_class: Any, source: Path | None, folder: Path, *, port: int, **options: Any
+) -> None:
     from rankloop.search.integrations.agent_server import run_agent_server
 
     transports: Any = {"stdio": "stdio", "http": "streamable-http"}
@@ -131,8 +139,8 @@ def columns_of(texts: Any) -> dict[str, str]:
     """Return the columns of `--column`, each part=name, by part."""
     columns = dict(text.partition("=")[::2] for text in texts)
     for part, name in columns.items():
-        if part not in ("id", "title", "body") or not name:
-            raise InvalidInput(f"--column {part}={name} names no part: write id=NAME, title=NAME or body=NAME")
+        if part not in COLUMN_PARTS or not name:
+            raise InvalidInput(f"--column {part}={name} names no part: write PART=NAME of {', '.join(COLUMN_PARTS)}")
     return columns
 
 

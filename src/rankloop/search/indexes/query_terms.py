@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.search.engine import TextQuery
-from rankloop.search.indexes.sqlite_index import without_accents
+from rankloop.search.indexes.stemmers import without_accents
 from rankloop.search.indexes.text_index import TextIndex
 from rankloop.search.indexes.vocabulary import COMPOUNDING_LANGUAGES, Vocabulary
 from rankloop.search.texts import is_unspaced

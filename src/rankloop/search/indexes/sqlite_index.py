@@ -1,9 +1,5 @@
 """The index of SQLite's FTS5, which every Python has: nothing to install."""
 
-import re
-import sqlite3
-import threading
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,19 +7,14 @@ import numpy as np
 
 from rankloop.core.types import Floats
 from rankloop.search.indexes.document_table import finish, opened, readable
-from rankloop.search.indexes.text_index import IndexQuery, check_language
+from rankloop.search.indexes.stemmers import SqliteStemmer
+from rankloop.search.indexes.text_index import IndexQuery
 
 MAX_CACHED_FREQUENCIES = 10_000  # until the next commit
-PLAIN_LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"})
-ACCENTED_LETTER = re.compile("([a-z])[\u0300-\u036f]+")
 # Words are stems already: `ascii` only splits them at spaces.
 STEM_TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS stems USING fts5(title, body, facets, tokenize = 'ascii');
 CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(stems, 'col');
-"""
-STEMMER_TABLES = """
-CREATE VIRTUAL TABLE words USING fts5(word, tokenize = 'porter ascii');
-CREATE VIRTUAL TABLE stems USING fts5vocab(words, 'instance');
 """
 
 
@@ -36,9 +27,7 @@ class SqliteIndex:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "stems.sqlite"
         self._writer, self._reader = opened(self._path, STEM_TABLES)
-        self._stemmer = sqlite3.connect(":memory:", check_same_thread=False)
-        self._stemmer.executescript(STEMMER_TABLES)
-        self._stemming = threading.Lock()
+        self._stemmer = SqliteStemmer()
         self._frequencies: dict[str, tuple[float, float]] = {}
 
     def close(self) -> None:
@@ -54,15 +43,7 @@ class SqliteIndex:
 
     def stemmed(self, words: list[str], language: str) -> list[str]:
         """Return the stem of each word by the rules of a language."""
-        check_language(language)
-        plain = [word if word.isascii() else without_accents(word) for word in words]
-        if language != "english":
-            return plain
-        with self._stemming:
-            self._stemmer.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(plain))
-            stems = dict(self._stemmer.execute("SELECT doc, term FROM stems").fetchall())
-            self._stemmer.execute("DELETE FROM words")
-        return [stems.get(i, word) for i, word in enumerate(plain)]
+        return self._stemmer.stemmed(words, language)
 
     def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
         """Add the stems of a title and a body, and tokens by which a document can be filtered."""
@@ -115,12 +96,6 @@ class SqliteIndex:
                 by_field = dict(self._reader.execute(statement, (stem,)).fetchall())
             counts = self._frequencies[stem] = by_field.get("title", 0.0), by_field.get("body", 0.0)
         return counts
-
-
-def without_accents(word: str) -> str:
-    """Return a word with Latin letters as plain ones; marks of other scripts stay."""
-    apart = unicodedata.normalize("NFD", word.translate(PLAIN_LETTERS))
-    return unicodedata.normalize("NFC", ACCENTED_LETTER.sub(r"\1", apart))
 
 
 def _quoted(run: tuple[str, ...]) -> str:

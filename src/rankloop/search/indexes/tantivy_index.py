@@ -1,7 +1,6 @@
 """The index of tantivy: a full-text engine in this process, its files in one folder."""
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,8 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats
-from rankloop.search.indexes.text_index import WRITE_FAILURE_HINT, DamagedIndex, IndexQuery, check_language
+from rankloop.search.indexes.stemmers import TantivyStemmer, is_tantivy_installed
+from rankloop.search.indexes.text_index import WRITE_FAILURE_HINT, DamagedIndex, IndexQuery
 
 TEXT_FIELDS = ("title", "body")
 WRITER_BYTES = 64_000_000  # that are filled before a segment is written
@@ -21,23 +21,24 @@ class TantivyIndex:
     version = "3"
 
     def __init__(self, folder: Path) -> None:
-        if not is_installed():
+        if not is_tantivy_installed():
             raise NotFound("this engine needs tantivy: pip install 'rankloop[search]', or engine=\"sqlite\"")
         import tantivy
 
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._tantivy = folder, tantivy
         self._writer: Any = None
-        self._analyzers: dict[str, Any] = {}
+        self._stemmer = TantivyStemmer()
         builder = tantivy.SchemaBuilder()
         builder.add_integer_field("number", indexed=True, fast=True)
         for field in TEXT_FIELDS:
             builder.add_text_field(field, tokenizer_name="words")
         builder.add_text_field("facets", tokenizer_name="words", index_option="basic")
         self._schema = builder.build()
+        spaced = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
-            self._index.register_tokenizer("words", _spaced(tantivy).build())
+            self._index.register_tokenizer("words", spaced.build())
             self._searcher = self._index.searcher()
         except (ValueError, OSError) as error:
             raise DamagedIndex(f"{folder}: {error}") from None
@@ -53,14 +54,7 @@ class TantivyIndex:
 
     def stemmed(self, words: list[str], language: str) -> list[str]:
         """Return the stem of each word by the rules of a language."""
-        analyzer = self._analyzers.get(language)
-        if analyzer is None:
-            check_language(language)
-            analyzer = self._analyzers[language] = _analyzer(self._tantivy, language)
-        stems: list[str] = analyzer.analyze(" ".join(words))
-        if len(stems) != len(words):  # a word of which no letter is left stays as it is
-            return [" ".join(analyzer.analyze(word)) or word for word in words]
-        return stems
+        return self._stemmer.stemmed(words, language)
 
     def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
         """Add the stems of a title and a body, and tokens by which a document can be filtered."""
@@ -133,19 +127,3 @@ class TantivyIndex:
         searcher = self._searcher
         counts = [[searcher.doc_freq(field, stem) for field in TEXT_FIELDS] for stem in stems]
         return np.array(counts, dtype=np.float64).reshape(len(stems), len(TEXT_FIELDS))
-
-
-def is_installed() -> bool:
-    """Return True where the package tantivy can be imported."""
-    return find_spec("tantivy") is not None
-
-
-def _spaced(tantivy: Any) -> Any:
-    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
-
-
-def _analyzer(tantivy: Any, language: str) -> Any:
-    """English forms do not depend on accents, so that résumés and resume meet; elsewhere rules are about them."""
-    stemmer, plain = tantivy.Filter.stemmer(language), tantivy.Filter.ascii_fold()
-    first, second = (plain, stemmer) if language == "english" else (stemmer, plain)
-    return _spaced(tantivy).filter(first).filter(second).build()

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from rankloop.core.types import Ints
-from rankloop.search.indexes.sqlite_index import without_accents
+from rankloop.search.indexes.stemmers import without_accents
 
 MAX_VOCABULARY = 300_000  # words that are kept in memory
 MIN_FUZZY_LENGTH, MIN_LENGTH_OF_TWO_EDITS = 4, 8

@@ -1,0 +1,163 @@
+"""The protocol of an adapter to a running search engine, and what all adapters need."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple, Protocol
+
+from rankloop.search.engine import Snippet, TextDocument, TextQuery
+from rankloop.search.indexes.facets import VALUE_SEPARATOR
+from rankloop.search.indexes.meaning_index import Embed
+from rankloop.search.texts import is_unspaced
+
+MARK_START, MARK_END = "\ue000", "\ue001"  # around highlighted words; these characters stand for nothing in Unicode
+MARK = re.compile(f"[{MARK_START}{MARK_END}]")
+SNIPPET_CHARACTERS = 200
+MAX_FACET_VALUES = 20  # of each field
+MAX_ENGINE_WORDS = 40  # of a query
+MAX_SECONDS = 1e11  # larger numbers are dates in milliseconds
+
+
+class EngineSettings(NamedTuple):
+    """The place and the layout of the documents in a running engine.
+
+    Attributes:
+      url: Of the server, with user and password where it needs them.
+      collection: The index, collection, core or table.
+      key: An API key, for engines that have keys.
+      columns: The names of the engine's fields for `id`, `title`, `body`, `at`, `words` and `vector`.
+      fields: Further fields that are read, filtered and counted.
+      language: Of the documents, for PostgreSQL.
+      embed: Returns vectors of texts, for engines with a `vector` column.
+      timeout_seconds: For an answer.
+    """
+
+    url: str
+    collection: str
+    key: str = ""
+    columns: Mapping[str, str] = {}
+    fields: tuple[str, ...] = ()
+    language: str = "english"
+    embed: Embed | None = None
+    timeout_seconds: float = 2.0
+
+    def column(self, part: str) -> str:
+        """Return the engine's field for a part of a document; empty where it has none."""
+        return self.columns.get(part, part if part in ("id", "title", "body") else "")
+
+
+class EngineHit(NamedTuple):
+    """A document that the engine found."""
+
+    document: TextDocument
+    score: float  # the engine's own, larger is better
+    snippet: Snippet = Snippet("")  # with the engine's highlights
+    similarity: float = 0.0  # cosine by an embedding
+
+
+class EngineAnswer(NamedTuple):
+    """The answer of an engine to a query: documents, best first, and counts of the values of each field."""
+
+    hits: Sequence[EngineHit] = ()
+    facets: Mapping[str, Mapping[str, int]] = {}
+
+
+class EngineAdapter(Protocol):
+    """Translates queries and answers of one kind of engine; errors of its client pass through."""
+
+    def search(self, query: TextQuery, n: int) -> EngineAnswer:
+        """Return the n best documents by the engine's own order."""
+
+    def documents(self, ids: Sequence[str]) -> list[TextDocument]:
+        """Return the documents of these ids that exist."""
+
+    def count(self) -> int:
+        """Return the number of documents."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+def plain_text(words: Iterable[str]) -> str:
+    """Return words as one text, letters of scripts without spaces side by side."""
+    text, was_letter = "", False
+    for word in words:
+        is_letter = is_unspaced(word)
+        text += word if not text or (is_letter and was_letter) else f" {word}"
+        was_letter = is_letter
+    return text
+
+
+def operator_text(query: TextQuery) -> str:
+    """Return a query as words, "phrases" and -word, the signs that most engines read."""
+    phrases = [f'"{plain_text(phrase)}"' for phrase in query.phrases]
+    inside = {word for phrase in query.phrases for word in phrase}  # which need not be looked for by themselves
+    words = plain_text(word for word in query.words[:MAX_ENGINE_WORDS] if word not in inside)
+    return " ".join([*phrases, *([words] if words else []), *(f"-{word}" for word in query.excluded)])
+
+
+def document_from(settings: EngineSettings, values: Mapping[str, Any], id: str = "") -> TextDocument:
+    """Return the document of a row or JSON object of an engine.
+
+    Args:
+      settings: The names of its parts.
+      values: The object.
+      id: Where the object has no id of its own.
+    """
+    at = settings.column("at")
+    fields = {name: text for name in settings.fields if (text := _text(values.get(name), VALUE_SEPARATOR))}
+    return TextDocument(
+        id or _text(values.get(settings.column("id"))),
+        _text(values.get(settings.column("title"))),
+        _text(values.get(settings.column("body"))),
+        seconds_of(values.get(at)) if at else 0.0,
+        fields,
+    )
+
+
+def _text(value: Any, separator: str = "\n") -> str:
+    if isinstance(value, list | tuple):
+        return separator.join(_text(part) for part in value if part is not None)
+    return "" if value is None else str(value)
+
+
+def seconds_of(value: Any) -> float:
+    """Return a date as seconds since 1970: a date, a number of seconds or milliseconds, or ISO 8601; else 0."""
+    if isinstance(value, list | tuple):
+        value = value[0] if value else None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return 0.0
+    if isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    seconds = float(value or 0.0)
+    return 0.0 if not math.isfinite(seconds) else seconds / 1000.0 if seconds > MAX_SECONDS else seconds
+
+
+def iso_date(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601 in UTC, or `*` for 0: no limit."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}" if seconds else "*"
+
+
+def snippet_from(text: str) -> Snippet:
+    """Return a piece of text whose highlighted words stand between the marks, without the marks."""
+    plain, highlights, start, end = "", list[tuple[int, int]](), -1, 0
+    for match in MARK.finditer(text):
+        plain += text[end : match.start()]
+        end = match.end()
+        if match[0] == MARK_START:
+            start = len(plain)
+        elif start >= 0:
+            highlights.append((start, len(plain)))
+            start = -1
+    return Snippet((plain + text[end:]).replace("\n", " "), tuple(highlights))
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, with quotes and backslashes escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,80 @@
+"""Meilisearch as a search engine."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import meilisearch
+from meilisearch.errors import MeilisearchApiError
+
+from rankloop.search.engine import TextDocument, TextQuery
+from rankloop.search.engines import adapter
+from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSettings
+
+CROPPED_WORDS = 35  # of a snippet
+
+
+class MeilisearchAdapter:
+    """Searches an index. Fields that are filtered or counted must be among its `filterableAttributes`.
+
+    A date is a number of seconds since 1970, as Meilisearch asks for.
+
+    Args:
+      settings: The place and the fields of the index.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        client = meilisearch.Client(settings.url, settings.key or None, timeout=max(int(settings.timeout_seconds), 1))
+        self._index = client.index(settings.collection)
+        self._body = settings.column("body")
+
+    def close(self) -> None:
+        """Do nothing: the client keeps no connection."""
+
+    def count(self) -> int:
+        """Return the number of documents."""
+        return int(self._index.get_stats().number_of_documents)
+
+    def documents(self, ids: Sequence[str]) -> list[TextDocument]:
+        """Return the documents of these ids that exist."""
+        documents = list[TextDocument]()
+        for id in ids:
+            try:
+                documents.append(adapter.document_from(self._settings, vars(self._index.get_document(id))))
+            except MeilisearchApiError as error:
+                if error.code not in ("document_not_found", "invalid_document_id"):
+                    raise
+        return documents
+
+    def search(self, query: TextQuery, n: int) -> EngineAnswer:
+        """Return the best documents by the engine's ranking score."""
+        answer = self._index.search(adapter.operator_text(query), self._parameters(query, n))
+        hits = [
+            EngineHit(
+                adapter.document_from(self._settings, hit),
+                float(hit["_rankingScore"]),
+                adapter.snippet_from(str(hit.get("_formatted", {}).get(self._body, ""))),
+            )
+            for hit in answer["hits"]
+        ]
+        return EngineAnswer(hits, answer.get("facetDistribution") or {})
+
+    def _parameters(self, query: TextQuery, n: int) -> dict[str, Any]:
+        filters, at = list[str](), self._settings.column("at")
+        for condition in query.filters:
+            if condition.field != "at":
+                filters.append(f"{condition.field} = {adapter.quoted(condition.value)}")
+            elif at:
+                filters += [f"{at} >= {int(condition.start)}"] if condition.start else []
+                filters += [f"{at} < {int(condition.end)}"] if condition.end else []
+        return {
+            "limit": n,
+            "filter": filters,
+            "facets": list(self._settings.fields),
+            "attributesToHighlight": [self._body],
+            "attributesToCrop": [self._body],
+            "cropLength": CROPPED_WORDS,
+            "highlightPreTag": adapter.MARK_START,
+            "highlightPostTag": adapter.MARK_END,
+            "showRankingScore": True,
+        }
