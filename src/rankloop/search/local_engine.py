@@ -45,13 +45,23 @@ from rankloop.search.indexes.text_index import (
 )
 from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, MAX_VOCABULARY, Vocabulary, guess_language
 from rankloop.search.sources import DocumentSource
-from rankloop.search.texts import MAX_QUERY_CHARACTERS, read_text, runs_of, same_query, snippet_of, words_in
+from rankloop.search.texts import (
+    MAX_QUERY_CHARACTERS,
+    is_unspaced,
+    pieces_of,
+    read_text,
+    runs_of,
+    same_query,
+    snippet_of,
+    words_in,
+)
 from rankloop.service.stores.sqlite import acquire_file_lock
 
 FORMAT_VERSION = "3"  # of the folder and of what readers make of files; an index of another format is made again
 INDEX_KINDS: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
 MAX_COMPLETIONS = 50  # words that a beginning may stand for
 MIN_NEIGHBOUR_COSINE = 0.4
+MAX_SUGGESTIONS = 4
 MAX_LANGUAGES = 4  # of a collection, the most frequent ones
 MAX_MEMO_QUERIES = 64  # whose candidates and features are kept until the next refresh
 MAX_COUNTED_DOCUMENTS = 1_000  # of a query, whose fields are counted
@@ -449,6 +459,14 @@ class LocalEngine:
             return ""
         pattern = re.compile(rf"\b({'|'.join(map(re.escape, corrections))})\b", re.I)
         return pattern.sub(lambda match: corrections.get(match[0].lower(), match[0]), query.text)
+
+    def suggestions(self, query: TextQuery) -> list[str]:
+        """Return the query with its last word finished in the most frequent ways, one wrong letter forgiven."""
+        pieces = list(pieces_of(query.text))
+        if not query.prefix or not pieces or is_unspaced(query.words[-1]) or len(query.words[-1]) < 2:
+            return []
+        endings = self._terms.endings_of(query.words[-1], MAX_SUGGESTIONS)
+        return [query.text[: pieces[-1].start] + word for word in endings if word != query.words[-1]]
 
     def by_meaning(self, query: TextQuery) -> frozenset[str]:
         """Return the ids of candidates that have none of the query's words."""

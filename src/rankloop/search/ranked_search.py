@@ -83,6 +83,7 @@ class SearchResults:
       state: The number of updates that the order is made of.
       compared: The list is a mixture with the engine's own order, and nothing is learned from it.
       did_you_mean: The query with mistyped words corrected; empty where there is nothing to correct.
+      suggestions: The query with its last word finished, while it is being typed.
       facets: Values of each field with the number of documents, where they were asked for.
       age_seconds: The age of the engine's answer, where an engine elsewhere does not answer now; else 0.
     """
@@ -93,6 +94,7 @@ class SearchResults:
     state: int = 0
     compared: bool = False
     did_you_mean: str = ""
+    suggestions: tuple[str, ...] = ()
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     age_seconds: float = 0.0
 
@@ -358,6 +360,7 @@ class RankedSearch:
             state=results.state,
             compared=results.compared,
             did_you_mean=local.correction(query) if local and not options.prefix else "",
+            suggestions=tuple(local.suggestions(query)) if local and options.prefix else (),
             facets=counts(query) if options.facets and counts else {},
             age_seconds=age_seconds(query) if age_seconds else 0.0,
         )

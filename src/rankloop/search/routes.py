@@ -259,6 +259,10 @@ class SearchPage:
         async def page() -> Response:
             return FileResponse(PAGE_FOLDER / "index.html")
 
+        @endpoints.add("GET /search/owner", role="anyone")
+        async def owner() -> Response:
+            return FileResponse(PAGE_FOLDER / "owner.html")  # numbers need a key where there are keys
+
         @endpoints.add("GET /rankloop.js", role="anyone")
         async def embedded() -> Response:
             return FileResponse(PAGE_FOLDER / "rankloop.js", media_type="text/javascript")

@@ -1,5 +1,6 @@
 """Mistyped words, compounds, languages, umlauts, paths, filters: through the engine."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -130,3 +131,17 @@ def test_words_of_a_vocabulary() -> None:
 )
 def test_languages_are_guessed(text: str, language: str | None) -> None:
     assert guess_language(text.split()) == language
+
+
+def test_endings_forgive_a_letter_and_keep_accents() -> None:
+    words = Vocabulary(["chestnut", "chestnuts", "chess", "käsekuchen", "käse"])
+    counts = {"chestnut": 3.0, "chestnuts": 1.0, "chess": 5.0, "kasekuchen": 1.0, "kase": 2.0}
+
+    def frequency(some: Sequence[str]) -> list[float]:
+        return [counts[word] for word in some]
+
+    assert words.endings_of("ches", frequency, 2) == ["chess", "chestnut"]
+    assert words.endings_of("chesnu", frequency, 3) == ["chestnut", "chestnuts"]  # a letter is missing
+    assert words.endings_of("chesxtnu", frequency, 1) == ["chestnut"]
+    assert words.endings_of("kase", frequency, 2) == ["käse", "käsekuchen"]
+    assert words.endings_of("quince", frequency, 2) == []

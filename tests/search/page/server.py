@@ -98,3 +98,11 @@ def log_of(address: str) -> list[str]:
 def become(page: Any, visitor: str) -> None:
     """Be a visitor whose half of the study is known."""
     page.context.add_cookies([{"name": COOKIE, "value": visitor, "domain": "127.0.0.1", "path": "/search"}])
+
+
+def owner_of(page: Any, address: str) -> Any:
+    """The owner's page, in another tab of the same browser."""
+    owner = page.context.new_page()
+    owner.goto(f"{address}/search/owner")
+    owner.wait_for_selector("#chart-first canvas")
+    return owner

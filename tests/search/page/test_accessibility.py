@@ -12,7 +12,18 @@ from tests.search.page.server import ask, click, search_server, shown, title
 from tests.service.page.checks import CONTRAST, NAMELESS, SMALL
 from tests.service.page.server import eventually, said
 
-READ = ["#found-title", ".title", ".path", ".snippet", ".why", ".reasons th", ".lead", ".tiles dt", "h2"]
+READ = [
+    "#found-title",
+    ".title",
+    ".path",
+    ".snippet",
+    ".why",
+    ".reasons th",
+    ".lead",
+    "h2",
+    "#filters small",
+    "footer p",
+]
 OVERLAP = """() => [...document.querySelectorAll('#results li')].filter((one, i, all) => i &&
     one.getBoundingClientRect().top < all[i - 1].getBoundingClientRect().bottom).length"""
 FOCUSED = "document.activeElement.closest('#results li')?.dataset.id ?? document.activeElement.id"
@@ -22,7 +33,7 @@ FOCUSED = "document.activeElement.closest('#results li')?.dataset.id ?? document
 @pytest.mark.parametrize("width", [360, 1280])
 def test_fits_and_can_be_read(notes_box: str, open_page: Any, width: int, scheme: str) -> None:
     page = open_page(f"{notes_box}/search", width, color_scheme=scheme)
-    page.wait_for_selector("#chart-first canvas")
+    page.wait_for_selector("#examples button")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ask(page, "hostile")
     page.click("#results .why >> nth=0")
@@ -38,6 +49,17 @@ def test_fits_and_can_be_read(notes_box: str, open_page: Any, width: int, scheme
     page.wait_for_selector("#reader[open]")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.querySelector('#reader').matches(':modal')") == (width == 360)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_owners_page_fits_and_can_be_read(notes_box: str, open_page: Any, width: int, scheme: str) -> None:
+    page = open_page(f"{notes_box}/search/owner", width, color_scheme=scheme)
+    page.wait_for_selector("#chart-first canvas")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert min(page.evaluate(CONTRAST, [".card", [".lead", ".tiles dt", "h2", "figcaption"]])) >= 4.5
+    assert page.eval_on_selector_all(":is(button, select, input, [role=img]):visible", NAMELESS) == []
+    assert page.eval_on_selector_all("main button, select", SMALL) == []
 
 
 def test_the_keyboard_is_enough(fresh: str, open_page: Any) -> None:
@@ -108,7 +130,7 @@ def test_focus_can_be_seen_and_results_are_announced(notes_box: str, open_page: 
 
 def test_the_theme_can_be_chosen(notes_box: str, open_page: Any) -> None:
     page = open_page(f"{notes_box}/search", color_scheme="light")
-    page.wait_for_selector("#chart-first canvas")
+    page.wait_for_selector("#examples button")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
     page.click("#theme")
@@ -125,10 +147,13 @@ def test_needs_no_inline_styles_or_scripts(notes_box: str, open_page: Any) -> No
 
     page.route("**/search", lambda route: strict(route) if route.request.method == "GET" else route.continue_())
     page.goto(f"{notes_box}/search")
-    page.wait_for_selector("#chart-first canvas")
+    page.wait_for_selector("#examples button")
     ask(page, "apple")
     page.click("#results .why >> nth=0")
     page.wait_for_selector(".reasons tr")
+    page.route("**/search/owner", strict)
+    page.goto(f"{notes_box}/search/owner")
+    page.wait_for_selector("#chart-first canvas")
 
 
 def test_still_for_those_who_want_less_motion(fresh: str, open_page: Any) -> None:
@@ -164,8 +189,10 @@ def test_a_key_is_asked_for_and_used(browser: Any, tmp_path: Path, open_page: An
             page.press("#key", "Enter")
         expect(page.locator("#welcome")).to_be_visible()
         click(page, ask(page, "apple")[2])
-        page.click("#forget-query")
-        page.click("#forget-query")
+        page.goto(f"{address}/search/owner")
+        page.fill("#forgotten", "apple")
+        page.click("#forget-query button")
+        page.click("#forget-query button")
         expect(page.locator("#forget-news")).to_contain_text("role admin")
         page.goto(f"{address}/healthz")  # the end of the search carries the key
 
@@ -174,8 +201,8 @@ def test_a_key_is_asked_for_and_used(browser: Any, tmp_path: Path, open_page: An
 
         eventually(learned)
         page.evaluate("sessionStorage.setItem('rankloop-key', 'a-long-admin-key')")
-        page.goto(f"{address}/search")
-        expect(page.locator("#welcome")).to_be_visible()
+        page.goto(f"{address}/search/owner")
+        page.wait_for_selector("#chart-first canvas")
         with page.expect_download() as taken:
             page.click(".exports a:has-text('log')")
         assert taken.value.path().stat().st_size > 100

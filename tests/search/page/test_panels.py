@@ -11,7 +11,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from tests.search.page.server import COMPARES, ask, become, click, log_of, predicted, row, search_server
+from tests.search.page.server import COMPARES, ask, become, click, log_of, owner_of, predicted, row, search_server
 from tests.service.page.server import eventually, said
 
 READ = """all => all.map(one => [one.dataset.path, one.dataset.form, JSON.parse(one.dataset.value), one.textContent])"""
@@ -42,21 +42,23 @@ def check_numbers(page: Any, address: str) -> None:
 
 def test_numbers_and_curves_follow_the_clicks(fresh: str, open_page: Any) -> None:
     page = open_page(f"{fresh}/search")
-    page.wait_for_selector("#chart-first canvas")
-    empty = page.eval_on_selector("#chart-position canvas", "one => one.toDataURL()")
-    assert page.locator("#chart-first.waiting").count() == 1
+    owner = owner_of(page, fresh)
+    empty = owner.eval_on_selector("#chart-position canvas", "one => one.toDataURL()")
+    assert owner.locator("#chart-first.waiting").count() == 1
+    page.bring_to_front()
     for _ in range(3):
         click(page, ask(page, "apple")[2])
     ask(page, "apple")
+    owner.bring_to_front()
 
     def check() -> None:
-        page.wait_for_timeout(200)
-        check_numbers(page, fresh)
+        owner.wait_for_timeout(200)
+        check_numbers(owner, fresh)
         assert said(fresh, "/search/status")["health"]["click_position"] == 3.0
-        assert page.get_attribute("#chart-position", "aria-label") == "1 is the top: 3.0"
-        assert page.eval_on_selector("#chart-position canvas", "one => one.toDataURL()") != empty
-        assert int(page.get_attribute("#chart-first", "data-points")) >= 2
-        assert page.locator(".chart.waiting").count() == 0
+        assert owner.get_attribute("#chart-position", "aria-label") == "1 is the top: 3.0"
+        assert owner.eval_on_selector("#chart-position canvas", "one => one.toDataURL()") != empty
+        assert int(owner.get_attribute("#chart-first", "data-points")) >= 2
+        assert owner.locator(".chart.waiting").count() == 0
 
     eventually(check)
 
@@ -87,21 +89,24 @@ def test_study_numbers_are_those_of_the_service(tmp_path: Path, open_page: Any) 
     with search_server(tmp_path, study=True) as address:
         page = open_page(f"{address}/search")
         become(page, COMPARES)
-        expect(page.locator("#study-verdict")).to_have_text("Nothing decided yet.")
+        owner = owner_of(page, address)
+        expect(owner.locator("#study-verdict")).to_have_text("Nothing decided yet.")
+        page.bring_to_front()
         for _ in range(8):
             click(page, ask(page, "apple")[0])
         ask(page, "banana")
+        owner.bring_to_front()
 
         def check() -> None:
-            page.wait_for_timeout(200)
+            owner.wait_for_timeout(200)
             study = said(address, "/search/status")["study"]
             assert study["wins"] + study["losses"] + study["ties"] == 8
-            check_numbers(page, address)
-            assert page.locator("#chart-study canvas").count() == 1
+            check_numbers(owner, address)
+            assert owner.locator("#chart-study canvas").count() == 1
 
         eventually(check)
         assert said(address, "/search/status")["counts"]["learned"] == 0
-        table = pq.read_table(io.BytesIO(httpx.get(f"{address}{page.get_attribute('#study-file', 'href')}").content))
+        table = pq.read_table(io.BytesIO(httpx.get(f"{address}{owner.get_attribute('#study-file', 'href')}").content))
         assert table.num_rows == 8
         page.context.close()
 
@@ -110,13 +115,15 @@ def test_documents_are_read_again(fresh: str, open_page: Any, tmp_path: Path) ->
     from playwright.sync_api import expect
 
     page = open_page(f"{fresh}/search")
-    expect(page.locator("#skipped summary")).to_have_text("1 file could not be read")
-    page.click("#skipped summary")
-    expect(page.locator("#skipped li")).to_have_text("image.png: it is not a text")
+    owner = owner_of(page, fresh)
+    expect(owner.locator("#skipped summary")).to_have_text("1 file could not be read")
+    owner.click("#skipped summary")
+    expect(owner.locator("#skipped li")).to_have_text("image.png: it is not a text")
     (tmp_path / "notes" / "new.md").write_text("# Rhubarb\n\nrhubarb", encoding="utf-8")
     (tmp_path / "notes" / "note-14.md").unlink()
-    page.click("#refresh")
-    expect(page.locator("#documents-news")).to_have_text("18 documents: 1 new, 0 changed, 1 gone.")
+    owner.click("#refresh")
+    expect(owner.locator("#documents-news")).to_have_text("18 documents: 1 new, 0 changed, 1 gone.")
+    page.bring_to_front()
     assert ask(page, "rhubarb") == ["new.md"]
 
 
@@ -151,15 +158,16 @@ def test_forget_a_query_and_old_ones(fresh: str, open_page: Any) -> None:
     from playwright.sync_api import expect
 
     page = open_page(f"{fresh}/search")
-    assert page.is_disabled("#forget-query")
     ask(page, "banana")
     click(page, ask(page, "Apple!")[4])
     ask(page, "apple")
-    press_twice(page, "#forget-query")
-    expect(page.locator("#forget-news")).to_have_text("Forgotten: 2 searches.")
-    page.fill("#days", "0")
-    press_twice(page, "#forget-days button")
-    expect(page.locator("#forget-news")).to_have_text("Forgotten: 1 search.")
+    owner = owner_of(page, fresh)
+    owner.fill("#forgotten", "apple")
+    press_twice(owner, "#forget-query button")
+    expect(owner.locator("#forget-news")).to_have_text("Forgotten: 2 searches.")
+    owner.fill("#days", "0")
+    press_twice(owner, "#forget-days button")
+    expect(owner.locator("#forget-news")).to_have_text("Forgotten: 1 search.")
     assert said(fresh, "/search/status")["counts"]["learned"] == 0
 
 
@@ -168,6 +176,7 @@ def test_the_log_can_be_taken_along(fresh: str, open_page: Any) -> None:
     first = ask(page, "apple")[0]
     click(page, first)
     ask(page, "banana")
-    with page.expect_download() as taken:
-        page.click(".exports a:has-text('log')")
+    owner = owner_of(page, fresh)
+    with owner.expect_download() as taken:
+        owner.click(".exports a:has-text('log')")
     assert pq.read_table(taken.value.path())["query_id"].to_pylist() == ["apple"]  # what is finished

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.search.page.server import COMPARES, ask, become, click, log_of, predicted, row, search_server, shown, title
 from tests.service.page.server import eventually, said
 
@@ -253,3 +255,77 @@ def test_who_compares_is_told(tmp_path: Path, open_page: Any) -> None:
         assert page.locator(".moved:visible").count() == 0
         assert said(address, "/search/status")["counts"]["learned"] == 0
         page.context.close()
+
+
+def test_the_document_that_closes_late_leaves_the_box_alone(fresh: str, open_page: Any) -> None:
+    """The event of closing comes later than the closing: by then somebody may type."""
+    page = open_page(f"{fresh}/search")
+    title(page, ask(page, "apple")[0]).click()
+    page.wait_for_selector("#reader[open]")
+    page.evaluate(
+        """() => { const box = document.querySelector('#query');
+        document.querySelector('#reader').close(); box.focus();
+        box.value = 'banana'; box.dispatchEvent(new Event('input')); }"""
+    )
+    page.wait_for_function("() => document.querySelector('#found-title').textContent.includes('preview')")
+    assert page.evaluate("document.activeElement.id") == "query"
+    assert said(fresh, "/search/status")["counts"]["impressions"] == 1
+
+
+def test_filters_count_and_narrow(fresh: str, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{fresh}/search")
+    ask(page, "hostile")
+    html = page.locator("#filters button", has_text="html")
+    counts = said_facets(fresh, "hostile")["type"]
+    expect(html.locator("small")).to_have_text(str(counts["html"]))
+    html.click()
+    expect(page.locator("#query")).to_have_value("hostile type:html")
+    expect(page.locator("#results li")).to_have_count(1)
+    chosen = page.locator("#filters button[aria-pressed=true]")
+    expect(chosen).to_have_count(1)
+    chosen.click()
+    expect(page.locator("#query")).to_have_value("hostile")
+    expect(page.locator("#results li").nth(1)).to_be_visible()
+
+
+def said_facets(address: str, text: str) -> Any:
+    body = {"text": text, "private": True, "facets": True}
+    return httpx.post(f"{address}/search", json=body, timeout=60).raise_for_status().json()["facets"]
+
+
+def test_newest_first(fresh: str, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{fresh}/search")
+    ask(page, "apple")
+    page.select_option("#sort", "date")
+    expect(page.locator("#found-title")).to_contain_text("newest first")
+    assert said(fresh, "/search/status")["counts"]["impressions"] == 1  # nothing is learned from this order
+
+
+def test_suggestions_forgive_a_letter(fresh: str, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{fresh}/search")
+    page.type("#query", "red chesnu")
+    expect(page.locator("#suggestions button")).to_have_text(["red chestnut"])
+    page.click("#suggestions button")
+    expect(page.locator("#query")).to_have_value("red chestnut")
+    expect(page.locator("#found-title")).to_contain_text("results")
+    expect(page.locator("#suggestions")).to_be_hidden()
+
+
+def test_an_engine_that_fails_is_said(fresh: str, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{fresh}/search")
+
+    def aged(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"age_seconds": 130.0})
+
+    page.route("**/search", aged)
+    ask(page, "apple")
+    expect(page.locator("#stale")).to_have_text("The engine does not answer. This is what it found 2 minutes ago.")

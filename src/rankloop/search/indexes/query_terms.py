@@ -97,6 +97,15 @@ class TermReader:
         words = tuple(by_stem[stem] for stem in stems)
         return QueryTerms(words, tuple(stems), alternatives, tuple(counts), corrections, only_frequent)
 
+    def endings_of(self, begun: str, n: int) -> list[str]:
+        """Return the n most frequent words that begin with some letters.
+
+        Args:
+          begun: The letters.
+          n: The number of words.
+        """
+        return self._vocabulary().endings_of(without_accents(begun), self._word_frequencies, n)
+
     def _other_stems(self, word: str) -> list[str]:
         """Return stems in other languages, of spellings with umlauts, and of compounds whose head the word is."""
         stems = [stem for language in self._languages[1:] for stem in self._stems([word], language)]

@@ -1,5 +1,6 @@
 """The words of a collection: near ones for mistyped words, parts of compounds, and the language of a text."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
@@ -12,6 +13,7 @@ MAX_VOCABULARY = 300_000  # words that are kept in memory
 MIN_FUZZY_LENGTH, MIN_LENGTH_OF_TWO_EDITS = 4, 8
 MAX_NEAR_WORDS = 3
 MIN_PART_LENGTH, MIN_HEAD_LENGTH = 3, 4  # of a compound; its head is its last part
+MAX_COMPARED_ENDINGS, MAX_COMPARED_WORDS = 200, 5_000  # while somebody types
 MAX_COMPOUNDS = 20
 LINKING_LETTERS = ("", "s", "es", "n", "en", "er", "e")  # between the parts of a compound
 COMPOUNDING_LANGUAGES = frozenset({"german", "dutch", "danish", "swedish", "norwegian", "finnish"})
@@ -64,8 +66,10 @@ class Vocabulary:
     """
 
     def __init__(self, words: Iterable[str]) -> None:
-        plain = {word if word.isascii() else without_accents(word) for word in words}
-        self.words = sorted(word for word in plain if 1 < len(word) <= 40)[:MAX_VOCABULARY]
+        self._accented = dict[str, str]()  # spellings by word
+        for word in words:
+            self._accented[word if word.isascii() else without_accents(word)] = word
+        self.words = sorted(word for word in self._accented if 1 < len(word) <= 40)[:MAX_VOCABULARY]
         self._known = frozenset(self.words)
 
     def __contains__(self, word: str) -> bool:
@@ -108,6 +112,29 @@ class Vocabulary:
             key=lambda other: (other[0] != word[0], -counts[other], other),
         )
         return ranked[:MAX_NEAR_WORDS]
+
+    def endings_of(self, begun: str, frequency: Callable[[Sequence[str]], Sequence[float]], n: int) -> list[str]:
+        """Return the most frequent words that begin with some letters, of which one may be wrong, as they are spelt.
+
+        Args:
+          begun: The letters, without accents.
+          frequency: Returns the number of documents of each of some words.
+          n: The number of words.
+        """
+        start, end = bisect_left(self.words, begun), bisect_left(self.words, begun + "\U0010ffff")
+        endings = self.words[start : min(end, start + MAX_COMPARED_ENDINGS)]
+        if not endings and max_edits(begun):
+            start, end = bisect_left(self.words, begun[0]), bisect_left(self.words, begun[0] + "\U0010ffff")
+            same_letter = self.words[start : min(end, start + MAX_COMPARED_WORDS)]
+            lengths = [len(begun) + missing for missing in (-1, 0, 1)]
+            endings = [
+                word for word in same_letter if min(edit_distance(begun, word[:length], 1) for length in lengths) <= 1
+            ]
+        counts = dict(zip(endings, frequency(endings)))
+        ranked = sorted(
+            (word for word in endings if counts[word] > 0), key=lambda word: (-counts[word], len(word), word)
+        )
+        return [self._accented[word] for word in ranked[:n]]
 
     def compounds_of(self, word: str) -> list[str]:
         """Return compounds whose head is this word, such as kasekuchen for kuchen."""

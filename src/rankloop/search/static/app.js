@@ -1,26 +1,25 @@
 // The page: the box sends searches, the list shows results, and clicks are learned from.
 
-import { keepKey } from "/page/api.js";
+import { call, keepKey } from "/page/api.js";
 import { make } from "/page/format.js";
 import { offerThemes } from "/page/theme.js";
 import { SearchInput } from "./box.js";
+import { Filters } from "./filters.js";
 import { offerKeys } from "./keys.js";
-import { offerForgetting } from "./privacy.js";
-import { Progress } from "./progress.js";
+import { offerForgettingMe } from "./privacy.js";
 import { Reader } from "./reader.js";
 import { ResultList } from "./results.js";
-import { counted, sameQuery } from "./text.js";
+import { counted } from "./text.js";
 import { Toast } from "./toast.js";
 import { SHOWN, Visit } from "./visit.js";
 
 const PRIVATE = "rankloop-private";
-const SOON = 1500; // milliseconds until the service has sampled what just happened
 const $ = (id) => document.getElementById(id);
 const visit = new Visit();
 const toast = new Toast($("toast"));
-const progress = new Progress(welcome, failed);
 const list = new ResultList($("results"), $("more"), { open, undo, clicksOf: (id) => visit.clicksOf(id) });
 const reader = new Reader($("reader"), (id) => list.rowOf(id)?.querySelector(".title").focus());
+const filters = new Filters($("filters"), searchFor);
 const box = new SearchInput($("search"), $("query"), { preview, search, clear });
 let secret = sessionStorage.getItem(PRIVATE) === "yes";
 let shown = { query: "", preview: true, results: [] }; // what is in sight
@@ -36,9 +35,8 @@ async function preview(text, signal) {
 
 async function search(text) {
   try {
-    show(await visit.search(text, secret), text, false);
+    show(await visit.search(text, secret, $("sort").value), text, false);
     remember(secret ? "" : text);
-    later();
   } catch (error) {
     failed(error);
   }
@@ -50,20 +48,48 @@ function show(found, text, isPreview) {
   document.body.dataset.view = "results";
   const n = found.results.length;
   $("found").hidden = false;
-  $("nothing").hidden = n > 0;
+  $("nothing").hidden = n > 0 || (isPreview && found.suggestions.length > 0);
   $("looked-for").textContent = text;
   $("compared").hidden = !found.compared;
   $("again").hidden = isPreview || n === 0;
   $("found-title").textContent = title(found, n, isPreview);
   $("news").textContent = n === 0 ? `Nothing found for ${text}` : `${$("found-title").textContent}, for ${text}`;
-  $("forget-query").disabled = isPreview || secret;
+  offer($("suggestions"), isPreview ? found.suggestions : []);
+  $("stale").hidden = !found.age_seconds;
+  $("stale").textContent = `The engine does not answer. This is what it found ${ageOf(found.age_seconds)} ago.`;
+  if (!isPreview) {
+    filters.show(found.facets, text);
+    $("sorting").hidden = $("sort").value === "relevance" && !found.results.some(({ at }) => at > 0);
+  }
   list.show(found);
+}
+
+function ageOf(seconds) {
+  return seconds < 90 ? counted(Math.round(seconds), "second") : counted(Math.round(seconds / 60), "minute");
+}
+
+function searchFor(text) {
+  $("query").value = text;
+  $("query").focus();
+  box.search();
+}
+
+// Queries to press: examples, or ends of the word that is being typed.
+function offer(place, texts) {
+  const chip = (text) => {
+    const made = make("button", { type: "button", className: "quiet" }, text);
+    made.addEventListener("click", () => searchFor(text));
+    return made;
+  };
+  place.hidden = texts.length === 0;
+  place.replaceChildren(...texts.map(chip));
 }
 
 function title(found, n, isPreview) {
   if (n === 0) return "No results";
   if (isPreview) return "A preview while you type: Enter searches";
   const number = n === SHOWN ? `The first ${n} results` : counted(n, "result");
+  if ($("sort").value === "date") return `${number}, newest first`;
   if (secret) return `${number}, in private`;
   return found.state > 0 ? `${number}, in an order learned from ${counted(found.state, "search", "searches")}` : number;
 }
@@ -73,8 +99,9 @@ function clear() {
   shown = { query: "", preview: true, results: [] };
   document.body.dataset.view = "start";
   $("found").hidden = true;
-  $("forget-query").disabled = true;
   $("news").textContent = "";
+  offer($("suggestions"), []);
+  filters.show({}, "");
   list.show({ query: "", impression: "", results: [] });
   reader.close();
   remember("");
@@ -95,7 +122,6 @@ async function open(id) {
     if (counts === null) return;
     await counts;
     toast.say(noted, "Undo", () => undo(id, query));
-    later();
   } catch (error) {
     list.mark();
     failed(error);
@@ -109,7 +135,6 @@ async function undo(id, query = visit.current?.query) {
     list.mark();
     toast.say(wasLearned ? "Taken back, and what was learned from it." : "Taken back.");
     if (wasLearned && query === visit.current?.query) await box.search(shown.text);
-    later();
   } catch (error) {
     list.mark();
     failed(error);
@@ -142,23 +167,18 @@ function recall() {
   else if (document.body.dataset.view === "results") clear();
 }
 
-function welcome({ documents, examples = [] }) {
-  $("key-form").hidden = true;
-  $("view").hidden = false;
-  if (unreachable) fine();
-  $("n-documents").textContent = documents.toLocaleString("en");
-  if ($("examples").childElementCount > 0 || examples.length === 0) return;
-  $("examples").hidden = false;
-  const chip = (word) => {
-    const made = make("button", { type: "button", className: "quiet" }, word);
-    made.addEventListener("click", () => {
-      $("query").value = word;
-      $("query").focus();
-      box.search();
-    });
-    return made;
-  };
-  $("examples").replaceChildren(...examples.map(chip));
+async function start() {
+  try {
+    const { documents, examples } = await call("GET", "/search/status");
+    $("key-form").hidden = true;
+    $("view").hidden = false;
+    if (unreachable) fine();
+    $("n-documents").textContent = documents.toLocaleString("en");
+    offer($("examples"), examples);
+  } catch (error) {
+    failed(error);
+  }
+  if ((location.hash || location.search) && !$("view").hidden) recall();
 }
 
 function failed(error) {
@@ -179,25 +199,17 @@ function fine() {
   $("problem").textContent = "";
 }
 
-let soon;
-function later() {
-  clearTimeout(soon);
-  soon = setTimeout(() => progress.look(), SOON);
-}
-
-function forgotten(text) {
-  visit.forget(text === undefined ? undefined : sameQuery(text));
+function forgotten() {
+  visit.forget();
   $("query").value = "";
   clear();
-  later();
 }
 
 $("key-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   keepKey($("key").value);
   $("key").value = "";
-  await progress.start();
-  if ((location.hash || location.search) && !$("view").hidden) recall();
+  await start();
 });
 $("again").addEventListener("click", () => box.search(shown.text));
 $("private").addEventListener("click", () => setPrivate(!secret));
@@ -206,8 +218,9 @@ for (const event of ["pointermove", "pointerdown", "focusin"]) $("results").addE
 addEventListener("pagehide", () => visit.finish(true));
 addEventListener("pageshow", (event) => event.persisted && shown.text && !shown.preview && box.search(shown.text));
 addEventListener("popstate", recall);
-offerThemes($("theme"), () => progress.redraw());
-offerForgetting(() => shown.text, forgotten);
+$("sort").addEventListener("change", () => box.search(shown.text));
+offerThemes($("theme"), () => {});
+offerForgettingMe(forgotten);
 offerKeys({
   box: $("query"),
   list,
@@ -223,5 +236,4 @@ offerKeys({
   },
 });
 setPrivate(secret);
-await progress.start();
-if ((location.hash || location.search) && !$("view").hidden) recall();
+await start();

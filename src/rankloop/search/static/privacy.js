@@ -6,31 +6,37 @@ import { counted } from "./text.js";
 
 const PATIENCE = 5000; // milliseconds in which the second press has to come
 
-// `forgotten` is told what the service forgot: a query, or nothing for all that may be gone.
-export function offerForgetting(queryNow, forgotten) {
-  const $ = (id) => document.getElementById(id);
+const $ = (id) => document.getElementById(id);
+
+async function forget(path, body, forgotten = () => {}) {
   const news = $("forget-news");
-  const forget = async (path, body, query) => {
-    try {
-      const { forgotten: n } = await call("POST", path, body);
-      news.textContent = `Forgotten: ${counted(n, "search", "searches")}.`;
-      forgotten(query);
-    } catch (error) {
-      news.textContent = `That was not forgotten: ${error.message}`;
-    }
+  try {
+    const { forgotten: n } = await call("POST", path, body);
+    news.textContent = `Forgotten: ${counted(n, "search", "searches")}.`;
+    forgotten();
+  } catch (error) {
+    news.textContent = `That was not forgotten: ${error.message}`;
+  }
+}
+
+// A visitor may take back everything of their own.
+export function offerForgettingMe(forgotten) {
+  twice($("forget-me"), () => forget("/search/forget-me", {}, forgotten));
+}
+
+// The owner may forget a query, or all that is old, and take the log along.
+export function offerForgetting() {
+  const confirm = (form, body) => {
+    const confirmed = twice(form.querySelector("button"), () => forget("/search/forget", body()));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      confirmed();
+    });
   };
-  twice($("forget-query"), () => forget("/search/forget", { query: queryNow() }, queryNow()));
-  twice($("forget-me"), () => forget("/search/forget-me", {}));
-  const days = $("forget-days");
-  const confirmed = twice(days.querySelector("button"), () =>
-    forget("/search/forget", { days: Number($("days").value) }),
-  );
-  days.addEventListener("submit", (event) => {
-    event.preventDefault();
-    confirmed();
-  });
+  confirm($("forget-query"), () => ({ query: $("forgotten").value }));
+  confirm($("forget-days"), () => ({ days: Number($("days").value) }));
   for (const link of document.querySelectorAll(".exports a"))
-    link.addEventListener("click", (event) => save(event, news));
+    link.addEventListener("click", (event) => save(event, $("forget-news")));
 }
 
 // What cannot be taken back asks once more.

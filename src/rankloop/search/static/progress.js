@@ -20,14 +20,14 @@ const STUDY = {
     range: null,
     lines: [
       ["wins", "learned won", "count", "--one"],
-      ["losses", "BM25 won", "count", "--two"],
+      ["losses", "engine won", "count", "--two"],
     ],
   },
 };
 const $ = (id) => document.getElementById(id);
 
 export class Progress {
-  // `failed` is called with an error; `known` gets every status.
+  // `failed` is called with an error, `known` after every status.
   constructor(known, failed) {
     this.known = known;
     this.failed = failed;
@@ -65,7 +65,7 @@ export class Progress {
     $("study-on").hidden = $("study-file").hidden = status.study === null;
     if (status.study) this.showStudy(status.study);
     this.showDocuments(status);
-    this.known(status);
+    this.known();
   }
 
   showStudy({ wins, losses, ties, p_value: chance, verdict }) {

@@ -1,7 +1,7 @@
 // A document beside the results, or over them on a phone. Its text is plain text.
 
 import { call } from "/page/api.js";
-import { titleOf, wordsOf } from "./text.js";
+import { dateOf, titleOf, wordsOf } from "./text.js";
 
 const MAX_SHOWN = 200_000; // characters
 const MAX_MARKED = 500;
@@ -14,9 +14,11 @@ export class Reader {
     const part = (name) => dialog.querySelector(`#reader-${name}`);
     this.parts = Object.fromEntries(["title", "path", "date", "note", "body"].map((name) => [name, part(name)]));
     part("close").addEventListener("click", () => this.close());
+    // The event comes a moment after the dialog is closed. Who has gone on to type by then keeps the focus.
     dialog.addEventListener("close", () => {
+      if (dialog.open) return;
       document.body.classList.remove("reading");
-      closed(this.id);
+      if ([document.body, null].includes(document.activeElement)) closed(this.id);
     });
     narrow.addEventListener("change", () => dialog.open && this.place());
   }
@@ -31,9 +33,7 @@ export class Reader {
     this.id = id;
     title.textContent = titleOf(found);
     path.textContent = found.id;
-    date.textContent = found.at
-      ? `· ${new Date(found.at * 1000).toLocaleDateString("en-GB", { dateStyle: "medium" })}`
-      : "";
+    date.textContent = found.at ? `· ${dateOf(found.at)}` : "";
     body.textContent = found.body.slice(0, MAX_SHOWN);
     note.textContent = found.body.length > MAX_SHOWN ? `The first ${MAX_SHOWN.toLocaleString("en")} characters.` : "";
     this.place();

@@ -6,17 +6,21 @@ import { wordsOf } from "./text.js";
 
 const MOST = 8; // rows; the rest is one row
 const TINY = 0.0005;
-const BASE = "bm25";
+const BASE = "relevance";
 const KINDS = [
-  [/^bm25$/, () => "How well the words match (BM25)"],
+  [/^relevance$/, () => "How well it matches, by words and meaning"],
   [/^query = .* × document = /s, () => "Clicks on it for this very query"],
+  [/^similar = .* × document = /s, () => "Clicks on it for queries of similar meaning"],
+  [/^query = .* × near = /s, () => "Clicks on similar documents for this query"],
   [/^words = (.*?) × document = /s, (stem, words) => `Clicks on it for queries with “${whole(stem, words)}”`],
+  [/^visitor = .* × document = /s, () => "Your own clicks on it"],
   [/^segment = (.*?) × (.*?) = (.*)$/s, (who, field, value) => `${who} likes ${field} “${value}”`],
-  [/^document = /, () => "Clicks on it for any query"],
+  [/^(document|near) = /, () => "Clicks on it for any query"],
   [/^(bm25_title|coverage_title|exact_title)/, () => "Words in the title"],
   [/^(bm25_body|coverage)/, () => "Words in the text"],
   [/^(phrase|proximity)$/, () => "Words that stand together"],
-  [/^(bm25_top|title_and_body_top)/, () => "Among the best matches"],
+  [/^(latent|feedback|embedding)/, () => "Near in meaning"],
+  [/^(relevance_top|title_and_body_top)/, () => "Among the best matches"],
   [/^(title|body)_length$/, () => "Length"],
   [/^recency$/, () => "How recent it is"],
 ];
@@ -62,12 +66,22 @@ export async function showReasons(box, { impression, query, compared }, id, belo
     const [own, other] = await Promise.all([ask(id), below ? ask(below.id) : null]);
     const match = own.contributions.find(({ name }) => name === BASE)?.contribution ?? 0;
     const [score, base, learned] = [own.score, match, own.score - match].map((sum) => formatted(sum, "number"));
-    line.textContent = `Score ${score}: ${base} from how the words match, ${learned} learned.`;
-    box.append(tableOf(largest(sumsOf(own.contributions, words))));
+    const rows = largest(sumsOf(own.contributions, words));
+    line.textContent = `${inOneSentence(rows)} Score ${score}: ${base} from the match, ${learned} learned.`;
+    box.append(tableOf(rows));
     if (other) box.append(make("p", { className: "lead" }, beside(own, other, below.title, { words, compared })));
   } catch (error) {
     line.textContent = `That cannot be explained: ${error.message}`;
   }
+}
+
+function inOneSentence(rows) {
+  const small = (words) => `${words.charAt(0).toLowerCase()}${words.slice(1)}`;
+  const raised = rows.filter(([, sum]) => sum > 0).map(([words]) => small(words));
+  const lowered = rows.filter(([, sum]) => sum < 0).map(([words]) => small(words));
+  if (raised.length === 0) return "Nothing speaks for it.";
+  const best = raised.length > 1 ? `Mostly ${raised[0]}, then ${raised[1]}.` : `Because of ${raised[0]}.`;
+  return lowered.length > 0 ? `${best} Against it: ${lowered[0]}.` : best;
 }
 
 // What sets it apart from the result below. The order on the page may differ from that of the scores, for a reason.

@@ -2,7 +2,7 @@
 
 import { make } from "/page/format.js";
 import { showReasons } from "./reasons.js";
-import { counted, marked, titleOf } from "./text.js";
+import { counted, dateOf, marked, titleOf } from "./text.js";
 
 const STEP = 10; // results at a time
 const MOVING = { duration: 420, easing: "cubic-bezier(.2, .8, .2, 1)" };
@@ -76,6 +76,8 @@ export class ResultList {
     part(".title").textContent = titleOf(result);
     part(".path bdi").textContent = result.id;
     part(".snippet").replaceChildren(...marked(result.snippet, result.highlights));
+    part(".date").hidden = !result.at;
+    part(".date").textContent = result.at ? dateOf(result.at) : "";
     part(".meaning").hidden = !result.by_meaning;
     const logged = Boolean(this.found.impression);
     part(".why").hidden = !logged;
@@ -111,7 +113,14 @@ export class ResultList {
           {},
           button("title", "", () => this.acts.open(id)),
         ),
-        make("p", { className: "path" }, make("bdi"), make("span", { className: "meaning" }, "found by meaning"), make("span", { className: "moved" })),
+        make(
+          "p",
+          { className: "path" },
+          make("bdi"),
+          make("span", { className: "date" }),
+          make("span", { className: "meaning", title: "It has none of the words, but is near in meaning" }, "found by meaning"),
+          make("span", { className: "moved" }),
+        ),
         make("p", { className: "snippet" }),
         actions,
         make("div", { className: "reasons", hidden: true }),

@@ -33,3 +33,7 @@ export function titleOf({ title, id }) {
 export function counted(n, one, many = `${one}s`) {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
+
+export function dateOf(seconds) {
+  return new Date(seconds * 1000).toLocaleDateString("en-GB", { dateStyle: "medium" });
+}

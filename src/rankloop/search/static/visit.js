@@ -22,10 +22,11 @@ export class Visit {
   }
 
   // The results, each with `moved`: how many positions it went up since the last search of this query.
-  async search(text, secretly) {
+  async search(text, secretly, sort = "relevance") {
     await this.finish();
-    if (secretly) return call("POST", "/search", { text, n: SHOWN, private: true });
-    const found = await call("POST", "/search", { text, n: SHOWN });
+    const body = { text, n: SHOWN, sort, facets: true };
+    if (secretly) return call("POST", "/search", { ...body, private: true });
+    const found = await call("POST", "/search", body);
     const query = sameQuery(text);
     if (found.impression) this.current = { query, impression: found.impression, compared: found.compared };
     compare(query, found.results);
@@ -78,16 +79,11 @@ export class Visit {
     return impression !== this.current?.impression;
   }
 
-  // The service has forgotten a query, or all of them.
-  forget(query) {
-    if (query === undefined) {
-      this.clicked.clear();
-      sessionStorage.removeItem(ORDERS);
-    } else {
-      this.clicked.delete(query);
-      keep(Object.fromEntries(Object.entries(orders()).filter(([known]) => known !== query)));
-    }
-    if (query === undefined || this.current?.query === query) this.current = null;
+  // The service has forgotten this visitor.
+  forget() {
+    this.clicked.clear();
+    sessionStorage.removeItem(ORDERS);
+    this.current = null;
   }
 }
 
