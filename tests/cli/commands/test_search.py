@@ -131,7 +131,7 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
         (["notes", "--port", "70000"], "'--port': "),
         (["table.csv", "--column", "id=key"], "no text"),
-        (["table.csv", "--column", "key"], "id=NAME"),
+        (["table.csv", "--column", "key"], "PART=NAME"),
     ],
 )
 def test_what_is_wrong_is_one_line(
