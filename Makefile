@@ -81,7 +81,7 @@ wheel: $(READY)
 
 first-contact: $(READY)
 	@$(call install,build wheel)
-	@$(BIN)/python tools/first_contact.py
+	@$(BIN)/python tools/first_contact.py $(if $(PYTHONS),--python $(PYTHONS))
 
 search: setup
 	@$(BIN)/rankloop search docs --data .cache/search

@@ -1,10 +1,11 @@
 """Measure the first minutes with rankloop: installed size, first ranking, imports, and `make run` on a fresh clone.
 
     python tools/first_contact.py                        builds the wheel, measures, prints and keeps the table
-    python tools/first_contact.py --python python3.12    with another Python
+    python tools/first_contact.py --python python3.12 …  with other Pythons
+    python tools/first_contact.py --page                 writes the page from the kept numbers
 
-Every measurement starts with an empty environment and an empty home. The table is written to
-docs/results/first-contact.json. Needs `pip install build wheel`.
+Every measurement starts with an empty environment and an empty home. The numbers are kept in
+docs/results/first-contact.json and shown by docs/results/first-contact.md. Needs `pip install build wheel`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -28,7 +30,15 @@ from tools import wheel as wheels
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results" / "first-contact.json"
-IMPORT_REPEATS = 5
+PAGE = RESULTS.with_suffix(".md")
+REPEATS = 3  # of every measurement of time but that of a fresh clone; the least counts, since others use the machine
+N_LARGEST_PACKAGES = 6
+SPACE_OF_TOOLS = ("pip", "setuptools", "_distutils_hack", "pkg_resources", "wheel")
+INTRODUCTION = """# First contact
+
+The first minutes with rankloop: an installed wheel in an empty environment with an empty home.
+`make first-contact` measures and writes this page. Seconds are processor time, but those of `make run`.
+"""
 FIVE_LINES = """
 from rankloop import Ranker
 ranker = Ranker("click_regression", features={"price": "number", "brand": "category", "title": "words"})
@@ -64,16 +74,25 @@ class Installation:
         self.python = wheels.empty_environment(python, folder / "environment", wheel)
         self.folder = folder
 
-    def megabytes(self) -> float:
-        """Return the size of all installed packages, without pip and setuptools."""
+    def megabytes_by_package(self) -> Counter[str]:
+        """Return the size of every installed package, without pip and setuptools."""
         command = "import sysconfig; print(sysconfig.get_path('purelib'))"
         packages = Path(subprocess.run([self.python, "-c", command], capture_output=True, text=True).stdout.strip())
-        tools = ("pip", "setuptools", "_distutils_hack", "pkg_resources", "wheel")
-        files = (path for path in packages.rglob("*") if path.is_file() and not path.is_symlink())
-        return (
-            sum(path.stat().st_size for path in files if not path.relative_to(packages).parts[0].startswith(tools))
-            / 1e6
-        )
+        sizes: Counter[str] = Counter()
+        for path in packages.rglob("*"):
+            name = path.relative_to(packages).parts[0]
+            if path.is_file() and not path.is_symlink() and not name.startswith(SPACE_OF_TOOLS):
+                sizes[name.removesuffix(".libs")] += path.stat().st_size / 1e6
+        return sizes
+
+    def first_seconds(self) -> float:
+        """Return the processor time of the five lines in the first process of a user."""
+        seconds = []
+        for _ in range(REPEATS):
+            shutil.rmtree(self.home)
+            self.home.mkdir()
+            seconds.append(self.processor_seconds(FIVE_LINES))
+        return min(seconds)
 
     def processor_seconds(self, code: str) -> float:
         """Return the processor time of a Python that runs some code, children included."""
@@ -84,26 +103,29 @@ class Installation:
         return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
 
 
-def measure_installation(python: str, pure_wheel: Path, kernel_wheel: Path, scratch: Path) -> list[Measurement]:
-    """Measure both wheels in environments of their own."""
+def measure_installation(
+    python: str, pure_wheel: Path, kernel_wheel: Path, scratch: Path
+) -> tuple[list[Measurement], Counter[str]]:
+    """Measure both wheels in environments of their own; also return the size of each installed package."""
     with_kernels = Installation(python, kernel_wheel, scratch / "with-kernels")
-    size = with_kernels.megabytes()
-    first = with_kernels.processor_seconds(FIVE_LINES)
-    second = with_kernels.processor_seconds(FIVE_LINES)
+    sizes = with_kernels.megabytes_by_package()
+    first = with_kernels.first_seconds()
+    second = min(with_kernels.processor_seconds(FIVE_LINES) for _ in range(REPEATS))
     imports = {
-        code: min(with_kernels.processor_seconds(code) for _ in range(IMPORT_REPEATS))
+        code: min(with_kernels.processor_seconds(code) for _ in range(REPEATS))
         for code in ("import rankloop", "from rankloop import Ranker")
     }
     without_kernels = Installation(python, pure_wheel, scratch / "without-kernels")
-    compiled = without_kernels.processor_seconds(FIVE_LINES)
-    return [
-        Measurement("installed size of `pip install rankloop`", size, 330.0, "MB"),
+    compiled = without_kernels.first_seconds()
+    rows = [
+        Measurement("installed size of `pip install rankloop`", sum(sizes.values()), 330.0, "MB"),
         Measurement("five lines, first process, wheel with kernels", first, 2.0, "s"),
         Measurement("five lines, first process, kernels compiled", compiled, 8.0, "s"),
         Measurement("five lines, second process", second, 1.0, "s"),
         Measurement("`import rankloop`", imports["import rankloop"], 0.15, "s"),
         Measurement("`from rankloop import Ranker`", imports["from rankloop import Ranker"], 0.5, "s"),
     ]
+    return rows, sizes
 
 
 def measure_fresh_clone(scratch: Path) -> Measurement:
@@ -127,32 +149,60 @@ def table(measurements: list[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Build, measure, print and keep the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="the Python to measure with")
-    parser.add_argument("--without-clone", action="store_true", help="leave `make run` out")
-    arguments = parser.parse_args()
-    python = shutil.which(arguments.python)
-    if python is None:
-        parser.error(f"{arguments.python} is not installed")
-    version = subprocess.run(
-        [python, "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True
-    )
-    pure_wheel = wheels.build_pure_files()
+def page(kept: dict[str, Any]) -> str:
+    """Return the page of the kept measurements: one column per Python, and the largest packages."""
+    versions = sorted(kept, key=lambda version: int(version.split(".")[1]))
+    rows: dict[str, dict[str, Any]] = {}
+    for version in versions:
+        for row in kept[version]["rows"]:
+            rows.setdefault(row["name"], {"goal": f"{row['goal']:g} {row['unit']}"})[version] = f"{row['value']:.2f}"
+    lines = [INTRODUCTION, f"| | goal | {' | '.join(versions)} |", f"|---|---|{'---|' * len(versions)}"]
+    for name, cells in rows.items():
+        lines.append(f"| {name} | ≤ {cells['goal']} | {' | '.join(cells.get(version, '–') for version in versions)} |")
+    lines += ["", "| Python | machine | largest packages, in MB |", "|---|---|---|"]
+    for version in versions:
+        sizes = ", ".join(f"{name} {size:.0f}" for name, size in kept[version]["packages"].items())
+        lines.append(f"| {version} | {kept[version]['machine']} | {sizes} |")
+    return "\n".join(lines) + "\n"
+
+
+def measure(python: str, pure_wheel: Path, with_clone: bool) -> None:
+    """Measure with one Python, print the table and keep it."""
+    command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     kernel_wheel = wheels.build_wheel(pure_wheel, python)
     with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        measurements = measure_installation(python, pure_wheel, kernel_wheel, scratch)
-        if not arguments.without_clone:
-            measurements.append(measure_fresh_clone(scratch))
-    print(table(measurements))
+        rows, sizes = measure_installation(python, pure_wheel, kernel_wheel, Path(name))
+        if with_clone:
+            rows.append(measure_fresh_clone(Path(name)))
+    print(f"Python {version}\n{table(rows)}")
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kept[".".join(version.stdout.strip().split(".")[:2])] = {
+    kept[version] = {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
-        "rows": [row._asdict() for row in measurements],
+        "packages": dict(sizes.most_common(N_LARGEST_PACKAGES)),
+        "rows": [row._asdict() for row in rows],
     }
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    PAGE.write_text(page(kept), encoding="utf-8")
+
+
+def main() -> None:
+    """Build, measure, print and keep the table for each Python."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", nargs="+", default=[sys.executable], help="the Pythons to measure with")
+    parser.add_argument("--without-clone", action="store_true", help="leave `make run` out")
+    parser.add_argument("--page", action="store_true", help="only write the page from the kept numbers")
+    arguments = parser.parse_args()
+    if arguments.page:
+        PAGE.write_text(page(json.loads(RESULTS.read_text())), encoding="utf-8")
+        return
+    pure_wheel = wheels.build_pure_files()
+    for python in arguments.python:
+        executable = shutil.which(python)
+        if executable is None:
+            print(f"{python} is not installed: not measured")
+        else:
+            measure(executable, pure_wheel, with_clone=not arguments.without_clone)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 MIN_GLIBC = "2_28"  # that of numba's own wheels
-COMPILED_SUFFIXES = (".nbi", ".nbc")
+INDEX_SUFFIX, CODE_SUFFIX = ".nbi", ".nbc"  # of numba's cache: one index per kernel, one file of code per signature
 
 
 def run(*command: str | Path, environment: dict[str, str] | None = None, folder: Path | None = None) -> None:
@@ -64,10 +65,11 @@ def add_kernels(wheel: Path, kernels: Path, python_tag: str, scratch: Path) -> P
     run(sys.executable, "-m", "wheel", "unpack", "--dest", scratch, wheel)
     unpacked = next(path for path in scratch.iterdir() if path.is_dir())
     for path in sorted(kernels.rglob("*")):
-        if path.suffix in COMPILED_SUFFIXES:
+        if path.suffix in (INDEX_SUFFIX, CODE_SUFFIX):
             target = unpacked / "rankloop" / "compiled" / path.relative_to(kernels)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+            content = path.read_bytes()  # `PackagedKernels` reads compressed code
+            target.write_bytes(zlib.compress(content, 9) if path.suffix == CODE_SUFFIX else content)
     packed = scratch / "packed"
     packed.mkdir()
     run(sys.executable, "-m", "wheel", "pack", "--dest-dir", packed, unpacked)

@@ -16,7 +16,7 @@ from rankloop.core.registry import Spec, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Query
 from rankloop.features import Encoder, Schema
-from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.learners.wrappers.hashed_weights import with_hashed
 
 N_ITEMS = 4
 MAX_PROCESSES = 4

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from rankloop.core import compilation
 from rankloop.core import files as source
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.kernels import (
@@ -19,6 +21,7 @@ from rankloop.core.kernels import (
     discounts,
     exponential_gain,
     is_permutation,
+    kernel,
     positions_of,
     random_ranking,
     ranking_of,
@@ -144,3 +147,20 @@ def test_keys_are_sorted_as_by_numpy(n_keys):
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
     keys = np.where(rng.random(n_keys) < 0.3, rng.choice(special, n_keys), np.round(rng.normal(size=n_keys), 1))
     np.testing.assert_array_equal(sorted_order(keys), np.argsort(keys, kind="stable"))
+
+
+def test_compressed_code_of_the_package_is_used(tmp_path, monkeypatch):
+    def doubled(x):
+        return 2.0 * x
+
+    monkeypatch.setattr(compilation, "PACKAGED_KERNELS", tmp_path)
+    assert kernel(doubled)(1.5) == 3.0  # compiled, or from the cache folder
+    locator = kernel(doubled)._cache._impl.locator
+    (tmp_path / locator.subfolder).mkdir()
+    for path in Path(locator.get_cache_path()).glob("*doubled*"):
+        content = path.read_bytes()
+        packed = zlib.compress(content) if path.suffix == ".nbc" else content
+        (tmp_path / locator.subfolder / path.name).write_bytes(packed)
+    n_packaged = compilation.progress.origins["wheel"]
+    assert kernel(doubled)(1.5) == 3.0
+    assert compilation.progress.origins["wheel"] == n_packaged + 1

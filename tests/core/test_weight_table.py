@@ -22,7 +22,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Query, clicks
 from rankloop.core.weight_table import WeightTable, restored_table, with_columns
 from rankloop.features import Encoder, Schema
-from rankloop.learners.wrappers.hashed_columns import Hashed
+from rankloop.learners.wrappers.hashed_weights import Hashed
 
 WIDTH = 12
 EVERYTHING = np.arange(WIDTH)

@@ -25,7 +25,7 @@ from rankloop.core.types import Clicks, Problem, Query, Reward
 from rankloop.engine import Here, Threads
 from rankloop.evaluation import ChoiceLog, evaluate_on_lists
 from rankloop.evaluation.log_evaluation import evaluate
-from rankloop.evaluation.off_policy.propensities import session_rows
+from rankloop.evaluation.off_policy.logged_propensities import session_rows
 from rankloop.evaluation.propensity_evaluation import Judge, evaluate_policies
 from rankloop.evaluation.report import PER_PAGE, verdict
 from rankloop.features.encoder import Encoder

@@ -15,7 +15,7 @@ from rankloop.core.types import Clicks, Rows, clicks
 from rankloop.core.weight_table import WeightTable
 from rankloop.learners.diagonal_belief import DiagonalThompson, DiagonalUCB, State
 from rankloop.learners.linear_thompson import LinearThompson
-from rankloop.learners.wrappers.hashed_columns import Hashed
+from rankloop.learners.wrappers.hashed_weights import Hashed
 
 
 def learned(learner, state, query, ranking, feedback):

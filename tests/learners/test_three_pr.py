@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
 from rankloop.learners._shared.joint_features import pair_correction, pair_weight
-from rankloop.learners._shared.perturbation import PAIRINGS_BY_NAME
+from rankloop.learners._shared.swap_propensity import PAIRINGS_BY_NAME
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
 from rankloop.simulate.streams.simulated_queries import LinearGaussian

@@ -196,8 +196,10 @@ def sorted_order(keys: Floats) -> Ints:
                     merged[position] = order[right]
                     right += 1
                 position += 1
-            merged[position : position + middle - left] = order[left:middle]
-            merged[position + middle - left : end] = order[right:end]
+            for i in range(left, middle):  # loops, since assigning slices takes a second to compile
+                merged[position + i - left] = order[i]
+            for i in range(right, end):
+                merged[i] = order[i]
         order, merged = merged, order
         width *= 2
     return order

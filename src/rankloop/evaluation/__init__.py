@@ -15,7 +15,7 @@ from rankloop.evaluation.off_policy.estimators import (
     switch_dr,
 )
 from rankloop.evaluation.off_policy.intervals import Overlap
-from rankloop.evaluation.off_policy.propensities import (
+from rankloop.evaluation.off_policy.logged_propensities import (
     RankingPolicy,
     position_probabilities,
     prefix_probabilities,

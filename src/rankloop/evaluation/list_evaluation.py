@@ -24,8 +24,6 @@ from rankloop.evaluation.list_pages import LOCAL_ENGINE, NOT_SHOWN, PageTable, S
 from rankloop.evaluation.order_value import MAX_WEIGHT, OrderJudge, OrderValues
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
-AUTO_ESTIMATOR = "auto"
-EXAMINATION_ESTIMATOR = "examination"
 CLICK_OUTCOME = "clicks"
 MIN_CLICKS = 20
 MAX_UNLIKE_SHARE = 0.1

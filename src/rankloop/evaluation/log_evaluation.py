@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,18 @@ from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Clicks, Decision
+from rankloop.core.types import Arrival, Decision
 from rankloop.engine import Engine
+from rankloop.evaluation.estimator_choice import (
+    AUTO_ESTIMATOR,
+    EXAMINATION_ESTIMATOR,
+    check_estimator,
+    choose_estimator,
+)
 from rankloop.evaluation.list_estimate import ListEstimate
-from rankloop.evaluation.list_evaluation import AUTO_ESTIMATOR, EXAMINATION_ESTIMATOR, ListOptions, evaluate_pages
+from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage, pages_in, queries_in, replayed_pages
-from rankloop.evaluation.off_policy.estimators import Method, Options
+from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.propensity_evaluation import (
@@ -39,7 +45,6 @@ from rankloop.logs.reader import read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
-ESTIMATOR_NAMES = (*get_args(Method), *BY_POSITION, EXAMINATION_ESTIMATOR)
 OPTION_NAMES = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
 MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
 PROPENSITY_POSITIONS = 10  # first positions that count by propensity, unless given
@@ -130,8 +135,7 @@ def evaluate(
     Raises:
       InvalidInput: If the log cannot answer for this model, with what to do.
     """
-    if estimator != AUTO_ESTIMATOR and estimator not in ESTIMATOR_NAMES:
-        raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATOR_NAMES)}")
+    check_estimator(estimator)
     unknown = next((name for name in options if name not in OPTION_NAMES), None)
     if unknown is not None:
         raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTION_NAMES)}")
@@ -139,16 +143,14 @@ def evaluate(
     if not isinstance(log, ListLog | ChoiceLog):
         kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
         log = read_log(log, kind=kind, columns=columns, schema=target.schema, ranker=ranker)  # type: ignore[arg-type]
-    if isinstance(log, ChoiceLog):
-        return Evaluation(log.name, _on_choices(log, target, estimator, of_choices, progress))
-    if model is None:
+    if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    first = None if log.rankings is None or estimator != AUTO_ESTIMATOR else next(log.rankings(), None)
-    of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
-    if estimator == EXAMINATION_ESTIMATOR or (estimator == AUTO_ESTIMATOR and of_clicks):
+    method = choose_estimator(estimator, log)
+    if isinstance(log, ChoiceLog):
+        return Evaluation(log.name, _on_choices(log, target, method, of_choices, progress))
+    if method == EXAMINATION_ESTIMATOR:
         of_lists = ListOptions(**{"held_out_gain": target.held_out_gain} | _only(options, ListOptions))
         return Evaluation(log.name, _by_examination(log, target, of_lists, engine, progress))
-    method = "snips" if estimator == AUTO_ESTIMATOR else estimator
     positions = options.get("positions") or PROPENSITY_POSITIONS
     return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress))
 
@@ -175,8 +177,7 @@ def _target_of(model: Any) -> _Target:
     return _Target("ranker", "ranker", ranker, getattr(model, "schema", None))
 
 
-def _on_choices(log: ChoiceLog, target: _Target, estimator: str, options: Options, progress: Progress) -> Report:
-    method = "snips" if estimator == AUTO_ESTIMATOR else estimator
+def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, progress: Progress) -> Report:
     if target.policy is not None:
         return evaluate_saved_policy(
             log,

@@ -28,7 +28,7 @@ from rankloop.evaluation.off_policy.estimators import (
     series_of,
 )
 from rankloop.evaluation.off_policy.intervals import RANGE_BOUNDS
-from rankloop.evaluation.off_policy.propensities import MAX_PIECE_ROWS, RankingPolicy, session_rows
+from rankloop.evaluation.off_policy.logged_propensities import MAX_PIECE_ROWS, RankingPolicy, session_rows
 from rankloop.evaluation.off_policy.ranking_log import (
     SUMMED_METHODS,
     LoggedRanking,

@@ -11,7 +11,7 @@ from rankloop.core.kernels import add_row, kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, finite, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.perturbation import PairSwapper
+from rankloop.learners._shared.swap_propensity import PairSwapper
 
 N_OFFSETS = 64  # with an offset of their own; the ones below share the last
 OFFSET_RATE = 0.3

@@ -10,7 +10,7 @@ from rankloop.core.kernels import add_row, kernel
 from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.perturbation import PairSwapper
+from rankloop.learners._shared.swap_propensity import PairSwapper
 
 N_RATES = 64  # with a rate of their own; the ones below share the last
 PRIOR_UPDATES = 10.0  # The number of updates that the first value of a rate counts for.

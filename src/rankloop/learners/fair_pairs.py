@@ -12,7 +12,7 @@ from rankloop.core.learner import check_receipt, clicks_by_item, corrected, requ
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
-from rankloop.learners._shared.perturbation import PairSwapper
+from rankloop.learners._shared.swap_propensity import PairSwapper
 
 
 class Receipt(NamedTuple):

@@ -12,7 +12,7 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import correction, moved_to_top, pair_correction
-from rankloop.learners._shared.perturbation import DYNAMIC_SWAP, PAIRINGS_BY_NAME, log_prob_of, present
+from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PAIRINGS_BY_NAME, log_prob_of, present
 
 MOVE_TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 

@@ -20,7 +20,7 @@ from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
 from rankloop.service.application.node import Node
-from rankloop.service.application.ranking import query_request
+from rankloop.service.application.served_rankers import query_request
 from rankloop.service.records import ranker_entity
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
 

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.registry import build
 from rankloop.core.types import Rows, clicks
-from rankloop.learners.wrappers.hashed_columns import Hashed
+from rankloop.learners.wrappers.hashed_weights import Hashed
 from rankloop.learners.wrappers.trusted_memory import TrustedMemory
 
 PRIOR_SQUARES = 100.0

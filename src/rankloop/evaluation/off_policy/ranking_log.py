@@ -12,7 +12,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
 from rankloop.core.types import Rows as SparseRows
 from rankloop.evaluation.off_policy.estimators import SPANS, Span, method_of, series_of
-from rankloop.evaluation.off_policy.propensities import (
+from rankloop.evaluation.off_policy.logged_propensities import (
     RankingPolicy,
     position_probabilities,
     prefix_probabilities,

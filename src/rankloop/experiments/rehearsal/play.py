@@ -11,7 +11,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Problem, Query
-from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.simulate.users.fitted_users import FittedUsers
 
 N_CURVE_POINTS = 20  # points of a learning curve

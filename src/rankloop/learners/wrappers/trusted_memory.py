@@ -13,7 +13,7 @@ from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
-from rankloop.learners.wrappers.hashed_columns import NO_COLUMNS, Hashed
+from rankloop.learners.wrappers.hashed_weights import NO_COLUMNS, Hashed
 
 USER_FIELD = NAME_SEPARATOR + "users"  # no field has this name
 FULL_UPDATES = 3.0  # of a user from one query that count in full

@@ -21,8 +21,8 @@ from rankloop.service.application.amendment import (
     retract_clicks,
 )
 from rankloop.service.application.export import plain_record
-from rankloop.service.application.ranking import ServedRanker
 from rankloop.service.application.rebuild import first_record
+from rankloop.service.application.served_rankers import ServedRanker
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import (

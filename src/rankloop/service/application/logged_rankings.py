@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
-from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
+from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy, positions_seen
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog, ShownList

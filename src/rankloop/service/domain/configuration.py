@@ -18,7 +18,7 @@ from rankloop.core.types import Clicks, Floats, Ints, Problem, Rows
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
-from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, plain_outcomes

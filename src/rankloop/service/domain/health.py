@@ -11,13 +11,13 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
+from rankloop.service.domain.counters import Counters
+from rankloop.service.domain.drift import click_rate_drift
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked
 
 MAX_WEIGHTS = 100
 MAX_ITEMS_NAMED = 20  # of an impression, whose names are looked up
-DRIFT_ALARM_Z_SCORE = 4.0  # above it, a change of the click rate is hardly chance
 
 
 def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
       state: The state that is served.
       refused: The number of updates refused because they would have made the state non-finite.
     """
-    z_score = _click_rate_z_score(counters)
+    drift = click_rate_drift(counters)
     return {
         "refused": refused,
         "explored_share": _ratio(counters.explored_sum, counters.explorable),
@@ -37,17 +37,10 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
         "ctr_recent": counters.recent_click_rate if counters.clickable else None,
         "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],
         "ndcg": _ratio(counters.ndcg_sum, counters.graded),
-        "click_rate_z_score": z_score,
-        "drift_alarm": abs(z_score) > DRIFT_ALARM_Z_SCORE,
+        "click_rate_z_score": drift.z_score,
+        "drift_alarm": drift.alarm,
         **_learner_reports(config, state),
     }
-
-
-def _click_rate_z_score(counters: Counters) -> float:
-    """Return the recent click rate minus the long-term one, in standard errors of the recent one."""
-    rate = counters.long_term_click_rate
-    standard_error = math.sqrt(max(rate * (1 - rate), 1e-4) * RECENT_RATE_STEP / (2 - RECENT_RATE_STEP))
-    return (counters.recent_click_rate - rate) / standard_error if counters.clickable else 0.0
 
 
 def clicks_of(counters: Counters) -> dict[str, float | None]:

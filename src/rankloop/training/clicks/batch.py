@@ -23,7 +23,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import N_OFFSETS
-from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.list_log import ListLog, ShownList, numbers_of
 from rankloop.logs.numeric_features import NumericFeatures
 from rankloop.training.clicks.result import ClickTraining

@@ -17,7 +17,7 @@ from rankloop.core.types import Clicks, Decision, Feedback, Floats, Problem, Rel
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.base_score import BaseScore
-from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.list_log import LOGGED_SCORE, ClickArrays, ShownList, numbers_of
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (

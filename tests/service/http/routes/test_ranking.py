@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service.application import ranking as service
+from rankloop.service.application import served_rankers as service
 from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import ranking
 from rankloop.service.settings import Settings, keys_from

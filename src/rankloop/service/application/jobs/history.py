@@ -11,7 +11,7 @@ from rankloop.service.domain.health import clicks_of, health_of, weights_of
 from rankloop.service.stores.base import Store
 
 if TYPE_CHECKING:
-    from rankloop.service.application.ranking import ServedRanker
+    from rankloop.service.application.served_rankers import ServedRanker
 
 SAMPLE_SECONDS = 1.0  # between two samples of a ranker
 MAX_RANKERS_AT_ONCE = 200  # that are sampled without a pause, in which requests are served

@@ -1,4 +1,4 @@
-"""Ranking: a request becomes a query, is ranked from the newest published state, and the ranking is logged."""
+"""Served rankers: a request is ranked with a live propensity and logged; each new state is swapped in between two."""
 
 import asyncio
 import hashlib

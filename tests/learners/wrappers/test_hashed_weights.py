@@ -14,7 +14,7 @@ from rankloop.contracts.cases import cases_of, feedback_of
 from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Rows, clicks
-from rankloop.learners.wrappers.hashed_columns import Hashed, check_takes_rows, with_hashed
+from rankloop.learners.wrappers.hashed_weights import Hashed, check_takes_rows, with_hashed
 
 N_HASHED, N_DENSE = 32, 2
 PROBLEM = Problem(N_HASHED + N_DENSE, n_hashed=N_HASHED, max_grade=2)

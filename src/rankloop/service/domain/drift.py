@@ -1,0 +1,26 @@
+"""The drift alarm of a ranker: raised when its recent click rate differs from the long-term one by more than chance."""
+
+import math
+from typing import NamedTuple
+
+from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
+
+DRIFT_ALARM_Z_SCORE = 4.0  # above it, a change of the click rate is hardly chance
+MIN_VARIANCE = 1e-4  # of a click, where the long-term rate is near 0 or 1
+
+
+class ClickRateDrift(NamedTuple):
+    """The change of the click rate, and the alarm."""
+
+    z_score: float  # the recent click rate minus the long-term one, in standard errors of the recent one
+    alarm: bool
+
+
+def click_rate_drift(counters: Counters) -> ClickRateDrift:
+    """Return by how much the recent click rate has changed, and whether the alarm is raised."""
+    if not counters.clickable:
+        return ClickRateDrift(0.0, False)
+    rate = counters.long_term_click_rate
+    variance = max(rate * (1 - rate), MIN_VARIANCE) * RECENT_RATE_STEP / (2 - RECENT_RATE_STEP)
+    z_score = (counters.recent_click_rate - rate) / math.sqrt(variance)
+    return ClickRateDrift(z_score, abs(z_score) > DRIFT_ALARM_Z_SCORE)
