@@ -80,6 +80,22 @@ def test_an_outcome_after_its_window_is_gone(client: httpx.Client, monkeypatch: 
     assert _learned(client) == before + 2
 
 
+def test_only_what_was_added_is_learned_up_to_the_limit(client: httpx.Client, module_position: Location) -> None:
+    shown = rank(client)
+    first, second = shown["ranking"][:2]
+    for outcomes in (
+        {"revenue": {first: 10}},
+        {"purchase": {first: 1}, "revenue": {first: 10, second: 4}},
+        {"purchase": {first: 2}, "revenue": {second: 1000}},
+    ):
+        feed(client, shown["impression"], outcomes=outcomes).raise_for_status()
+    numbers = {id: [each["id"] for each in items()].index(id) for id in (first, second)}
+    written = [record.event for record in module_position.records() if isinstance(record.event, OutcomesReceived)][-3:]
+    learned = [{id: event.weights.get(number, 0.0) for id, number in numbers.items()} for event in written]
+    # 20 per purchase and 0.5 per unit of money, each at most 20 in all.
+    assert learned == [{first: 5.0, second: 0.0}, {first: 20.0, second: 2.0}, {first: 0.0, second: 18.0}]
+
+
 @pytest.mark.parametrize(
     ("outcomes", "problem"),
     [

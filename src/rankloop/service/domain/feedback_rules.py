@@ -178,18 +178,15 @@ def _received_outcomes(
         gained |= {name: added} if added else {}
     if not gained:
         return ()
-    limit = config.body.max_click_weight
-    totals_before = {name: impression.outcomes.get(name, {}) for name in gained}
-    totals_after = {
-        name: {item: totals_before[name].get(item, 0.0) + value for item, value in added.items()}
-        for name, added in gained.items()
-    }
-    weights_before = outcome_weights(config.outcomes, totals_before, limit)
-    added_weights = {
-        item: weight - weights_before.get(item, 0.0)
-        for item, weight in outcome_weights(config.outcomes, totals_after, limit).items()
-    }
-    weights = {item: weight for item, weight in added_weights.items() if weight > 0}
+    limit, weights = config.body.max_click_weight, dict[int, float]()
+    for name, added in gained.items():
+        before = {item: impression.outcomes.get(name, {}).get(item, 0.0) for item in added}
+        weights_before = outcome_weights(config.outcomes, {name: before}, limit)
+        weights_after = outcome_weights(config.outcomes, {name: later[name]}, limit)
+        for item in added:
+            increase = weights_after.get(item, 0.0) - weights_before.get(item, 0.0)
+            if increase > 0:
+                weights[item] = weights.get(item, 0.0) + increase
     late = None
     if impression.closed:
         is_learned = weights and ranked.trainable and ranked.decision is not None
