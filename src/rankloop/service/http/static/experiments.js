@@ -30,7 +30,8 @@ function verdict({ wins, losses, p_value: chance }, [a, b]) {
 }
 
 function outcomeWords(outcomes = {}) {
-  return Object.entries(outcomes).map(([name, { wins, losses, p_value: chance }]) => {
+  const seen = Object.entries(outcomes).filter(([, { wins, losses }]) => wins + losses > 0);
+  return seen.map(([name, { wins, losses, p_value: chance }]) => {
     const doubt = chance < SIGNIFICANCE_LEVEL ? "decided" : "could be chance";
     return ` ${name}: ${wins} for a, ${losses} for b (${doubt}).`;
   });
@@ -53,7 +54,8 @@ function fillInterleaved(article, result, sides) {
 function splitBlock() {
   const heads = COLUMNS.map((words) => make("th", { scope: "col" }, words));
   const table = make("table", { className: "metrics" }, make("thead", {}, make("tr", {}, ...heads)), make("tbody"));
-  return [make("div", { className: "scroll" }, table), make("p", { className: "notice" }), make("p", { className: "verdict" })];
+  const scroll = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Metrics per user" }, table);
+  return [scroll, make("p", { className: "notice" }), make("p", { className: "verdict" })];
 }
 
 function interval() {
@@ -83,7 +85,9 @@ function drawInterval(row, { relative, relative_low: low, relative_high: high, i
 function splitVerdict(metrics, [a, b]) {
   const decided = Object.entries(metrics).filter(([, { is_decided: is }]) => is);
   if (decided.length === 0) return "Nothing is decided yet. You may look whenever you like: the p-values allow for it.";
-  return decided.map(([name, { relative }]) => `${relative > 0 ? a : b} brings more ${name}.`).join(" ");
+  const better = (sign) => decided.filter(([, { relative }]) => Math.sign(relative) === sign).map(([name]) => name);
+  const words = [[a, "a", better(1)], [b, "b", better(-1)]].filter(([, , names]) => names.length > 0);
+  return words.map(([name, letter, names]) => `${name} (${letter}) brings more: ${names.join(", ")}.`).join(" ");
 }
 
 function fillSplit(article, result, sides) {
