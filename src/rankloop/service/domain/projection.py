@@ -376,7 +376,8 @@ class Consumer:
         """Return a snapshot of the current state."""
         trainer, seq, self.is_kept = self.trainer, self.projection.seq, True
         if trainer is None:
-            number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
+            # Every snapshot replaces the last one: an experiment is never rolled back, and its user totals are large.
+            number, session, rejected, state_digest = 0, b"", 0, ""
         else:
             number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
             state_digest = trainer.digest()
