@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from rankloop import Ranker, evaluate, read_log
+from rankloop.client import Client
 from rankloop.experiments.rehearsal.log_view import rehearsal_log
 from rankloop.service.application.logged_rankings import read_service_log
 from rankloop.service.application.rebuild import replay_records
@@ -199,6 +200,19 @@ def test_the_service_learns_what_the_ranker_learns(tmp_path: Any) -> None:
                 feed(client, there["impression"], clicks=[item], final=True).raise_for_status()
                 feed(client, there["impression"], outcomes=outcomes).raise_for_status()
         assert report(client)["weights"] == ranker.weights
+
+
+def test_an_uploaded_model_keeps_its_outcomes_or_takes_others(tmp_path: Any) -> None:
+    for name, declared in (("sold", OUTCOMES), ("plain", {})):
+        Ranker("3pr", features=SHOP["problem"]["feature_names"], outcomes=declared).save(tmp_path / name)
+    with running(Location(tmp_path / "data")) as client, Client(str(client.base_url)) as ours:
+        kept = ours.upload("kept", tmp_path / "sold")
+        assert kept["spec"]["outcomes"]["purchase"] == {"weight": 20.0, "window": 7 * 86400.0}
+        assert list(ours.upload("new", tmp_path / "plain", outcomes={"purchase": {"weight": 5}})["outcomes"]) == [
+            "purchase"
+        ]
+        shown = ours.rank("new", {"i1": [1.0, 0.0, 0.0], "i2": [0.0, 1.0, 0.0]})
+        assert ours.feedback("new", shown, outcomes={"purchase": {"i1": 1}}).verdict == "accepted"
 
 
 def test_evaluate_and_rehearse_report_each_outcome(tmp_path: Any) -> None:
