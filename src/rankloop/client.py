@@ -422,6 +422,21 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
             return self.send(Request("DELETE", f"/aliases/{name}"), _done)
         return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), _done)
 
+    def states(self, name: str) -> Table:
+        """Return the states of a ranker that a rollback can restore, the initial one first."""
+        return self.send(Request("GET", f"/rankers/{name}/snapshots"))
+
+    def rollback(self, name: str, state: int | None = None, *, preview: bool = False) -> Table:
+        """Roll a ranker back; a call that is repeated because no response came may go two steps back.
+
+        Args:
+          name: The ranker.
+          state: The number of a state; None for one step back.
+          preview: Return how many recent lists would get another order, and change nothing.
+        """
+        body = {"preview": preview} if state is None else {"state": state, "preview": preview}
+        return self.send(Request("POST", f"/rankers/{name}/rollback", body))
+
     def find_user(self, user: str) -> Table:
         """Return everything that is stored of a user, in all rankers and experiments."""
         return self.send(Request("GET", f"/users/{quote(user, safe='')}"))

@@ -75,7 +75,7 @@ class CreateBody(Strict):
     seed: int = 0
     window: float = 1800.0  # seconds after a ranking in which feedback is accepted
     default_feedback: Literal["none", "not_clicked"] = "none"  # if no feedback came in the window
-    snapshot_every: int = 1000  # updates
+    snapshot_every: int = 100  # updates; older snapshots are thinned
     max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT  # a heavier click is refused, a heavier outcome counts so much
     outcomes: dict[str, OutcomeBody] = {}  # by name, as in {"purchase": {"weight": 20, "window": "7d"}}
     base: BaseBody | None = None
@@ -181,9 +181,10 @@ class CatalogueBody(Strict):
 
 
 class RollbackBody(Strict):
-    """Roll back to a snapshot, by its state number; to the newest if it is left out."""
+    """Roll back to a state, by its number; one step back if it is left out. A preview changes nothing."""
 
     state: int | None = None
+    preview: bool = False
 
 
 class ForgetBody(Strict):

@@ -31,7 +31,7 @@ def test_replay_proves_the_log_of_either_store_with_its_archive(
         client.put("/rankers/other", json=SHOP)
         learn(client, 10)
         learn(client, 3, "other")
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 0
     log = location.store or str(location.data)
     assert replay(log, "--data", str(location.data), "--json") == 0

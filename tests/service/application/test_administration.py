@@ -39,7 +39,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         client.put("/rankers/other", json=SHOP).raise_for_status()
         learn(client, 5)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 2
         waiting = rank(client)
         client.put("/experiments/trial", json=SIDES).raise_for_status()

@@ -128,7 +128,7 @@ def test_it_holds_after_a_restart(location: Location) -> None:
 def test_a_rollback_still_leads_to_the_state_of_its_time(client: httpx.Client, location: Location) -> None:
     for i in range(9):
         visit(client, i, f"q{i}")
-    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
     client.post("/rankers/shop/rollback", json={"state": 8})
     visit(client, 20, "later")
     assert forget(client, query_id="q2") == 1
@@ -186,7 +186,7 @@ def test_the_archive_forgets_too(client: httpx.Client, location: Location) -> No
 
     for i in range(9):
         visit(client, i, f"q{i}")
-    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
     service = inside(client)
     moved = asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
     assert moved > 4
@@ -217,7 +217,7 @@ def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
 
     for i in range(9):
         visit(client, i, f"query number {i}")
-    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
     service = inside(client)
     asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
     with monkeypatch.context() as patched:
@@ -283,7 +283,7 @@ def test_a_person_is_gone_and_the_replay_agrees(
 ) -> None:
     for shift, user in enumerate(PEOPLE):
         erasure_visit(shop, shift, user)
-    until(lambda: len(shop.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
+    until(lambda: len(shop.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
     if archive:
         assert archive_old_events(inside(shop).store, "ranker/shop", location.data, time.time() + 1) > 6
     waiting, other = rank(shop, user="anne"), rank(shop, user="bob")
@@ -312,8 +312,8 @@ def test_it_holds_after_a_restart_a_rollback_and_for_the_next_person(location: L
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         for shift, user in enumerate(PEOPLE):
             erasure_visit(client, shift, user)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
-        numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]]
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
+        numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]][1:]
         erase(client, "anne")
         weights = report(client)["weights"]
     with running(location) as client:
@@ -385,8 +385,8 @@ def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location, 
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         for shift, user in enumerate(PEOPLE):
             erasure_visit(client, shift, user)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
-        numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]]
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
+        numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]][1:]
         if archive:
             assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 6
         erase(client, "anne")

@@ -38,7 +38,7 @@ def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Lo
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         learn(client, 9)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
         waiting = rank(client, tags={"page": "home"})
         before = list(read_records(inside(client).store, "ranker/shop", location.data))
@@ -86,7 +86,7 @@ def backup(tmp_path: Path) -> Path:
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 5)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1)
     back_up(str(location.data), file)
     return file

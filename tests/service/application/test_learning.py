@@ -115,4 +115,4 @@ def test_a_small_state_as_often_as_it_is_asked_for(tmp_path: Path) -> None:
     with running(Location(tmp_path)) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         learn(client, 6)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)

@@ -189,7 +189,7 @@ def test_a_replay_that_differs_where_it_goes_back_says_so(tmp_path: Path, number
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 4)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         client.post("/rankers/shop/rollback", json={"state": 2})
         learn(client, 1)
         rank(client)

@@ -37,7 +37,7 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
         learn(client, 10)
         waiting = rank(client)
         learn(client, 10)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 6)
         store = inside(client).store
         before = list(store.read("ranker/shop"))
         moved = archive_old_events(store, "ranker/shop", location.data, time.time() + 1)
@@ -136,7 +136,7 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 4)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         store = inside(client).store
         before = list(store.read("ranker/shop"))
 
@@ -190,7 +190,7 @@ def test_an_archive_that_is_not_whole_is_said_so(
         client.put("/rankers/other", json=SHOP)
         learn(client, 9)
         learn(client, 1, "other")
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
         before = client.get("/log/shop.jsonl").text
         (file,) = (location.data / "archive").iterdir()
@@ -221,7 +221,7 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         learn(client, 9)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         store, data = inside(client).store, location.data
         before = list(store.read("ranker/shop"))
         archive_old_events(store, "ranker/shop", data, time.time() + 1)

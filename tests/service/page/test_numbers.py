@@ -152,3 +152,28 @@ def test_names_and_reasons_are_those_of_the_service(used: str, open_page: Any) -
         assert names
 
     eventually(check)
+
+
+def test_an_uploaded_model_shows_its_weights_and_its_states(
+    tmp_path_factory: pytest.TempPathFactory, open_page: Any
+) -> None:
+    """Before its first ranking, columns have numbers instead of names; the initial state can be restored."""
+    with page_server(tmp_path_factory.mktemp("uploaded")) as address, httpx.Client(base_url=address) as client:
+        client.put("/rankers/trained", json=NAMED).raise_for_status()
+        for _ in range(5):
+            visit(client, "trained")
+        file, media = client.get("/rankers/trained/state").content, {"Content-Type": "application/octet-stream"}
+        client.put("/rankers/uploaded/state", content=file, headers=media).raise_for_status()
+        page = open_page(f"{address}/#uploaded")
+
+        def check() -> None:
+            weights = {each["name"]: each["weight"] for each in said(address, "/rankers/uploaded/weights")["weights"]}
+            shown = page.eval_on_selector_all("[data-weight]", READ_WEIGHTS)
+            assert len(shown) > 3
+            assert all(weights[name] == value for name, value, _ in shown)
+            listed = said(address, "/rankers/uploaded/snapshots")["snapshots"]
+            states = page.eval_on_selector_all("#states li", "all => all.map(one => Number(one.dataset.state))")
+            assert states[-1] == 0
+            assert states == [row["state"] for row in reversed(listed)]
+
+        eventually(check)

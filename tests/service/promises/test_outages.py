@@ -72,7 +72,7 @@ def test_a_rollback_waits_until_the_log_can_be_read(location: Location, monkeypa
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         learn(client, 5)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         breaking(inside(client), ["the connection broke"] * 3, monkeypatch)
         assert client.post("/rankers/shop/rollback", json={"state": 2}, timeout=10).status_code == 200
         learn(client, 3)
@@ -85,7 +85,7 @@ def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeyp
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         learn(client, 5)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         failures = ["the connection broke"] * 10_000
         breaking(inside(client), failures, monkeypatch)
         inside(client).log.submit(entry_of("ranker/shop", RolledBack(2, "requested"))).result(10)

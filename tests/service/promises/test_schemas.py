@@ -107,8 +107,8 @@ def test_rollbacks_go_back_over_a_change_of_the_schema(location: Location) -> No
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         for turn in range(4):
             visit(client, items=products(shift=turn))
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) >= 1)
-        first = client.get("/rankers/shop/snapshots").json()["snapshots"][0]["state"]
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) >= 2)
+        first = client.get("/rankers/shop/snapshots").json()["snapshots"][1]["state"]
         client.patch("/rankers/shop/schema", json=STOCK).raise_for_status()
         visit(client, items=products(stock=9))
         assert client.post("/rankers/shop/rollback", json={"state": first}).status_code == 200

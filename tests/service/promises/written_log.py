@@ -42,7 +42,7 @@ def write() -> None:
         with running(location) as client:
             client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
             learn(client, 5)
-            until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+            until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
             client.post("/rankers/shop/rollback", json={"state": 2}).raise_for_status()
             client.post("/rankers/shop/freeze", json={"reason": "a pause"}).raise_for_status()
             learn(client, 1)

@@ -11,7 +11,7 @@ import msgspec
 
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
-from rankloop.core.saved_session import dumps, loads_with_notes
+from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.service.application.amendment import (
     Amendment,
     Changes,
@@ -37,7 +37,9 @@ from rankloop.service.domain.configuration import (
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.health import explanation_of, recent_weights
 from rankloop.service.domain.named_values import catalogue_changes
+from rankloop.service.domain.rollback import LoggedQuery, StateRow, listed_states, order_difference, state_before
 from rankloop.service.domain.state_size import check_file_fits, check_fits
+from rankloop.service.domain.trainer import Trainer, fitted, logged_query
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.archive import drop_files, files_of, read_records
 from rankloop.service.log.writer import Written, entry_of
@@ -74,6 +76,7 @@ MAX_WAIT_SECONDS = 60.0  # until a change is served, if it is learned here
 MAX_PUBLISHED_SECONDS = 5.0  # for which a response waits until another process has learned a change
 PUBLISHED_CHECK_SECONDS = 0.02  # between two looks whether it has
 DELETION_NOTICED_SECONDS = 10.0  # after which every process has noticed a deletion
+MAX_PREVIEW_LISTS = 100  # recent ones, on which a rollback is previewed
 N_RECENT = 20  # impressions from which the names of weights are taken
 
 
@@ -249,20 +252,71 @@ class Administration:
         """Start learning again."""
         await self._control((await self._directory.find_ranker(name)).entity, Resumed())
 
+    async def states(self, name: str) -> list[StateRow]:
+        """Return the states that a rollback can restore, the initial one first."""
+        entity, store = (await self._directory.find_ranker(name)).entity, self.node.store
+        changes = await asyncio.to_thread(store.changes, entity)
+        first = next(record for record in changes if isinstance(record.event, Created))
+        rollbacks = {record.seq: record.event.to for record in changes if isinstance(record.event, RolledBack)}
+        return listed_states((first.seq, first.at), await asyncio.to_thread(store.snapshots, entity), rollbacks)
+
     async def rollback(self, name: str, number: int | None) -> int:
-        """Set the state back to a snapshot; return its number.
+        """Set the state back to an earlier one; return its number.
 
         Args:
           name: Of the ranker.
-          number: Of the state; None for the newest snapshot.
+          number: Of the state; None for one step back.
         """
-        runtime = await self._directory.find_ranker(name)
-        numbers = [0] + [row[0] for row in await asyncio.to_thread(self.node.store.snapshots, runtime.entity)]
-        to = numbers[-1] if number is None else number
-        if to not in numbers:
-            raise NotFound(f"there is no snapshot of state {to}; there are snapshots of {', '.join(map(str, numbers))}")
-        await self._control(runtime.entity, RolledBack(to, "requested"))
+        runtime, to = await self._directory.find_ranker(name), await self._target(name, number)
+        snapshot = await asyncio.to_thread(self.node.store.snapshot, runtime.entity, to) if to else None
+        if to and snapshot is None:
+            raise NotFound(f"the snapshot of state {to} was thinned at this moment; list the states again")
+        entry = entry_of(runtime.entity, RolledBack(to, "requested"), snapshot)
+        written = await self.node.log.append(entry)
+        await self.node.learning.served(runtime.entity, written.seq, MAX_WAIT_SECONDS)
+        await self._published(runtime.entity, written.seq)
+        await self._kept(runtime.entity, written.seq)
         return to
+
+    async def preview_rollback(self, name: str, number: int | None) -> dict[str, Any]:
+        """Return the difference that a rollback would make to recent lists; nothing is changed.
+
+        Args:
+          name: Of the ranker.
+          number: Of the state; None for one step back.
+        """
+        runtime, to = await self._directory.find_ranker(name), await self._target(name, number)
+        return {"state": to} | await asyncio.to_thread(self._difference, runtime, to)
+
+    async def _target(self, name: str, number: int | None) -> int:
+        await self.node.learning.catch_up(name)
+        rows = await self.states(name)
+        if number is None:
+            return state_before(rows, self._directory.ranker(name).published.number)
+        if number not in [row.state for row in rows]:
+            states = ", ".join(str(row.state) for row in rows)
+            raise NotFound(f"there is no snapshot of state {number}; there are snapshots of {states}")
+        return number
+
+    def _difference(self, runtime: ServedRanker, to: int) -> dict[str, Any]:
+        store, config = self.node.store, runtime.config
+        snapshot = store.snapshot(runtime.entity, to) if to else None
+        first: Any = first_record(store, runtime.entity).event
+        state = Trainer(config_of(first.body), first.start).first if snapshot is None else loads(snapshot.session).state
+        queries = []
+        for record in store.newest_rankings(runtime.entity, MAX_PREVIEW_LISTS):
+            ranked: Any = record.event
+            ids = ranked.ids if ranked.candidates is None else [ranked.ids[i] for i in ranked.candidates]
+            queries.append(LoggedQuery(ranked.impression, logged_query(ranked, config), ids))
+        return order_difference(config.learner, runtime.published.state, fitted(state, config), queries)
+
+    async def _kept(self, entity: str, seq: int) -> None:
+        """Wait a while until the state of a rollback is a snapshot, from which the next step back counts."""
+        deadline = time.monotonic() + MAX_PUBLISHED_SECONDS
+        while time.monotonic() < deadline:
+            if any(row[1] >= seq for row in await asyncio.to_thread(self.node.store.snapshots, entity)):
+                return
+            await asyncio.sleep(PUBLISHED_CHECK_SECONDS)
 
     async def forget(
         self, name: str, *, query_id: str | None = None, user: str | None = None, shown_before: float | None = None

@@ -148,6 +148,8 @@ class Amendment:
         self.store, self.entity, self.data = store, entity, data
         self._snapshots: list[Snapshot] = []
         self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
+        self._marks: dict[int, Snapshot] = {}  # states that earlier erasures have kept
+        self._kept: set[int] = set()  # old numbers of snapshots that are kept or that a rollback names
         self._digests: dict[int, str] = {}  # of new snapshots by their numbers
         remove_orphans(store, entity, data)
 
@@ -200,15 +202,15 @@ class Amendment:
         rollbacks.
         """
         first, last = min(changes), max(changes)
+        projection = self._rebuild({}, last + 1, last)
         for record in self._records(after=first):
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
-                snapshot = self.store.snapshot(self.entity, event.number)
+                snapshot = self._snapshot_of(event.number)
                 changes[record.seq] = (
                     None if snapshot is None else Rebased(event.number, snapshot.session, state_seq=event.state_seq)
                 )
-        projection = self._rebuild({}, last + 1, last)
-        trainer = projection.trainer
+        self._snapshots, trainer = [], projection.trainer
         if trainer is None:
             changes[last] = Rebased(projection.now.counters.closed, projection=projection.saved())
         else:
@@ -216,15 +218,20 @@ class Amendment:
 
     def _rebuild(self, changes: dict[int, AnyEvent | None], since: int, until: int | None = None) -> Projection:
         """Rebuild the entity from the last snapshot before a change, with new versions of the later snapshots."""
-        numbers = [number for number, seq, _ in self.store.snapshots(self.entity) if seq < since]
+        rows, named = self.store.snapshots(self.entity), (RolledBack, Snapshotted)
+        events = [record.event for record in self._records() if isinstance(record.event, named)]
+        targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
+        self._kept = targets.union(number for number, _, _ in rows)
+        # If a state of an earlier rollback was thinned, everything is learned again to have it.
+        numbers = [number for number, seq, _ in rows if seq < since] if len(self._kept) == len(rows) else []
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
         first = first_record(self.store, self.entity)
         projection = rebuild(first, snapshot, self.store)
         begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
         if projection.trainer is not None:
             projection.trainer.find_state = self._state_at
-        events = [changes.get(each.seq, each.event) for each in self._records()] if changes else []
-        due = [event for event in events if isinstance(event, Snapshotted) and event.state_seq >= since]
+        due = [event for event in changes.values() if isinstance(event, Snapshotted)]  # marks of kept states
+        due += [event for event in events if isinstance(event, Snapshotted) and event.state_seq > projection.seq]
         due.sort(key=lambda event: event.state_seq)
         for record in self._records(until, begin):
             if record.seq <= projection.seq:
@@ -239,7 +246,12 @@ class Amendment:
                     number, event.state_seq, self._digests[number], event.rankloop_version
                 )
             elif isinstance(event, RolledBack) and event.to in self._numbers:
-                event = changes[record.seq] = RolledBack(self._numbers[event.to], event.reason, event.freezes)
+                event = RolledBack(self._numbers[event.to], event.reason, event.freezes)
+                if changes:
+                    changes[record.seq] = event
+            elif isinstance(event, Rebased) and not event.projection:
+                mark = Snapshot(self.entity, event.number, event.state_seq, event.session, b"", 0, 0)
+                self._marks[event.number] = mark
             if event is not None:
                 projection.apply(record._replace(event=event))
         return projection
@@ -250,6 +262,8 @@ class Amendment:
             return
         self._numbers[old.number] = trainer.number
         self._digests[trainer.number] = trainer.digest()
+        if old.number not in self._kept:
+            return
         self._snapshots.append(
             Snapshot(
                 entity=self.entity,
@@ -263,10 +277,14 @@ class Amendment:
         )
 
     def _state_at(self, number: int) -> Any:
-        """Return the state of a snapshot, if possible of a new one; None for the first state."""
-        new = next((each for each in reversed(self._snapshots) if each.number == number), None)
-        snapshot = (new or self.store.snapshot(self.entity, number)) if number else None
+        """Return the state of a snapshot; None for the first state."""
+        snapshot = self._snapshot_of(number) if number else None
         return loads(snapshot.session).state if snapshot else None
+
+    def _snapshot_of(self, number: int) -> Snapshot | None:
+        """Return the snapshot of a state, if possible a new one."""
+        new = next((each for each in reversed(self._snapshots) if each.number == number), None)
+        return new or self._marks.get(number) or self.store.snapshot(self.entity, number)
 
     def _records(self, until: int | None = None, after: int = 0) -> Iterator[Record]:
         return read_records(self.store, self.entity, self.data, until, after)

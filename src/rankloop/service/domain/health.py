@@ -7,6 +7,7 @@ from typing import Any
 from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
+from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
@@ -138,7 +139,9 @@ def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -
     version = config.schema.version
     items = [_top_items(ranked, config) for ranked in recent if ranked.schema == version]
     named = named_weights(Encoder(config.schema), from_layers(state, "table"), items)
-    largest = list(named.items())[:MAX_WEIGHTS]
+    if not items:
+        named |= _unnamed_weights(from_layers(state, "table"), config.schema.n_hashed)
+    largest = sorted(named.items(), key=lambda part: -abs(part[1][0]))[:MAX_WEIGHTS]
     return {
         "weights": [
             {"name": name, "weight": weight, "shares_column_with": sharing} for name, (weight, sharing) in largest
@@ -152,6 +155,14 @@ def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -
             for ranked in reversed(recent)
         ],
     }
+
+
+def _unnamed_weights(table: WeightTable, n_hashed: int) -> dict[str, tuple[float, tuple[str, ...]]]:
+    """Return the largest weights of hashed columns by their numbers: only impressions tell which names they have."""
+    columns, values = table.used()
+    weights = [(float(row[0]), int(column)) for column, row in zip(columns, values) if column < n_hashed]
+    largest = sorted(weights, key=lambda part: -abs(part[0]))[:MAX_WEIGHTS]
+    return {f"column {column}": (weight, ()) for weight, column in largest if weight}
 
 
 def _top_items(ranked: Ranked, config: RankerConfig) -> tuple[list[Id], RawValues]:

@@ -77,6 +77,9 @@ class LogReader(Protocol):
     def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
         """Return the snapshot of a state, or the newest one."""
 
+    def snapshots(self, entity: str) -> list[tuple[int, int, float]]:
+        """Return state number, sequence number and time of every snapshot, oldest first."""
+
 
 class Due(NamedTuple):
     """An event to write, perhaps with a snapshot."""
@@ -358,7 +361,11 @@ class Consumer:
         if not is_worse_than_base(now.counters.comparison):
             return []
         self.is_guarding = True
-        return [Due(RolledBack(now.last_good_state, LOST_TO_BASE, freezes=True))]
+        # The last good state may have been thinned since: then it is the last one before it.
+        kept = [number for number, _, _ in self.log.snapshots(self.entity) if number <= now.last_good_state]
+        snapshot = self.log.snapshot(self.entity, kept[-1]) if kept else None
+        to = 0 if snapshot is None else snapshot.number
+        return [Due(RolledBack(to, LOST_TO_BASE, freezes=True), snapshot)]
 
     def _due(self, outcome: AppliedRecord) -> list[Due]:
         is_closed = outcome.verdict == CLOSED

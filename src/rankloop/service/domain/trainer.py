@@ -162,14 +162,23 @@ def logged_decision(ranked: Ranked, config: RankerConfig) -> LoggedDecision:
       ranked: The impression.
       config: The ranker's configuration.
     """
-    decision = decision_from_plain(ranked.decision or {}, config.learner)
+    return LoggedDecision(logged_query(ranked, config), decision_from_plain(ranked.decision or {}, config.learner))
+
+
+def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
+    """Return the query of a logged impression.
+
+    Args:
+      ranked: The impression.
+      config: The ranker's configuration.
+    """
     if ranked.schema:
-        return LoggedDecision(_encoded_query(ranked, config), decision)
+        return _encoded_query(ranked, config)
     features = np.array(np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1))
     if ranked.candidates is not None:
         features = np.ascontiguousarray(features[ranked.candidates])
     context = np.array(ranked.context, dtype=np.float64)
-    return LoggedDecision(Query(ranked.query_id, features, context, ranked.user), decision)
+    return Query(ranked.query_id, features, context, ranked.user)
 
 
 def _encoded_query(ranked: Ranked, config: RankerConfig) -> Query:

@@ -1,12 +1,13 @@
 """The interface of a store: what the service needs of a database, with the SQL that both databases share."""
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from rankloop.service.records import ArchiveFile, LogEntry, LogRow, Record, Snapshot, decode
+from rankloop.service.records import ArchiveFile, LogEntry, LogRow, Record, RolledBack, Snapshot, decode
 from rankloop.service.stores.tables import LIST_FILE, SAVE_SNAPSHOT
 
 STORAGE_FULL_MESSAGE = "the disk of the log is full; free some space, nothing of this request was kept"
@@ -17,6 +18,11 @@ MAX_NAMES_PER_QUERY = 500  # impressions that one query looks up
 EVENT_COLUMNS = "seq, entity, at, body"
 SNAPSHOT_COLUMNS = "entity, number, state_seq, session, projection, rejected, oldest_open"
 ENTITY_WITHOUT_INDEX = "(entity || '')"  # keeps the planner from the index by entity where the one by impression fits
+MAX_RECENT_SNAPSHOTS = 20  # that are all kept
+SNAPSHOTS_PER_DOUBLING = 2  # of their age that are kept of older ones
+SELECT_SNAPSHOTS = "SELECT number, at FROM rankloop_snapshots WHERE entity = ? ORDER BY number"
+SELECT_ROLLBACKS = "SELECT body FROM rankloop_events WHERE entity = ? AND kind = 'rolled_back' AND seq > ?"
+DELETE_SNAPSHOT = "DELETE FROM rankloop_snapshots WHERE entity = ? AND number = ?"
 ANY_ENTITY = ""  # in notifications: anything may have changed, since some may have been missed
 Statement = tuple[str, Sequence[Sequence[Any]]]  # a query, and the values of each of its executions
 
@@ -313,12 +319,13 @@ class Store(ReadableLog):
         gone = [(entity, seq) for seq, row in events.items() if row is None]
         changed = [(row.body, row.impression, row.kind, entity, seq) for seq, row in events.items() if row is not None]
         change = "UPDATE rankloop_events SET body = ?, impression = ?, kind = ? WHERE entity = ? AND seq = ?"
-        now = time.time()
+        times, now = {seq: at for _, seq, at in self.snapshots(entity)}, time.time()
+        saved = [(each.entity, each.number, times.get(each.state_seq, now), *each[2:]) for each in snapshots]
         statements: list[Statement] = [
             ("DELETE FROM rankloop_events WHERE entity = ? AND seq = ?", gone),
             (change, changed),
             ("DELETE FROM rankloop_snapshots WHERE entity = ? AND state_seq >= ?", [(entity, since)]),
-            (SAVE_SNAPSHOT, [(each.entity, each.number, now, *each[2:]) for each in snapshots]),
+            (SAVE_SNAPSHOT, saved),
             ("DELETE FROM rankloop_archive WHERE entity = ? AND name = ?", [(entity, name) for name in files]),
             (LIST_FILE, [(entity, *file) for file in files.values() if file is not None]),
         ]
@@ -421,6 +428,42 @@ class SharedStore(Store):
     @abstractmethod
     def subscribe_to_events(self, wake: Callable[[], None]) -> None:
         """Call `wake`, on a thread, when other processes have written events to learn from."""
+
+
+def save_snapshot(row: LogRow, now: float, execute: Callable[[str, Sequence[Any]], Any]) -> None:
+    """Save the snapshot of a row inside its transaction, and thin the older ones of its entity.
+
+    A snapshot stays if a rollback leads to it that is not in the new snapshot yet: a restart needs it.
+
+    Args:
+      row: With a snapshot.
+      now: The time of the transaction.
+      execute: Runs a query on the connection of the transaction, and returns its cursor.
+    """
+    snapshot: Any = row.snapshot
+    execute(SAVE_SNAPSHOT, [snapshot.entity, snapshot.number, now, *snapshot[2:]])
+    if row.kind != "snapshotted":  # that of a rollback, which is saved again lest it be thinned at this moment
+        return
+    surplus = surplus_snapshots([tuple(each) for each in execute(SELECT_SNAPSHOTS, [row.entity]).fetchall()], now)
+    if surplus:
+        rollbacks = execute(SELECT_ROLLBACKS, [row.entity, snapshot.state_seq]).fetchall()
+        targets = {event.to for (body,) in rollbacks if isinstance(event := decode(body), RolledBack)}
+        for number in surplus - targets:
+            execute(DELETE_SNAPSHOT, [row.entity, number])
+
+
+def surplus_snapshots(rows: Sequence[tuple[int, float]], now: float) -> set[int]:
+    """Return the snapshots that are not kept: the newest stay, and of older ones two for each doubling of their age.
+
+    Args:
+      rows: Numbers and times of all snapshots of a ranker, in order.
+      now: The time.
+    """
+    kept = dict[int, int]()  # the oldest of each age, by the logarithm of the age
+    older = rows[:-MAX_RECENT_SNAPSHOTS]
+    for number, at in older:
+        kept.setdefault(int(SNAPSHOTS_PER_DOUBLING * math.log2(max(now - at, 1.0))), number)
+    return {number for number, _ in older}.difference(kept.values())
 
 
 def is_full(rows: Sequence[Any]) -> bool:

@@ -24,10 +24,10 @@ from rankloop.service.stores.base import (
     Transaction,
     is_full,
     records_of,
+    save_snapshot,
 )
 from rankloop.service.stores.postgres_connections import NOTIFY_CHANNEL, Connections
 from rankloop.service.stores.postgres_tables import EVENT_NUMBER_BITS, OLDEST_RUNNING_XID, lock_key, migrate
-from rankloop.service.stores.tables import SAVE_SNAPSHOT
 
 NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
 CURRENT_XID = "pg_current_xact_id()::text::bigint"
@@ -191,10 +191,12 @@ class PostgresStore(SharedStore):
         numbers = connection.execute(INSERT_EVENTS, [*map(list, columns), partitions], binary=True).fetchall()
         first, now = min(numbers)
         self._on_step("inserted")
-        for snapshot in (row.snapshot for row in rows if row.snapshot is not None):
-            values = [snapshot.entity, snapshot.number, now, *snapshot[2:]]
-            connection.execute(_with_percent_marks(SAVE_SNAPSHOT), values)
-            self._on_step("snapshot")
+        for row in rows:
+            if row.snapshot is not None:
+                save_snapshot(
+                    row, now, lambda query, values: connection.execute(_with_percent_marks(query), list(values))
+                )
+                self._on_step("snapshot")
         # No notification for impressions: all commits that notify wait for each other.
         for entity in sorted({row.entity for row in rows if row.impression is None and row.kind != "snapshotted"}):
             connection.execute(NOTIFY_CHANNEL, [self.channel, entity])

@@ -25,8 +25,9 @@ from rankloop.service.stores.base import (
     Transaction,
     is_full,
     records_of,
+    save_snapshot,
 )
-from rankloop.service.stores.tables import LOG_MIGRATIONS, SAVE_SNAPSHOT, check_version
+from rankloop.service.stores.tables import LOG_MIGRATIONS, check_version
 
 FILE_NAME = "rankloop.db"
 LOCK_WAIT_SECONDS = 5  # for another connection that holds a lock of the file
@@ -237,9 +238,10 @@ class SqliteStore(Store):
                 values += (number, row.entity, now, row.impression, row.body, row.kind)
             self._writer.execute(f"{INSERT_EVENTS} {', '.join([ROW_MARKS] * len(part))}", values)
         self._on_step("inserted")
-        for snapshot in (row.snapshot for row in rows if row.snapshot is not None):
-            self._writer.execute(SAVE_SNAPSHOT, (snapshot.entity, snapshot.number, now, *snapshot[2:]))
-            self._on_step("snapshot")
+        for row in rows:
+            if row.snapshot is not None:
+                save_snapshot(row, now, self._writer.execute)
+                self._on_step("snapshot")
         self._on_step("commit")
         self._writer.execute("COMMIT")
         self._on_step("committed")

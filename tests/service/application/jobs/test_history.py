@@ -61,7 +61,7 @@ def test_a_restart_reads_the_past_from_the_snapshots(location: Location) -> None
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 20)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 10)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 11)
         until(lambda: client.get("/rankers/shop/history").json()["points"])
         before = report(client)
     with running(location) as client:

@@ -125,10 +125,10 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /rankers/{name}/snapshots", tag="rankers")
     async def snapshots(name: str) -> Response:
-        """Return the snapshots that a rollback can restore."""
-        runtime = await endpoints.node.directory.find_ranker(name)
-        rows = await asyncio.to_thread(endpoints.node.store.snapshots, runtime.entity)
-        return JsonResponse({"snapshots": [{"state": number, "seq": seq, "at": at} for number, seq, at in rows]})
+        """Return the states that a rollback can restore, the initial one first, and the number of the served one."""
+        rows = await endpoints.node.administration.states(name)
+        published = endpoints.node.directory.ranker(name).published
+        return JsonResponse({"state": published.number, "snapshots": [row._asdict() for row in rows]})
 
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
@@ -140,8 +140,13 @@ def add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
-        """Roll back to a snapshot; exploration continues with fresh random numbers."""
+        """Roll back to a state, or one step; exploration continues with fresh random numbers.
+
+        A preview says how many recent lists would get another order, and changes nothing.
+        """
         body = await read_body(request, bodies.RollbackBody, is_optional=True)
+        if body.preview:
+            return JsonResponse(await endpoints.node.administration.preview_rollback(name, body.state))
         to = await endpoints.node.administration.rollback(name, body.state)
         return JsonResponse({"rolled_back_to": to, "state": endpoints.node.directory.ranker(name).published.number})
 

@@ -6,6 +6,7 @@ import { make } from "./format.js";
 import { showExperiments } from "./experiments.js";
 import { History } from "./history.js";
 import { showNumbers, showPositions } from "./panels.js";
+import { States } from "./states.js";
 import { SimulatedUsers } from "./users.js";
 import { PLAYGROUND, Shelf } from "./shelf.js";
 import { offerThemes } from "./theme.js";
@@ -22,6 +23,7 @@ let charts = null;
 let play = null; // { shelf, users } once the playground is there
 const weights = new Weights($("weights"), $("weights-none"));
 const why = new Why($("why"));
+const states = new States($("states"));
 
 function receive(event) {
   report = event;
@@ -49,6 +51,7 @@ function show() {
   showExperiments(report.experiments, ranker);
   weights.show(history);
   why.show(ranker);
+  states.show(ranker);
   showPlayground(ranker);
   charts ??= new Charts();
   charts.show(history);
