@@ -1,9 +1,11 @@
-"""`rankloop backup`, `restore` and `replay`: maintain the log of a service."""
+"""`rankloop backup`, `restore`, `replay`, `rollback` and `user`: maintain the log and the states of a service."""
 
+import os
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
 Archive = Annotated[Path | None, option("--data", "FOLDER", "Folder of the archive. Default: that of the log.")]
+Address = Annotated[str, option("--to", "URL", "Address of the service.")]
+DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 Check = Annotated[bool, flag("--check", "Replay the log, and compare every snapshot bit for bit.")]
 
 
@@ -108,6 +112,74 @@ def replay(log: Log, data: Archive = None, imports: Imports = None, as_json: AsJ
             typer.echo(f"{entity}: {reason}")
     if damaged or any(result.differing for result in results):
         raise typer.Exit(1)
+
+
+@command("In use", "rankloop rollback shop --list", "rankloop rollback shop --preview", "rankloop rollback shop")
+def rollback(
+    ranker: Annotated[str, argument("RANKER", "The ranker.")],
+    state: Annotated[int | None, option("--state", "N", "The state to go back to. Default: one step back.")] = None,
+    preview: Annotated[bool, flag("--preview", "Only say how many recent lists would get another order.")] = False,
+    lists: Annotated[bool, flag("--list", "Only list the states.")] = False,
+    to: Address = DEFAULT_ADDRESS,
+    as_json: AsJson = False,
+) -> None:
+    """Set a ranker of a running service back to an earlier state.
+
+    Each call without --state goes one step further back, down to state 0, the initial one. States are kept every 100
+    updates, older ones less densely. The environment variable RANKLOOP_KEY holds the key of the service.
+    """
+    from rankloop.client import Client
+
+    with Client(to, key=os.environ.get("RANKLOOP_KEY", "")) as client:
+        result = client.states(ranker) if lists else client.rollback(ranker, state, preview=preview)
+    if as_json:
+        print_json(result)
+    elif lists:
+        for row in result["snapshots"]:
+            same = "" if row["same_as"] is None else f", the same as state {row['same_as']}"
+            served = ", served" if row["state"] == result["state"] else ""
+            typer.echo(
+                f"state {row['state']}, {datetime.fromtimestamp(row['at'], UTC):%Y-%m-%d %H:%M:%S}{same}{served}"
+            )
+    elif preview:
+        correlation = result["rank_correlation"]
+        agreement = "" if correlation is None else f", rank correlation {correlation:.3f}"
+        typer.echo(f"state {result['state']}: {result['changed']} of {result['lists']} recent lists change{agreement}")
+        for example in result["examples"]:
+            typer.echo(f"  now  {' '.join(map(str, example['now']))}\n  then {' '.join(map(str, example['then']))}")
+    else:
+        typer.echo(f"{ranker} is back at state {result['rolled_back_to']}, served as state {result['state']}")
+
+
+@command("In use", "rankloop user export anne > anne.json", "rankloop user erase anne --relearn")
+def user(
+    action: Annotated[Literal["export", "erase"], argument("export|erase", "Print the user's events, or erase them.")],
+    id: Annotated[str, argument("ID", "The user, as in requests to rank.")],
+    relearn: Annotated[bool, flag("--relearn", "With erase: learn every ranker again without the user.")] = False,
+    to: Address = DEFAULT_ADDRESS,
+    as_json: AsJson = False,
+) -> None:
+    """Export or erase what a running service stores of a user.
+
+    The user is found by user and session, and in tags, context and features with usual names (user, user_id,
+    visitor_id, …), in all rankers and experiments. Erasing prints the proof: what was removed where, and how to check
+    it. The environment variable RANKLOOP_KEY holds the key of the service.
+    """
+    from rankloop.client import Client
+
+    with Client(to, key=os.environ.get("RANKLOOP_KEY", "")) as client:
+        if action == "export":
+            print_json(client.find_user(id))
+            return
+        proof = client.erase_user(id, relearn=relearn)
+    if as_json:
+        print_json(proof)
+        return
+    places = ", ".join(f"{place}: {count}" for place, count in proof["places"].items()) or "nothing"
+    typer.echo(f"{proof['impressions']} impressions of {id} erased ({places})")
+    typer.echo(f"{proof['events']} events in the database, {proof['archived_events']} in the archive")
+    typer.echo(f"{proof['snapshots']} snapshots learned again" if proof["relearned"] else "learned weights stay")
+    typer.echo(f"found now: {proof['left']}; {'; '.join(proof['checks'])}")
 
 
 def _sizes_of(summary: "BackupSummary") -> str:
