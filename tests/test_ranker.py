@@ -300,6 +300,25 @@ def test_predict_uses_the_context() -> None:
     assert ranker.predict(shoes, {"segment": "kids"}) == ["a", "b"]
 
 
+def test_scores_are_those_of_the_explanations_in_the_order_of_predict() -> None:
+    features = {"brand": "category", "price": "number", "age": {"kind": "number", "scale": "log"}, "sku": "id"}
+    ranker = Ranker("click_regression", features=features, context={"segment": "category"}, crosses=["segment*brand"])
+    shoes = {f"s{i}": {"brand": "AB"[i % 2], "price": 10.0 + i, "age": i} for i in range(5)}
+    for _ in range(20):
+        ranker.learn(ranker.rank(shoes, context={"segment": "kids"}), clicks=["s3"])
+    learned = ranker.session.learned
+    scores = ranker.scores(shoes, {"segment": "kids"})
+    assert list(scores) == ranker.predict(shoes, {"segment": "kids"})
+    assert next(iter(scores)) == "s3"
+    shown = ranker.rank(shoes, context={"segment": "kids"})
+    assert scores == pytest.approx({id: ranker.explain(shown, id).score for id in shoes})
+    assert ranker.session.learned == learned
+    plain = Ranker("3pr(start=[1.0, 0.5])", features=["a", "b"])
+    assert plain.scores(np.array([[1.0, 0.0], [3.0, 1.0]]), ids=["x", "y"]) == {"y": 3.5, "x": 1.0}
+    with pytest.raises(InvalidInput, match="top_rank does not order items by a weighted sum"):
+        Ranker("top_rank", items=["a", "b", "c"], shown=2).scores()
+
+
 PAGES = [(["a", "b", "c"], ["b"]), (["b", "c", "a"], []), (["c", "a", "b"], ["b", "c"])]
 
 

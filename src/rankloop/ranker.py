@@ -34,7 +34,13 @@ from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features.counters import ClickCounters
 from rankloop.features.encoder import Encoder
-from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
+from rankloop.features.explanation import (
+    Explanation,
+    explain_item,
+    explanation_of_weights,
+    linear_scores,
+    named_weights,
+)
 from rankloop.features.schema import Schema, schema_of
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.base_score import BaseScore
@@ -294,6 +300,32 @@ class Ranker:
         """
         request, _ = self._request(candidates, ids, context, query, at)
         return [request.ids[item] for item in self.session.predict(request.query).tolist()]
+
+    def scores(
+        self, candidates: Any = None, context: Mapping[str, Any] | None = None, **options: Any
+    ) -> dict[Id, float]:
+        """Return the scores by which `predict` orders items, the best first; nothing is decided or learned.
+
+        For `click_regression` a score is the log odds of a click at the first position, up to a constant.
+
+        Args:
+          candidates: The items, as in `rank`.
+          context: Values about the user or the request by name.
+          **options: ids, query and at, as in `predict`.
+
+        Raises:
+          InvalidInput: If the learner does not order items by a weighted sum of their features.
+        """
+        request, _ = self._request(
+            candidates, options.get("ids", ()), context, options.get("query", ""), options.get("at")
+        )
+        trust = memory_trust(self.session.learner, self.session.state)
+        order = self.session.predict(request.query)
+        numbers = linear_scores(self.session.state, request.query.features, self.session.problem, trust)
+        if numbers is None or np.any(np.diff(numbers[order]) > 1e-9 * max(1.0, float(np.abs(numbers).max(initial=0)))):
+            kind = entry_of(self.session.learner).kind
+            raise InvalidInput(f"{kind} does not order items by a weighted sum of their features: use predict")
+        return {request.ids[item]: float(numbers[item]) for item in order.tolist()}
 
     def _request(
         self, candidates: Any, ids: Sequence[Id], context: Mapping[str, Any] | None, query: str, at: float | None

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.adapter import RawValues
-from rankloop.core.types import Rows
+from rankloop.core.kernels import scores_of
+from rankloop.core.learner import from_layers
+from rankloop.core.types import Features, Floats, Problem, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Encoder
 
@@ -83,6 +85,25 @@ def explain_item(
             for (name, column, value), weight in zip(names, weights)
         ],
     )
+
+
+def linear_scores(state: Any, features: Features, problem: Problem, trust: float = 1.0) -> Floats | None:
+    """Return the weighted sum of each item, or None if the state has no weight per feature.
+
+    Args:
+      state: Of a learner.
+      features: Of the items.
+      problem: The problem of the learner.
+      trust: The factor of the weights in the memory half of the table.
+    """
+    if isinstance(features, Rows):
+        columns, n_hashed = features.columns, problem.n_hashed
+        columns = np.concatenate([columns, n_hashed + np.arange(features.dense.shape[1])])
+        in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
+        return scores_of(features, from_layers(state, "table").at(columns)[:, 0] * np.where(in_memory, trust, 1.0))
+    weights = from_layers(state, "weights")
+    is_linear = isinstance(weights, np.ndarray) and weights.shape == (features.shape[1],)
+    return scores_of(features, weights) if is_linear else None
 
 
 def named_weights(
