@@ -24,12 +24,12 @@ from rankloop.adapter import (
 )
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation
-from rankloop.core.learner import check_uses_context, from_layers
+from rankloop.core.learner import Robust, from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_page, receipt_type, with_receipt
-from rankloop.core.session import Session
+from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
 from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features.counters import ClickCounters
@@ -140,7 +140,7 @@ class Ranker:
             if base not in names:
                 raise InvalidInput(f"base = {base!r:.60} must be one of the features")
             recipe = BaseScore(inner=recipe, feature=names.index(base))
-        self._open(Session(recipe, problem, seed), items, columns)
+        self._open(Session(with_robust(recipe, problem), problem, seed), items, columns)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranker":
@@ -581,8 +581,8 @@ class Ranker:
             raise InvalidInput(f"{id!r:.80} is not among the shown items")
         item = shown.items.index(id)
         if shown.values is None:
-            row = shown.query().features[item].tolist()
-            return explanation_of_weights(id, self.weights, row)
+            row = row_in_range(self.session.state, shown.query().features[item])
+            return explanation_of_weights(id, self.weights, row.tolist())
         values = shown.values
         trust = memory_trust(self.session.learner, self.session.state)
         return explain_item(self._encoder(values), self._table, id, values.rows[item], values.context, values.at, trust)
@@ -609,7 +609,9 @@ class Ranker:
         return table
 
     def __repr__(self) -> str:
-        kind, session = entry_of(self.session.learner).kind, self.session
+        session = self.session
+        learner = session.learner.inner if isinstance(session.learner, Robust) else session.learner
+        kind = entry_of(learner).kind
         return f"<Ranker {kind}: {len(self.features)} features, learned {session.learned} times>"
 
     @property

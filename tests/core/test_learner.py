@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import all_finite, seen_count
+from rankloop.core.kernels import all_finite, project, seen_count
 from rankloop.core.learner import (
     best_ranking,
     expect,
@@ -19,7 +19,6 @@ from rankloop.core.learner import (
     from_layers,
     layers_of,
     point_log_prob,
-    project,
     shown_or_all,
     start_weights,
     with_in_layers,

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts
+from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts, robust_contracts
 from rankloop.contracts.cases import Case, cases_of
 from rankloop.contracts.contract import Contract, ContractViolation, contract, contracts_of
 from rankloop.contracts.process import Trial, run_isolated
@@ -15,7 +15,9 @@ from rankloop.core.registry.specs import nearest
 from rankloop.experiments.spec.plugins import import_modules, modules_of
 
 RECIPE_CONTRACTS = contracts_of(recipe_contracts)
-LEARNER_CONTRACTS = (*contracts_of(rank_contracts), *contracts_of(learn_contracts))
+LEARNER_CONTRACTS = tuple(
+    entry for module in (rank_contracts, learn_contracts, robust_contracts) for entry in contracts_of(module)
+)
 WRAPPED_CONTRACTS = (
     learn_contracts.check_late_feedback,
     rank_contracts.check_log_prob,

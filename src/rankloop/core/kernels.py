@@ -351,3 +351,24 @@ def discounts(n_positions: int, cutoff: int | None = None) -> Floats:
     if cutoff is not None:
         values[cutoff:] = 0.0
     return values
+
+
+@kernel
+def project(weights: Floats, radius: float) -> None:
+    """Scale weights in place so that their Euclidean norm is at most a radius.
+
+    Args:
+      weights: The weights.
+      radius: The largest norm; may be infinite.
+    """
+    if radius == np.inf or len(weights) == 0:
+        return
+    largest = np.abs(weights).max()
+    if largest == 0.0:
+        return
+    total = 0.0
+    for value in weights:
+        total += (value / largest) ** 2
+    norm = largest * np.sqrt(total)
+    if norm > radius:
+        weights *= radius / norm

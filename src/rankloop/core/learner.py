@@ -1,17 +1,19 @@
-"""Base classes of linear learners, and helpers for learners: wrappers in layers, checks of feedback and updates."""
+"""Base classes of linear learners, helpers for learners, and `robust`, through which every ranker learns."""
 
 import dataclasses
 import math
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite, check_positive
+from rankloop.core.checks import check_finite, check_not_negative, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import (
     ALL_POSITIONS,
+    MAX_FLOAT,
     add_row,
     all_finite,
     clicked_weights,
@@ -20,9 +22,24 @@ from rankloop.core.kernels import (
     scores_of,
     seen_count,
 )
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, Rows
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, R
 
 K = TypeVar("K", bound=Feedback)
+MIN_RANGE_UPDATES = 8  # in which a feature varies, before its range is known
+N_IGNORED_EXTREMES = 3  # the updates with the most extreme values, which do not decide a range
+UPDATES_PER_IGNORED = 40  # of so many updates one more is ignored
+RANGE_UPDATES = 200  # after so many a range is learned anew; the last one stays in use beside it
+N_EXTREMES = N_IGNORED_EXTREMES + RANGE_UPDATES // UPDATES_PER_IGNORED + 1
+MIN_STEPS = 8  # before steps are capped
+MAX_STEPS_AVERAGED = 100
+N_UPDATES, LAST_LOW, LAST_HIGH, LOW, HIGH, N_RANGE_ROWS = range(6)  # the rows of `RobustState.ranges`
+MAX_UPDATES = 2.0**53  # above it a float is no exact count
+DECLARED = -1.0  # in place of a number of updates: the range does not change
+N_VOTES = 2048  # places of the table; a click takes two, and the newest takes the place of another
+MAX_CLICKS_PER_ITEM = 3  # of a user on one item, for different queries
+FINGERPRINT_BITS = 52  # which a float holds exactly
 
 
 @kernel
@@ -123,27 +140,6 @@ class SparseLearner(LinearLearner):
         return np.column_stack([state.weights, state.evidence]) if hasattr(state, "evidence") else None
 
 
-@kernel
-def project(weights: Floats, radius: float) -> None:
-    """Scale weights in place so that their Euclidean norm is at most a radius.
-
-    Args:
-      weights: The weights.
-      radius: The largest norm; may be infinite.
-    """
-    if radius == np.inf or len(weights) == 0:
-        return
-    largest = np.abs(weights).max()
-    if largest == 0.0:
-        return
-    total = 0.0
-    for value in weights:
-        total += (value / largest) ** 2
-    norm = largest * np.sqrt(total)
-    if norm > radius:
-        weights *= radius / norm
-
-
 def shown_or_all(problem: Problem) -> int:
     """Return `problem.shown` as a number for a state: −1 where every position is visible."""
     return ALL_POSITIONS if problem.shown is None else problem.shown
@@ -226,24 +222,6 @@ def finite(value: float) -> float:
     return value
 
 
-def check_uses_context(learner: Any, n_context: int) -> None:
-    """Raise if a learner would ignore the context.
-
-    Args:
-      learner: The learner.
-      n_context: The number of context features.
-
-    Raises:
-      InvalidInput: If there is a context and the learner does not use it.
-    """
-    if n_context and not from_layers(learner, "uses_context", False):
-        raise InvalidInput(
-            f"{type(learner).__name__} cannot use a context of numbers. Use features by kind with crosses, as in "
-            'features={"brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"], or the '
-            "learner linear_ucb"
-        )
-
-
 def layers_of(thing: Any) -> Iterator[Any]:
     """Yield a learner or a state, then its `inner`, and so on."""
     yield thing
@@ -281,11 +259,6 @@ def with_in_layers(thing: Any, name: str, value: Any) -> Any:
     return dataclasses.replace(thing, **changes)
 
 
-def n_items_of(features: Features) -> int:
-    """Return the number of rows of an array or of sparse rows."""
-    return features.n_items if isinstance(features, Rows) else len(features)
-
-
 @kernel
 def corrected(
     features: Features,
@@ -317,3 +290,309 @@ def corrected(
     for j in range(len(new)):
         mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
     return mean, new
+
+
+class RobustState(NamedTuple):
+    """The range of each column (the features, then the context), the typical step, and the counts of interventions."""
+
+    ranges: Floats  # (N_RANGE_ROWS, n_columns): updates, the range before this generation, and the limits in use
+    lowest: Floats  # (N_EXTREMES, n_columns): the smallest minima of this generation's updates, ascending
+    highest: Floats  # (N_EXTREMES, n_columns): the largest maxima, descending
+    n_steps: int  # the steps of the weights
+    typical_step: float  # their mean length
+    votes: Floats  # (N_VOTES, 2): a fingerprint and a count of clicks of users, see `_counted_clicks`
+    clipped: int  # values outside of their range
+    capped: int  # steps that were shortened
+    repeated: int  # updates that counted already
+    inner: Any  # the state of the inner learner
+
+    def reachable(self, initial: "RobustState") -> bool:
+        """Return true if the numbers of updates are whole, and the typical step is not negative."""
+        updates, declared = self.ranges[N_UPDATES], initial.ranges[N_UPDATES] == DECLARED
+        are_counts = np.all((updates >= 0.0) & (updates <= MAX_UPDATES) & (updates == np.floor(updates)) | declared)
+        return bool(are_counts and self.typical_step >= 0.0)
+
+
+@kernel
+def _insert(extremes: Floats, column: int, value: float, n_filled: int, sign: float) -> None:
+    """Insert a value into a column that is sorted by sign · value, descending; the last value is dropped."""
+    place = min(n_filled, len(extremes))
+    while place > 0 and sign * value > sign * extremes[place - 1, column]:
+        if place < len(extremes):
+            extremes[place, column] = extremes[place - 1, column]
+        place -= 1
+    if place < len(extremes):
+        extremes[place, column] = value
+
+
+@kernel
+def _observe(
+    ranges: Floats, lowest: Floats, highest: Floats, rows: Floats, first: int, margin: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return the ranges and extremes after one more update.
+
+    A column takes part if it varies among the rows; that of a single row (a context) if it is not 0.
+
+    `first` is the column of the ranges that the first column of the rows belongs to.
+    """
+    ranges, lowest, highest = ranges.copy(), lowest.copy(), highest.copy()
+    is_single = len(rows) == 1
+    for j in range(rows.shape[1]):
+        column = first + j
+        low, high = rows[0, j], rows[0, j]
+        for i in range(1, len(rows)):
+            low, high = min(low, rows[i, j]), max(high, rows[i, j])
+        if ranges[N_UPDATES, column] < 0.0 or (low == 0.0 if is_single else low == high):
+            continue
+        n_before = int(ranges[N_UPDATES, column])
+        n_filled = n_before % RANGE_UPDATES
+        if n_before > 0 and n_filled == 0:  # a new generation begins
+            ranges[LAST_LOW, column], ranges[LAST_HIGH, column] = lowest[-1, column], highest[-1, column]
+        _insert(lowest, column, low, n_filled, -1.0)
+        _insert(highest, column, high, n_filled, 1.0)
+        ranges[N_UPDATES, column] = n_before + 1
+        n_filled += 1
+        if n_before + 1 < MIN_RANGE_UPDATES:
+            continue
+        n_ignored = N_IGNORED_EXTREMES + n_filled // UPDATES_PER_IGNORED
+        low, high = lowest[n_ignored, column], highest[n_ignored, column]
+        if n_before >= RANGE_UPDATES:
+            last_low, last_high = ranges[LAST_LOW, column], ranges[LAST_HIGH, column]
+            is_known = n_filled >= MIN_RANGE_UPDATES
+            low, high = min(low, last_low) if is_known else last_low, max(high, last_high) if is_known else last_high
+        if is_single:
+            low, high = min(low, 0.0), max(high, 0.0)
+        beyond = margin * min(max(high - low, 0.0), MAX_FLOAT)
+        ranges[LOW, column] = max(low - beyond, -MAX_FLOAT)
+        ranges[HIGH, column] = min(high + beyond, MAX_FLOAT)
+    return ranges, lowest, highest
+
+
+@kernel
+def _limit(rows: Floats, ranges: Floats, first: int, is_update: bool) -> tuple[Floats, int]:
+    """Return rows inside their ranges, and the number of values that were outside.
+
+    In an update a column without a known range is divided by its largest absolute value, if that is above 1.
+    """
+    n_outside, low, high = 0, ranges[LOW, first:], ranges[HIGH, first:]
+    for i in range(len(rows)):
+        for j in range(rows.shape[1]):
+            n_outside += (rows[i, j] < low[j]) | (rows[i, j] > high[j])
+    limited, is_copy = rows, False
+    if n_outside > 0:
+        limited, is_copy = rows.copy(), True
+        for i in range(len(rows)):
+            for j in range(rows.shape[1]):
+                limited[i, j] = min(max(rows[i, j], low[j]), high[j])
+    for j in range(rows.shape[1] if is_update else 0):
+        if not 0.0 <= ranges[N_UPDATES, first + j] < MIN_RANGE_UPDATES:
+            continue
+        largest = np.abs(rows[:, j]).max()
+        if largest > 1.0:
+            if not is_copy:
+                limited, is_copy = rows.copy(), True
+            for i in range(len(rows)):
+                limited[i, j] = rows[i, j] / largest
+    return limited, n_outside
+
+
+@kernel
+def _shortened(old: Floats, new: Floats, max_length: float) -> tuple[Floats, float]:
+    """Return `new` moved towards `old` until its distance is at most `max_length`, and the distance it had."""
+    total = 0.0
+    for j in range(len(old)):
+        total += (new[j] - old[j]) ** 2
+    length = np.sqrt(total)
+    if not length > max_length:
+        return new, length
+    return old + (new - old) * (max_length / length), length
+
+
+@register("robust")
+class Robust:
+    """Keep features inside ranges that are learned, and shorten steps that are much longer than usual.
+
+    No single row decides the order of the others. `Ranker` and the service learn through this wrapper by default.
+
+    The range of a feature is learned from the lists in which it varies: between the smallest minimum and the largest
+    maximum of the last 200 to 400 such lists, without the 3 most extreme ones and one more in 40, extended by `margin`
+    times its width at either end. Values outside are clipped, when they are ranked and when they are learned from. For
+    the first 8 lists the range is not known: then a feature is learned from divided by its largest absolute value in
+    the list, if that is above 1. A step of the weights is at most `max_step` times as long as the mean step.
+
+    The state counts clipped values (`clipped`), shortened steps (`capped`) and repeated clicks (`repeated`).
+
+    Args:
+      inner: The learner.
+      ranges: For each feature its (lowest, highest) value, or () where it is to be learned; empty: all are learned.
+      margin: A learned range is extended by this share of its width at either end.
+      max_step: The longest step, in mean steps; 0: any.
+      clip: If false, features are used as they are.
+      once_per_user: A user's click on an item counts once for each query, and for 3 queries at most. Clicks are
+        remembered until later ones take their place in a table, after about a thousand. For queries with a user.
+
+    Examples:
+      >>> from rankloop import build, play
+      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
+      >>> rounds = play(build("robust(inner='newton_pairs')"), stream, users, horizon=200, seed=0)
+      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      0.526
+    """
+
+    inner: AnyLearner
+    ranges: tuple[tuple[float, ...], ...] = ()
+    margin: float = 0.5
+    max_step: float = 3.0
+    clip: bool = True
+    once_per_user: bool = True
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {"inner": "3pr"},
+        {"inner": "click_regression", "ranges": [[-1.0, 1.0], [], [0.0, 2.0]], "margin": 0.0, "max_step": 1.0},
+        {"inner": "online_gradient", "max_step": 0.0, "clip": False, "once_per_user": False},
+    )
+
+    def __post_init__(self) -> None:
+        check_not_negative("margin", self.margin)
+        check_not_negative("max_step", self.max_step)
+        for bounds in self.ranges:
+            check_finite("ranges", bounds)
+            if bounds and not (len(bounds) == 2 and bounds[0] <= bounds[1]):
+                raise InvalidInput(f"ranges has {bounds!r:.60}: give (lowest, highest), or () where it is learned")
+
+    @property
+    def accepts(self) -> tuple[type, ...]:
+        """The kinds of feedback that `inner` accepts."""
+        return self.inner.accepts
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """The counts of interventions, and the numbers of the inner state that experiments record."""
+        return ("clipped", "capped", "repeated", *(f"inner.{path}" for path in self.inner.reports))
+
+    def init(self, problem: Problem) -> RobustState:
+        """Return the first state for a problem."""
+        n_columns = 0 if problem.n_hashed or not self.clip else problem.n_features + problem.n_context
+        if self.ranges and len(self.ranges) != problem.n_features:
+            raise InvalidInput(f"there are {len(self.ranges)} ranges for {problem.n_features} features")
+        ranges, extremes = np.zeros((N_RANGE_ROWS, n_columns)), np.zeros((N_EXTREMES, n_columns))
+        ranges[LOW], ranges[HIGH] = -MAX_FLOAT, MAX_FLOAT
+        for column, bounds in enumerate(self.ranges[:n_columns]):
+            if bounds:
+                ranges[N_UPDATES, column], (ranges[LOW, column], ranges[HIGH, column]) = DECLARED, bounds
+        return RobustState(
+            ranges=ranges,
+            lowest=extremes,
+            highest=extremes.copy(),
+            n_steps=0,
+            typical_step=0.0,
+            votes=np.zeros((N_VOTES, 2)),
+            clipped=0,
+            capped=0,
+            repeated=0,
+            inner=self.inner.init(problem),
+        )
+
+    def rank(self, state: RobustState, query: Query, rng: Generator) -> Decision[R]:
+        """Return the ranking to show, its log-probability and the receipt for `learn`."""
+        return self.inner.rank(state.inner, _limited(state, query)[0], rng)
+
+    def predict(self, state: RobustState, query: Query) -> Ints:
+        """Return the best ranking, without exploration."""
+        return self.inner.predict(state.inner, _limited(state, query)[0])
+
+    def log_prob(self, state: RobustState, query: Query, ranking: Ints) -> float:
+        """Return the log-probability with which `rank` shows this ranking."""
+        return self.inner.log_prob(state.inner, _limited(state, query)[0], ranking)
+
+    def learn(self, state: RobustState, query: Query, decision: Decision[R], feedback: Feedback) -> RobustState:
+        """Return the state after the feedback on a decision."""
+        old_inner = state.inner
+        if self.once_per_user and query.user and query.item_ids and isinstance(feedback, Clicks):
+            votes, counted = _counted_clicks(state.votes, query, feedback)
+            if counted is None:
+                return state._replace(repeated=state.repeated + 1)
+            state, feedback = state._replace(votes=votes), counted
+        if state.ranges.shape[1]:
+            ranges, lowest, highest = state.ranges, state.lowest, state.highest
+            if len(query.features) > 1:
+                ranges, lowest, highest = _observe(ranges, lowest, highest, query.features, 0, self.margin)
+            if len(query.context):
+                n_features, context = query.features.shape[1], query.context.reshape(1, -1)
+                ranges, lowest, highest = _observe(ranges, lowest, highest, context, n_features, self.margin)
+            state = state._replace(ranges=ranges, lowest=lowest, highest=highest)
+        limited, n_outside = _limited(state, query, is_update=True)
+        after = self.inner.learn(old_inner, limited, decision, feedback)
+        state = state._replace(clipped=state.clipped + n_outside, inner=after)
+        return self._capped(state, old_inner) if self.max_step else state
+
+    def _capped(self, state: RobustState, old_inner: Any) -> RobustState:
+        """Return the state after a step from another inner state, not longer than is allowed."""
+        name = "weights" if from_layers(state.inner, "newest") is None else "newest"
+        old, new = from_layers(old_inner, name), from_layers(state.inner, name)
+        if not isinstance(new, np.ndarray) or new.ndim != 1 or old.shape != new.shape:
+            return state
+        max_length = MAX_FLOAT if state.n_steps < MIN_STEPS else self.max_step * state.typical_step
+        weights, length = _shortened(old, new, max_length)
+        if length == 0.0:
+            return state
+        inner, n_steps, is_capped = state.inner, state.n_steps + 1, length > max_length
+        if is_capped:
+            inner = with_in_layers(inner, name, weights)
+            if name == "newest":  # the mean of the steps moves less by the same share
+                mean, share = from_layers(old_inner, "weights"), max_length / length
+                inner = with_in_layers(inner, "weights", mean + (from_layers(inner, "weights") - mean) * share)
+        typical = state.typical_step + (min(length, max_length) - state.typical_step) / min(n_steps, MAX_STEPS_AVERAGED)
+        return state._replace(
+            inner=inner, n_steps=n_steps, typical_step=finite(typical), capped=state.capped + is_capped
+        )
+
+
+def _limited(state: RobustState, query: Query, is_update: bool = False) -> tuple[Query, int]:
+    """Return the query with its values inside their ranges, and the number of values that were outside."""
+    ranges = state.ranges
+    if not ranges.shape[1]:
+        return query, 0
+    features, n_outside = _limit(query.features, ranges, 0, is_update)
+    if not len(query.context):
+        return (query if features is query.features else query._replace(features=features)), n_outside
+    context, n_more = _limit(query.context.reshape(1, -1), ranges, features.shape[1], is_update)
+    return query._replace(features=features, context=context[0]), n_outside + n_more
+
+
+def _counted_clicks(votes: Floats, query: Query, feedback: Clicks) -> tuple[Floats, Clicks | None]:
+    """Return the table after these clicks, and the clicks that count; None where the user said the same already.
+
+    The second visit of a user to a query without a click counts no more than a second click. A weight above 1, as that
+    of a purchase, is told apart from a click.
+    """
+    items, weights = feedback
+    names = [f"{query.item_ids[item]} {weight > 1.0}" for item, weight in zip(items.tolist(), weights)] or [""]
+    by_query = [_key(query.user, query.id, name) for name in names]
+    by_item = [_key(query.user, name) for name in names]
+    is_new = [not _count(votes, key) for key in by_query]
+    counts = [_count(votes, key) for key in by_item]
+    keeps = np.array([count < MAX_CLICKS_PER_ITEM for count in counts])
+    if not any(is_new) or (len(items) and not keeps.any()):
+        return votes, None
+    votes = votes.copy()
+    for key in by_query:
+        votes[key[0]] = key[1], 1.0
+    if not len(items):
+        return votes, feedback
+    for key, count, is_kept in zip(by_item, counts, keeps):
+        if is_kept:
+            votes[key[0]] = key[1], count + 1.0
+    return votes, Clicks(items[keeps], weights[keeps])
+
+
+def _key(*parts: str) -> tuple[int, float]:
+    """Return the place of a click in the table, and its fingerprint."""
+    content = repr(parts).encode("utf-8", "backslashreplace")
+    number = int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+    return number % N_VOTES, float(number >> (64 - FINGERPRINT_BITS)) + 1.0
+
+
+def _count(votes: Floats, key: tuple[int, float]) -> float:
+    place, fingerprint = key
+    return float(votes[place, 1]) if votes[place, 0] == fingerprint else 0.0

@@ -10,7 +10,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation, kernel
-from rankloop.core.learner import n_items_of
+from rankloop.core.learner import HIGH, LOW, Robust, RobustState, from_layers, layers_of
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import (
@@ -132,7 +132,7 @@ class Session:
         """
         _check_query(query, self.problem)
         ranking = np.asarray(ranking, dtype=np.int64)
-        if not is_permutation(ranking, n_items_of(query.features)):
+        if not is_permutation(ranking, _n_items_of(query)):
             raise InvalidInput("the ranking is not a permutation of the query's items")
         return self.learner.log_prob(self._state, query, ranking)
 
@@ -152,7 +152,7 @@ class Session:
           UnstableUpdate: If the new state would not be finite. This is counted in `refused`; the state is unchanged.
         """
         _check_query(query, self.problem)
-        decision, feedback = self._checked(n_items_of(query.features), decision, feedback)
+        decision, feedback = self._checked(_n_items_of(query), decision, feedback)
         with self._writing:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -204,6 +204,65 @@ class Session:
         with self._drawing, self._writing:
             self._generator.bit_generator.state = generator
             self._state, self.learned, self.refused = state, learned, refused
+
+
+def check_uses_context(learner: Any, n_context: int) -> None:
+    """Raise if a learner would ignore the context.
+
+    Args:
+      learner: The learner.
+      n_context: The number of context features.
+
+    Raises:
+      InvalidInput: If there is a context and the learner does not use it.
+    """
+    if n_context and not from_layers(learner, "uses_context", False):
+        raise InvalidInput(
+            f"{type(learner).__name__} cannot use a context of numbers. Use features by kind with crosses, as in "
+            'features={"brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"], or the '
+            "learner linear_ucb"
+        )
+
+
+def with_robust(learner: AnyLearner, problem: Problem, has_users: bool = False) -> AnyLearner:
+    """Return the learner wrapped in `robust`; itself if it is so already, or has nothing to be protected.
+
+    Args:
+      learner: A learner, perhaps in wrappers.
+      problem: Its problem.
+      has_users: Queries name their users, each of whom should count once, also where there are no numbers.
+    """
+    has_numbers = problem.n_features + problem.n_context > 0 and not problem.n_hashed
+    has_votes = has_users and not from_layers(learner, "by_user", False)  # else it limits users itself
+    is_robust = any(isinstance(layer, Robust) for layer in layers_of(learner))
+    if is_robust or from_layers(learner, "ignores_features", False) or not (has_numbers or has_votes):
+        return learner
+    return Robust(inner=learner)
+
+
+def row_in_range(state: Any, row: Floats) -> Floats:
+    """Return the features of an item as its score uses them, inside their ranges.
+
+    Args:
+      state: The state of a learner.
+      row: One number per feature.
+    """
+    if not isinstance(state, RobustState) or not state.ranges.shape[1]:
+        return row
+    limited: Floats = np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)])
+    return limited
+
+
+def as_robust(initial: Any, state: Any) -> Any:
+    """Return the state of a learner as that of its `robust` wrapper, if it has one.
+
+    Args:
+      initial: The first state of the learner as it is used.
+      state: A saved state, perhaps of the learner without the wrapper.
+    """
+    if isinstance(initial, RobustState) and not isinstance(state, RobustState):
+        return initial._replace(inner=state)
+    return state
 
 
 def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:
@@ -261,7 +320,7 @@ def _check_problem(problem: Problem) -> None:
 
 def _check_query(query: Query, problem: Problem) -> None:
     """Raise if a query does not have the shape of the problem."""
-    n_items = n_items_of(query.features)
+    n_items = _n_items_of(query)
     if type(query.features) is Rows:
         _check_rows(query.features, problem)
     elif problem.n_hashed:
@@ -275,6 +334,11 @@ def _check_query(query: Query, problem: Problem) -> None:
         raise InvalidInput(f"the query has {n_items} items, the fixed set {problem.n_items}")
     if len(query.context) != problem.n_context:
         raise InvalidInput(f"the query has {len(query.context)} context features, the problem {problem.n_context}")
+
+
+def _n_items_of(query: Query) -> int:
+    features = query.features
+    return features.n_items if type(features) is Rows else len(features)
 
 
 def _check_rows(rows: Rows, problem: Problem) -> None:

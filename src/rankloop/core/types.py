@@ -81,7 +81,8 @@ class Query(NamedTuple):
     id: str
     features: Any  # Features: an array (n_items, n_features), or `Rows` where the problem has hashed columns
     context: Floats  # (n_context,)
-    user: str = ""  # whose request it is, for learners that trust users by their agreement with others
+    user: str = ""  # whose request it is, for learners that limit how much a user counts
+    item_ids: Sequence[str | int] = ()  # the names of the items, for the same learners
 
     @property
     def n_items(self) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner import from_layers, layers_of
+from rankloop.core.learner import RobustState, from_layers, layers_of
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Problem, Query, Rows
@@ -19,6 +19,7 @@ N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is
 LOST_EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"
 LOST_CONTEXT = "the user's features: {n} numbers of context"
 LOST_NORMALISATION = "scaling inside each query (--normalise): features must come as they were learned from"
+LOST_RANGES = "ranges: values outside of the range that the ranker has learned for a feature count as they are"
 MAX_ROUNDING_ERROR = 1e-9
 
 
@@ -88,9 +89,20 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
     if schemas:
         newest = max(schemas, key=lambda schema: schema.version)
         return HashedModel(newest, _columns(from_layers(session.state, "table")), tuple(lost))
+    if isinstance(session.state, RobustState):
+        lost.append(LOST_RANGES)
+        session = _without_ranges(session)
     model = LinearModel(_terms(session, name), tuple(lost))
     _check(session, model, name)
     return model
+
+
+def _without_ranges(session: Session) -> Session:
+    """Return the session of the learner inside of `robust`."""
+    inner = Session(session.learner.inner, session.problem, session.seed)  # type: ignore[attr-defined]
+    state, generator, learned, refused = session.snapshot()
+    inner.restore(state.inner, generator, learned, refused)
+    return inner
 
 
 def explores(session: Session) -> bool:

@@ -127,4 +127,4 @@ class FairPairs(PairSwapper):
         weights, newest = corrected(
             query.features, state.weights, state.newest, rounds, True, gradient, self.learning_rate
         )
-        return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
+        return State(require_finite(weights), newest, state.shown, state.rounds + 1)  # finite only if `newest` is

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import add_row, kernel, scores_of
-from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, project, require_finite, shown_or_all
+from rankloop.core.kernels import add_row, kernel, project, scores_of
+from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances, Rows

@@ -11,13 +11,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_between, check_not_negative
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, project, ranking_of, scores_of, seen_count
 from rankloop.core.learner import (
     SparseLearner,
     best_ranking,
     check_receipt,
     expect,
-    project,
     require_finite,
     shown_or_all,
 )

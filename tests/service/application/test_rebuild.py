@@ -28,7 +28,8 @@ ROUNDS = 30
 def test_thirty_rounds_are_those_of_play_even_across_a_restart(
     location: Location, learner: str, stream: str, users: str
 ) -> None:
-    made, world, crowd = build(learner, "learner"), build(stream, "stream"), build(users, "feedback")
+    world, crowd = build(stream, "stream"), build(users, "feedback")
+    made = build({"kind": "robust", "inner": learner}, "learner")  # as the service wraps it
     expected = [round.decision.ranking.tolist() for round in play(made, world, crowd, horizon=ROUNDS, seed=5)]
     of_stream, of_users, _, _ = generators(5)
     rounds = list(islice(world.rounds(of_stream), ROUNDS))

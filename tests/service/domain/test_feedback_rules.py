@@ -9,6 +9,7 @@ import pytest
 
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.client import Client, Refused
+from rankloop.core.learner import Robust
 from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
@@ -37,9 +38,8 @@ def serve(client: Client, visitors: np.ndarray) -> list[str]:
 
 
 def in_python(visitors: np.ndarray) -> tuple[list[str], Session]:
-    session = Session(
-        AUCPolicy(epsilon=0.3, criterion="click_rate"), Problem(n_features=0, n_items=3, n_context=2, shown=1), 4
-    )
+    policy = Robust(inner=AUCPolicy(epsilon=0.3, criterion="click_rate"))
+    session = Session(policy, Problem(n_features=0, n_items=3, n_context=2, shown=1), 4)
     shown = []
     for visitor in visitors:
         query = Query.of(np.zeros((3, 0)), visitor)
@@ -60,8 +60,8 @@ def test_it_learns_from_rewards_and_survives_a_restart(location: Location) -> No
     assert counts["learned"] == len(VISITORS)
     expected, session = in_python(VISITORS)
     assert shown == expected
-    np.testing.assert_array_equal(saved.state.weights, session.state.weights)
-    np.testing.assert_array_equal(saved.state.thresholds, session.state.thresholds)
+    np.testing.assert_array_equal(saved.state.inner.weights, session.state.inner.weights)
+    np.testing.assert_array_equal(saved.state.inner.thresholds, session.state.inner.thresholds)
     (result,) = replay_records(location.records())
     assert result.differing == ()
     late = list(zip(shown, VISITORS))[30:]

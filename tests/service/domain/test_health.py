@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.kernels import scores_of
+from rankloop.core.learner import from_layers
 from rankloop.core.types import Query
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.counters import Counters
@@ -69,7 +70,7 @@ def test_contributions_add_up_to_the_score(client: httpx.Client) -> None:
     ranked = logged.event
     found = client.get("/rankers/shop/explain", params={"impression": shown["impression"], "id": "7"}).json()
     query: Query = logged_decision(ranked, runtime.config).query
-    table = runtime.serving.state.table
+    table = from_layers(runtime.serving.state, "table")
     columns = [*query.features.columns, runtime.config.schema.n_hashed]
     weights = table.at(np.array(columns))[:, 0].copy()
     assert found["score"] == pytest.approx(scores_of(query.features, weights)[0])

@@ -104,7 +104,7 @@ def test_a_learner_that_is_too_large_is_found_out_without_its_memory() -> None:
 
 def test_the_limit_is_exact_at_full_size() -> None:
     config = config_of(CreateBody(learner="linear_thompson", problem=ProblemBody(n_features=300)))
-    size = int(size_of(config.learner.init(config.problem)))
+    size = int(size_of(build("linear_thompson").init(config.problem)))
     assert size == 8 * (300 + 300**2 + 300)
     fits(config, size)
     with pytest.raises(Rejected):

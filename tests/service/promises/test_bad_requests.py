@@ -197,7 +197,8 @@ def test_a_ranker_that_makes_no_sense_is_not_created(client: httpx.Client, chang
 
 
 def test_an_unstable_update_is_refused_and_counted(client: httpx.Client) -> None:
-    huge = {"learner": {"kind": "online_gradient", "learning_rate": 1e300}, "problem": {"n_features": 1}}
+    learner = {"kind": "online_gradient", "learning_rate": 1e300}
+    huge = {"learner": {"kind": "robust", "inner": learner, "clip": False}, "problem": {"n_features": 1}}
     assert client.put("/rankers/huge", json=huge).status_code == 201
     asked = [{"id": "a", "features": [1e200]}, {"id": "b", "features": [-1e200]}]
     shown = rank(client, "huge", items=asked)

@@ -142,9 +142,10 @@ def _steps(client: httpx.Client) -> tuple[int, int]:
 
 def test_refused_steps_are_counted_alike_everywhere(tmp_path: Path, postgres: Callable[[], str]) -> None:
     location = Location(tmp_path, postgres())
+    raw = {"kind": "robust", "inner": SHOP["learner"], "clip": False}
     huge = [{"id": f"i{i}", "features": [1e305 * (i + 1), 1e305, -1e305 * i]} for i in range(3)]
     with running(location) as first, running(location, follower=True) as second:
-        first.put("/rankers/shop", json=SHOP | {"max_click_weight": 1e6}).raise_for_status()
+        first.put("/rankers/shop", json=SHOP | {"learner": raw, "max_click_weight": 1e6}).raise_for_status()
         for turn in range(1, 7):
             shown = rank(second, items=huge)
             feed(second, shown["impression"], clicks={shown["ranking"][1]: 1e6}, final=True).raise_for_status()

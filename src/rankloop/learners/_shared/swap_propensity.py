@@ -7,8 +7,8 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
-from rankloop.core.learner import SparseLearner, n_items_of
-from rankloop.core.types import Features, Floats, Ints, Query
+from rankloop.core.learner import SparseLearner
+from rankloop.core.types import Features, Floats, Ints, Query, Rows
 from rankloop.learners._shared.joint_features import pair_weight
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
@@ -171,5 +171,7 @@ class PairSwapper(SparseLearner):
 
     def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int]:
         """Return the ranking to show, its log-probability, the scores, and where the pairs begin."""
-        draws, pairings = rng.random(1 + n_items_of(query.features) // 2), PAIRINGS_BY_NAME["pairs"]
-        return present(query.features, state.weights, state.shown, pairings, True, self.swap, 0.0, draws)[:4]
+        features, pairings = query.features, PAIRINGS_BY_NAME["pairs"]
+        n_items = features.n_items if type(features) is Rows else len(features)
+        draws = rng.random(1 + n_items // 2)
+        return present(features, state.weights, state.shown, pairings, True, self.swap, 0.0, draws)[:4]

@@ -9,11 +9,11 @@ import numpy as np
 from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import ranking_of, scores_of
-from rankloop.core.learner import check_uses_context, from_layers
+from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import receipt_type
-from rankloop.core.session import Session
+from rankloop.core.session import Session, check_uses_context, with_robust
 from rankloop.core.types import Clicks, Floats, Ints, Problem, Rows
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
@@ -194,7 +194,7 @@ def _config(body: CreateBody) -> RankerConfig:
     )
     return RankerConfig(
         body=normal,
-        learner=learner,
+        learner=with_robust(learner, problem, has_users=True),
         problem=problem,
         adapter=adapter,
         base_column=column,
@@ -219,7 +219,11 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
     learner = with_base(learner, body.base, slot)
     _check_together(body, learner)
     config = RankerConfig(
-        body=normal, learner=learner, problem=problem, adapter=Adapter((), 0, items), base_column=slot
+        body=normal,
+        learner=with_robust(learner, problem, has_users=True),
+        problem=problem,
+        adapter=Adapter((), 0, items),
+        base_column=slot,
     )
     return config.with_schemas([schema])
 

@@ -7,6 +7,7 @@ from typing import Any
 from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
+from rankloop.core.session import row_in_range
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
@@ -183,4 +184,5 @@ def _explained(config: RankerConfig, state: Any, ranked: Ranked, item: int) -> E
     if not weights:
         raise InvalidInput("this learner has no weight per feature, so its scores cannot be explained by contributions")
     ordered = {name: weights[name] for name in _feature_names(config)}
-    return explanation_of_weights(id, ordered, ranked.all_features[item].tolist())
+    row = row_in_range(state, ranked.all_features[item])
+    return explanation_of_weights(id, ordered, row.tolist())

@@ -266,7 +266,7 @@ class Projection:
             return AppliedRecord(verdict)
         self.now.updates += 1
         if self.trainer is not None:
-            self.trainer.learn(ranked, feedback)
+            self.trainer.learn(ranked, feedback, is_late_outcome=verdict == ACCEPTED)
         is_due = self.config is not None and self.now.updates % self.config.body.snapshot_every == 0
         return AppliedRecord(verdict, is_step=True, is_snapshot_due=is_due)
 

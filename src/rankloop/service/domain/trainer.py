@@ -12,7 +12,7 @@ from rankloop.adapter import NO_CONTEXT
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.serialisation import decision_from_plain, to_plain
-from rankloop.core.session import Session
+from rankloop.core.session import Session, as_robust
 from rankloop.core.types import Decision, Query
 from rankloop.core.weight_table import with_columns
 from rankloop.features.schema import Schema
@@ -57,7 +57,8 @@ class Trainer:
         self.session = Session(config.learner, config.problem, config.body.seed)
         if start:
             _, generator, _, _ = self.session.snapshot()
-            self.session.restore(fitted(loads(start).state, config), generator, 0, 0)
+            state = as_robust(self.session.state, loads(start).state)
+            self.session.restore(fitted(state, config), generator, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
@@ -88,15 +89,17 @@ class Trainer:
         self.config, self.session = config, evolved_session(self.session, config)
         self.number += 1  # since snapshots of both versions may exist
 
-    def learn(self, ranked: Ranked, received: FeedbackReceived) -> None:
+    def learn(self, ranked: Ranked, received: FeedbackReceived, is_late_outcome: bool = False) -> None:
         """Learn from a closed impression; an update that fails is counted, not raised.
 
         Args:
           ranked: The impression.
           received: All feedback on it.
+          is_late_outcome: It follows a click that was learned from already, so the user counts once more.
         """
         try:
             query, decision = logged_decision(ranked, self.config)
+            query = query._replace(item_ids=()) if is_late_outcome else query
             shadow = self.config.body.shadow or ranked.ingested
             feedback = learner_feedback(received, ranked, decision, self.config.problem, shadow)
             self.session.learn(query, decision, feedback)
@@ -175,10 +178,12 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
     if ranked.schema:
         return _encoded_query(ranked, config)
     features = np.array(np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1))
+    ids = ranked.ids
     if ranked.candidates is not None:
         features = np.ascontiguousarray(features[ranked.candidates])
+        ids = [ids[i] for i in ranked.candidates]
     context = np.array(ranked.context, dtype=np.float64)
-    return Query(ranked.query_id, features, context, ranked.user)
+    return Query(ranked.query_id, features, context, ranked.user or ranked.session, ids)
 
 
 def _encoded_query(ranked: Ranked, config: RankerConfig) -> Query:
@@ -187,7 +192,7 @@ def _encoded_query(ranked: Ranked, config: RankerConfig) -> Query:
     if chosen is not None:
         ids, rows = [ids[i] for i in chosen], [rows[i] for i in chosen]
     features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
-    return Query(ranked.query_id, features, NO_CONTEXT, ranked.user)
+    return Query(ranked.query_id, features, NO_CONTEXT, ranked.user or ranked.session, ids)
 
 
 def digest(state: Any) -> str:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
+from rankloop.core.learner import from_layers
+
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
@@ -15,6 +17,9 @@ COUNTERS: dict[str, Callable[[Any], float]] = {
     "learned": lambda ranker: ranker.published.learned,
     "refused": lambda ranker: ranker.published.refused,
     "rejected": lambda ranker: ranker.published.rejected,
+    "clipped": lambda ranker: from_layers(ranker.published.state, "clipped", 0),
+    "capped": lambda ranker: from_layers(ranker.published.state, "capped", 0),
+    "repeated": lambda ranker: from_layers(ranker.published.state, "repeated", 0),
 }
 GAUGES: dict[str, Callable[[Any], float]] = {
     "open": lambda ranker: ranker.projection.n_open,

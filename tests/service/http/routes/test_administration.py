@@ -41,7 +41,7 @@ def test_a_saved_ranker_goes_on_behind_the_service(location: Location, tmp_path:
         ranker.learn(here, clicks=["c"])
         expected.append(here.ids)
     assert shown == expected
-    assert saved.state.weights.tolist() == list(ranker.weights.values())
+    assert saved.state.inner.weights.tolist() == list(ranker.weights.values())
     (result,) = replay_records(location.records())
     assert result.differing == ()
 
