@@ -3,6 +3,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_TO_RUN := $(VENV)/.ready-to-run
 EXTRAS := .[test]
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # uv does in seconds what takes pip minutes; where it cannot reach an index (it does not read pip's settings), pip does it.
@@ -37,6 +38,14 @@ $(READY): pyproject.toml constraints.txt
 	@$(call install,-e '$(EXTRAS)')
 	@touch $@
 
+# The demonstration needs a fraction of the packages, so that a newcomer waits for these only.
+$(READY_TO_RUN): pyproject.toml constraints.txt
+	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
+	@echo 'set-up: installing into $(VENV) (once, some 20 s)'
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@[ -e $(READY) ] || $(call install,-e '.[logs,plots]')
+	@touch $@
+
 $(NUMBA_CACHE_DIR)/.warm: $(READY)
 	@echo 'set-up: compiling all kernels (once per version of the source, some 90 s of processor time)'
 	@rm -rf $(filter-out $(NUMBA_CACHE_DIR),$(wildcard $(CURDIR)/.cache/numba-*))
@@ -46,7 +55,7 @@ $(NUMBA_CACHE_DIR)/.warm: $(READY)
 
 setup: $(NUMBA_CACHE_DIR)/.warm
 
-run: $(READY)
+run: $(READY_TO_RUN)
 	@echo 'playing; the kernels of this demonstration are compiled first (once, some 15 s of processor time)'
 	@mkdir -p $(NUMBA_CACHE_DIR)
 	@$(BIN)/rankloop demo

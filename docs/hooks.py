@@ -98,7 +98,6 @@ def overview() -> str:
             "- [Python API](api.md): the names of `rankloop`, and the client of the service",
             "- [Packages](packages.md): the public names of the packages of `rankloop`",
             *families,
-            "- [Licences](../licences.md) of the packages that are installed",
             "",
         ]
     )

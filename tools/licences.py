@@ -1,4 +1,4 @@
-"""The licences of what rankloop and its extras install, as a page: python tools/licences.py > docs/licences.md.
+"""The licences of what rankloop and its extras install, as a page: python tools/licences.py > LICENCES.md.
 
 It reads the metadata of installed packages, so run it where all extras are installed.
 """

@@ -201,7 +201,7 @@ def test_a_limit_beyond_the_list_is_none(places):
 
 
 def test_explore_at_most_refuses_what_cannot_be_limited():
-    with pytest.raises(InvalidInput, match="place by place"):
+    with pytest.raises(InvalidInput, match="position by position"):
         build({"kind": "explore_at_most", "inner": "3pr"})
     with pytest.raises(InvalidInput, match="places"):
         ExploreAtMost(inner=Pdgd(), places=-1)

@@ -92,7 +92,7 @@ def test_positions_may_begin_anywhere(tmp_path):
     [
         ("impression,position,click,f,f", "two columns 'f'"),
         ("impression,position,click,click,f", "two columns 'click'"),
-        ('{"impression":0,"position":1,"click":1,"f":2,"g":3}', "line 2: this is no JSON"),
+        ('{"impression":0,"position":1,"click":1,"f":2,"g":3}', "line 2: this is not JSON"),
     ],
 )
 def test_headers_that_cannot_be_used(tmp_path, header, message):

@@ -114,7 +114,7 @@ def test_a_list_has_many_names(tmp_path, name):
         (b"session,position,clicked,price\n1,1,1,2\n,2,0,3\n", "shop.csv, row 2: session is missing"),
         (b"session,position,clicked,price\n1,1,maybe,2\n1,2,0,3\n", "shop.csv, row 1: clicked is 'maybe'; it must be"),
         (b"session,position,clicked,price\n1,1,1,2\n1,2,0,3,4\n", "shop.csv, row 2 has 5 columns, not 4"),
-        (b'{"session": 1}\n{"session": \n', "shop.csv, line 2: this is no JSON"),
+        (b'{"session": 1}\n{"session": \n', "shop.csv, line 2: this is not JSON"),
         (b'{"session": 1}\n[3]\n', "shop.csv, line 2: a row is an object of columns"),
         (b"PAR1 but no more", "shop.csv: .*"),
         (b"ARROW1 but no more", "shop.csv: .*"),

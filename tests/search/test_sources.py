@@ -79,7 +79,7 @@ def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
         "nowhere.txt": link,
         "out.txt": link,
         "picture.png": "it is not a text",
-        "pipe": "it is no plain file",
+        "pipe": "it is not a plain file",
         "sub/parent": link,
         "up.txt": link,
     }
@@ -286,7 +286,7 @@ def test_rows_that_are_none(tmp_path: Path) -> None:
     documents, skipped = read_table(TableSource(path))
     assert documents == [TextDocument("7", "A list", "1.5")]
     assert list(skipped) == ["line 1", "row 1", "row 3", "row 4", "line 7"]
-    assert skipped["row 1"] == "it is no table of values by name"
+    assert skipped["row 1"] == "it is not a table of values by name"
     assert skipped["row 4"] == "{'a': 1} is no text"
 
 
@@ -334,7 +334,7 @@ def test_files_that_are_not_tables(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("no")
     (tmp_path / "a.txt").write_text("no")
     (tmp_path / "a.csv").write_bytes(b"\0\0\0")
-    with pytest.raises(InvalidInput, match=r"a.parquet is no Parquet file"):
+    with pytest.raises(InvalidInput, match=r"a.parquet is not a Parquet file"):
         read_table(TableSource(tmp_path / "a.parquet"))
     with pytest.raises(InvalidInput, match=r"a folder, or a file that ends in .jsonl"):
         TableSource(tmp_path / "a.txt")

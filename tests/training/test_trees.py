@@ -107,7 +107,7 @@ def test_a_file_that_holds_no_trees_is_refused(content, tmp_path):
 def test_boosters_that_are_none_are_refused(tmp_path):
     table = {"format": 1, "boosters": ["tree\nnonsense"], "query_ids": [], "scale": 1.0}
     (tmp_path / "trees.json").write_text(json.dumps(table))
-    with pytest.raises(InvalidInput, match="no trees of LightGBM"):
+    with pytest.raises(InvalidInput, match="not trees of LightGBM"):
         TreeRanker.load(tmp_path / "trees.json").scores(np.zeros((1, 3)))
 
 

@@ -130,7 +130,7 @@ def feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Gene
         return Preferred(better)
     if kind is Reward:
         return Reward(float(rng.random() < 0.5))
-    raise ContractViolation(f"accepts contains {kind}, which is no class of feedback")
+    raise ContractViolation(f"accepts contains {kind}, which is not a class of feedback")
 
 
 def learn_from(learner: Any, state: Any, arrival: Arrival) -> Any:

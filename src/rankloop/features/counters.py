@@ -43,7 +43,9 @@ class ClickCounters:
         self.fields = {name: kind for name, kind in features.items() if isinstance(kind, Counter)}
         for name, kind in self.fields.items():
             if kind.by and (kind.by == name or (kind.by not in features and kind.by not in in_context)):
-                raise InvalidInput(f"the counter {name!r} counts by {kind.by!r}, which is no other field of the schema")
+                raise InvalidInput(
+                    f"the counter {name!r} counts by {kind.by!r}, which is not another field of the schema"
+                )
         self.context = {name for name in self.fields if self.fields[name].by in in_context}
         self.counts: dict[str, dict[str, Count]] = {name: {} for name in self.fields}
         self.totals: dict[str, Count] = dict.fromkeys(self.fields, Count())

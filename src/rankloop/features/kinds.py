@@ -392,7 +392,7 @@ def moment_of(value: Any) -> float:
         raise InvalidInput(f'must be a date, as in "2026-11-15", or seconds since 1970, got {short_text(original)}')
     moment = _finite(value)
     if abs(moment) > MAX_MOMENT:
-        raise InvalidInput(f"{moment} seconds since 1970 is no date (are these milliseconds?)")
+        raise InvalidInput(f"{moment} seconds since 1970 is not a date (are these milliseconds?)")
     return moment
 
 

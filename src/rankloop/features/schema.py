@@ -218,7 +218,7 @@ class Schema:
             raise InvalidInput(f"{len(names)} fields; at most {MAX_FIELDS} are taken")
         for name in names:
             if not name or len(name) > MAX_NAME or INVALID_IN_NAME.search(name) or name != name.strip():
-                raise InvalidInput(f"{name!r:.60} is no name of a field: 1 to {MAX_NAME} characters, none of them *")
+                raise InvalidInput(f"{name!r:.60} is not a name of a field: 1 to {MAX_NAME} characters, none of them *")
         twice = [name for name in self.context if name in self.features]
         if twice:
             raise InvalidInput(f"{twice[0]!r} is a feature and a context field: crosses could not tell them apart")

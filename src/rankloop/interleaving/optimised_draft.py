@@ -84,7 +84,7 @@ class Optimised:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 12:
             raise InvalidInput(
-                f"length = {self.length} must be from 1 to 12: the number of lists doubles with each place"
+                f"length = {self.length} must be from 1 to 12: the number of lists doubles with each position"
             )
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:

@@ -81,6 +81,7 @@ def _updated_by_examination(
         item, p = seen_items[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - intercept - log_examination[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
+        # The position that another system gave the item is evidence: its score is pulled towards the usual one there.
         pull = levels[p] - log_examination[p] - intercept - scores[item]
         pull = min(MAX_ORDER_PULL, max(-MAX_ORDER_PULL, pull))
         add_row(after, features, item, rate * (error + order_weight * pull))

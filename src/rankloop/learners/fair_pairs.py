@@ -42,6 +42,7 @@ def pair_gradient(
         upper, lower = ranking[j], ranking[j + 1]
         preference = clicked[lower] - clicked[upper]
         if preference > 0.0 or (either and preference < 0.0):
+            # A logistic step, divided by the probability of the order shown: in expectation the position bias cancels.
             was_swapped = scores[upper] < scores[lower] or (scores[upper] == scores[lower] and upper > lower)
             probability = swap if was_swapped else 1.0 - swap
             lead = newest_scores[lower] - newest_scores[upper]

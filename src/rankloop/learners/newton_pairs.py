@@ -201,6 +201,7 @@ def present(
             p = 1.0 - p
         order_probabilities[j // 2] = p
         log_propensity += np.log(p)
+    # The same ranking may come from the other pairing; both have probability ½.
     other = _log_prob_of_pairs(features, scores, covariance, best, ranking[:n_seen], 1 - first, alpha, floor)
     return ranking, np.logaddexp(log_propensity, other) - LOG_2, order_probabilities, first
 
@@ -234,6 +235,7 @@ def learn_pairs(
     weights, precision, covariance, lost = weights.copy(), precision.copy(), covariance.copy(), False
     for j in range(first, len(ranking) - 1, 2):
         preference = clicked[ranking[j]] - clicked[ranking[j + 1]]
+        # Weighted by the probability of the other order, a pair counts equally whichever item stood above.
         weight = abs(preference) * 2.0 * (1.0 - order_probabilities[j // 2])
         if weight > 0.0:
             x = row_difference(features, ranking[j], ranking[j + 1])

@@ -93,6 +93,7 @@ def draw(ends: Ints, best: Ints, positions: int, keep_first: bool, draws: Floats
     positions = min(positions, n_items)
     taken, ranking = np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
     for position in range(n_items):
+        # An item that may not move further down is due; otherwise an open item of the block is drawn uniformly.
         chosen = due_item(best, position, positions, keep_first, taken)
         if chosen < 0:
             n_left = _n_open(ends, best, position, positions, taken)

@@ -205,6 +205,7 @@ def pair_weights(
                     odds = _limited_swap_odds(
                         strengths, best, ranking, min(i, j), max(i, j), n_seen, positions, keep_first
                     )
+                # The weight P(R′) / (P(R) + P(R′)) removes the bias of the order shown (ρ in the paper).
                 won = strengths[winner] / (strengths[winner] + strengths[loser])
                 step = clicked[winner] * (1.0 - 1.0 / (1.0 + odds)) * won * (1.0 - won)
                 row_weights[winner] += step

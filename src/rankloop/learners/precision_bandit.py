@@ -32,6 +32,7 @@ def inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: in
     tails = np.ones(n_items)
     for i in range(n_items - 2, -1, -1):
         tails[i] += tails[i + 1] * np.exp(-rate * (losses[best_first[i + 1]] - losses[best_first[i]]))
+    # The largest probabilities are capped at 1 until the others, c · exp(−η L_i), sum to the places that are left.
     capped = 0
     while capped < n and n - capped >= tails[capped]:
         capped += 1

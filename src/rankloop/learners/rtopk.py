@@ -244,8 +244,8 @@ class RTopK:
         unbiased.
 
     References:
-      Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback. Chaudhuri (2016), Learning to Rank: Online
-      Learning, Statistical Theory and Applications, chapter 3.
+      Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback, Algorithm 1. Chaudhuri (2016), Learning to Rank:
+      Online Learning, Statistical Theory and Applications, Algorithm 4.
 
     Examples:
       >>> from rankloop import build, play

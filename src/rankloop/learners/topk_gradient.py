@@ -121,7 +121,7 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItems
     """Return z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items.
 
     h_A is the share of A in the gradient. The ranking was the best one with probability 1 − `exploration`, else
-    uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25 of Chaudhuri and Tewari (2017),
+    uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25 of Chaudhuri (2016),
     with all grades used. A surrogate of span 1 may have a `known_part` of its gradient, which is added in full and
     subtracted from the shares.
 

@@ -366,9 +366,9 @@ def _parsed(text: bytes, where: str, line: int) -> Any:
     try:
         return json.loads(text.removeprefix(UTF8_MARK))
     except UnicodeDecodeError:
-        raise InvalidInput(f"{where}, line {line or 1}: this is no UTF-8: save the file as UTF-8") from None
+        raise InvalidInput(f"{where}, line {line or 1}: this is not UTF-8: save the file as UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{where}, line {line or getattr(error, 'lineno', 1)}: this is no JSON: {error}") from None
+        raise InvalidInput(f"{where}, line {line or getattr(error, 'lineno', 1)}: this is not JSON: {error}") from None
 
 
 def json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:

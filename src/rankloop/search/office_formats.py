@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import posixpath
 import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -10,10 +11,13 @@ from importlib.util import find_spec
 from io import BytesIO
 from multiprocessing.connection import Connection
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.file_formats import FileText, html_text
 
+DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"  # the namespace of titles in e-books
 MAX_READ_SECONDS = 20.0
 MAX_MEMORY_BYTES = 1_000_000_000
 MAX_UNPACKED_BYTES = 300_000_000  # of a zip file, which office files are
@@ -71,14 +75,16 @@ def read_odt(data: bytes) -> FileText:
 
 
 def read_epub(data: bytes) -> FileText:
-    """Read the chapters of an e-book."""
-    from ebooklib import ITEM_DOCUMENT, epub
-
-    book = epub.read_epub(BytesIO(data))
-    titles = book.get_metadata("DC", "title")
-    items = book.get_items_of_type(ITEM_DOCUMENT)
-    chapters = (html_text(item.get_content().decode(errors="replace")).body for item in items)
-    return FileText(titles[0][0] if titles else "", _joined(chapters))
+    """Read the chapters of an e-book, in their order."""
+    with zipfile.ZipFile(BytesIO(data)) as book:
+        container = ElementTree.fromstring(book.read("META-INF/container.xml"))
+        path = next(file.attrib["full-path"] for file in container.iterfind(".//{*}rootfile"))
+        package = ElementTree.fromstring(book.read(path))
+        addresses = {item.get("id"): item.attrib["href"] for item in package.iterfind("{*}manifest/{*}item")}
+        parts = (addresses[part.get("idref")] for part in package.iterfind("{*}spine/{*}itemref"))
+        files = (book.read(posixpath.join(posixpath.dirname(path), unquote(part))) for part in parts)
+        chapters = _joined(html_text(file.decode(errors="replace")).body for file in files)
+    return FileText(package.findtext(f".//{DUBLIN_CORE}title") or "", chapters)
 
 
 def read_notebook(data: bytes) -> FileText:
@@ -93,7 +99,7 @@ OFFICE_READERS: dict[str, tuple[str, Callable[[bytes], FileText]]] = {  # with t
     ".pptx": ("pptx", read_pptx),
     ".xlsx": ("openpyxl", read_xlsx),
     ".odt": ("odf", read_odt),
-    ".epub": ("ebooklib", read_epub),
+    ".epub": ("zipfile", read_epub),
     ".ipynb": ("json", read_notebook),
 }
 

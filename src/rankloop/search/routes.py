@@ -106,7 +106,7 @@ class SearchPage:
       study: Learn from half of the visitors, and compare the learned order with the engine's for the other half.
       seed: Of the swaps.
       fields: Columns that visitors' segments are crossed with.
-      remember_visitors: Learn for each visitor besides what all visitors teach.
+      remember_visitors: Learn for each visitor, besides what is learned from all.
       origins: Of pages elsewhere that may search.
       frames: Origins of pages that may show the search page in a frame.
     """

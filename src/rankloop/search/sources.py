@@ -100,7 +100,7 @@ class TableSource:
 
     def _document(self, row: Any, number: int) -> TextDocument:
         if not isinstance(row, Mapping):
-            raise InvalidInput("it is no table of values by name")
+            raise InvalidInput("it is not a table of values by name")
         id = _text(row.get(self.id))
         if not id or len(id) > MAX_ID:
             columns = ", ".join(map(str, row))
@@ -183,7 +183,7 @@ def _parquet(path: Path, skip: Skip) -> Iterator[Any]:
         for batch in parquet.ParquetFile(path).iter_batches(PARQUET_BATCH_ROWS):
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidInput(f"{path.name} is no Parquet file: {error}") from None
+        raise InvalidInput(f"{path.name} is not a Parquet file: {error}") from None
 
 
 ROWS: dict[str, Callable[[Path, Skip], Iterator[Any]]] = {
@@ -272,7 +272,7 @@ class FolderSource:
         if stat.S_ISLNK(status.st_mode):
             raise InvalidInput("it is a link, which is not followed")
         if not stat.S_ISREG(status.st_mode):
-            raise InvalidInput("it is no plain file")
+            raise InvalidInput("it is not a plain file")
         if len(id) > MAX_ID or not id.isprintable():
             raise InvalidInput(f"its path is longer than {MAX_ID} characters, or has unprintable ones in it")
         if old_stamps and set(old_stamps.values()) == {_stamp(status)}:

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from rankloop.core.extras import import_extra
 from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
@@ -18,18 +17,16 @@ from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 
 MAX_P_VALUE = 0.05  # a p-value below it, whenever it is looked at, ends the study
-STUDY_COLUMNS = pa.schema(
-    [
-        ("at", pa.float64()),
-        ("impression", pa.string()),
-        ("visitor", pa.string()),
-        ("query", pa.string()),
-        ("state", pa.int64()),
-        ("learned", pa.float64()),
-        ("engine", pa.float64()),
-        ("winner", pa.string()),
-    ]
-)
+STUDY_COLUMNS = {  # of the exported table, with the types of pyarrow
+    "at": "float64",
+    "impression": "string",
+    "visitor": "string",
+    "query": "string",
+    "state": "int64",
+    "learned": "float64",
+    "engine": "float64",
+    "winner": "string",
+}
 
 
 def is_compared(visitor: str) -> bool:
@@ -78,7 +75,9 @@ def study_lines(records: Iterator[Record]) -> Iterator[bytes]:
 def study_parquet(records: Iterator[Record]) -> bytes:
     """Return every compared list that has closed as a Parquet file."""
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(study_rows(records)), STUDY_COLUMNS), sink)
+    pa, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    columns = pa.schema([(name, pa.type_for_alias(type_name)) for name, type_name in STUDY_COLUMNS.items()])
+    parquet.write_table(pa.Table.from_pylist(list(study_rows(records)), columns), sink)
     return sink.getvalue()
 
 

@@ -163,11 +163,11 @@ def test_other_names_of_older_versions(tmp_path):
     ("queries", "events", "message"),
     [
         ("", lines(EVENTS), "ubi_queries.ndjson is empty"),
-        (lines(QUERIES) + "{", lines(EVENTS), "ubi_queries.ndjson, line 5: this is no JSON"),
+        (lines(QUERIES) + "{", lines(EVENTS), "ubi_queries.ndjson, line 5: this is not JSON"),
         ("[1]", lines(EVENTS), "a document is an object, got 1"),
         (lines([{"query_id": "q"}]), lines(EVENTS), "nothing is known to have been shown"),
         (lines(QUERIES), '{"query_id": "u-1"}', "ubi_events.ndjson, line 1: an event has an action_name"),
-        (lines(QUERIES), '{\n"action_name": \n', "ubi_events.ndjson, line 3: this is no JSON"),
+        (lines(QUERIES), '{\n"action_name": \n', "ubi_events.ndjson, line 3: this is not JSON"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, queries, events, message):
@@ -241,7 +241,7 @@ def test_a_time_that_no_date_can_have_counts_as_unknown(tmp_path, at):
 def test_hostile_json_is_refused_or_repaired(tmp_path):
     deep = json.dumps(QUERIES[0])[:-1] + ',"x":' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n"
     (tmp_path / "q").write_text(deep)
-    with pytest.raises(InvalidInput, match="no JSON"):
+    with pytest.raises(InvalidInput, match="not JSON"):
         list(read_queries(tmp_path / "q"))
     (tmp_path / "q").write_text(lines([QUERIES[0] | {"user_query": "half \ud800"}]))
     (query,) = read_queries(tmp_path / "q")

@@ -49,7 +49,7 @@ def search(
     ] = "auto",
     meaning: Annotated[str, option("--meaning", "NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
     remember_visitors: Annotated[
-        bool, flag("--remember-visitors", "Learn for each visitor besides what all visitors teach.")
+        bool, flag("--remember-visitors", "Learn for each visitor, besides what is learned from all.")
     ] = False,
     watch: Annotated[bool, flag("--watch", "Read files again when they change.")] = False,
     mcp: Annotated[

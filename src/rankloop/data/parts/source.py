@@ -59,7 +59,7 @@ class PartSource(NamedTuple):
         if now != self:
             raise InvalidInput(
                 f"the part {self.address!r} changed during training ({self.size:,} bytes then, {now.size:,} now): "
-                "train again when nobody writes to it"
+                "train again when no process writes to it"
             )
 
     @contextmanager

@@ -119,7 +119,9 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
     if from_layers(policy.state, "shown") is None:
-        raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
+        raise InvalidInput(
+            f"{policy.name} does not keep `shown` in its state: the probabilities of positions are unknown"
+        )
     return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 
 
@@ -127,8 +129,8 @@ def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) ->
     value = policy.learner.log_prob(state, query, ranking)
     if math.isnan(value):
         raise InvalidInput(
-            f"{policy.name} cannot say with which probability it shows these items at these places (it has no closed "
-            "form)"
+            f"{policy.name} cannot say with which probability it shows these items at these positions "
+            "(it has no closed form)"
         )
     return value
 

@@ -107,7 +107,7 @@ def slate_weight(
       n_items: The number of items.
     """
     if whole_number(n_items, "n_items", 1) > MAX_ITEMS:
-        raise InvalidInput(f"n_items = {n_items} is more than the {MAX_ITEMS} that a matrix of all places can hold")
+        raise InvalidInput(f"n_items = {n_items} is more than the {MAX_ITEMS} that a matrix of all positions can hold")
     listed = [indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
     mark = indicator(shown, n_items)
     if any(len(marked) != len(mark) for marked in listed):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankloop.core.distributions import student_cdf, student_quantile
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
 from rankloop.experiments.spec.model import Above, Below, Claim, Exponent, Near
@@ -61,8 +62,7 @@ def _wilcoxon(differences: Floats) -> float:
     counted = differences[differences != 0.0]
     if not len(counted):
         return 1.0
-    from scipy.stats import wilcoxon  # takes a second, for which nobody else should wait
-
+    wilcoxon = import_extra("scipy.stats").wilcoxon  # takes a second, for which nobody else should wait
     distinct = len(np.unique(np.abs(counted))) == len(counted)
     return float(wilcoxon(counted, method="exact" if distinct and len(counted) <= 50 else "asymptotic").pvalue)
 

@@ -161,7 +161,7 @@ def _mean(values: Floats) -> float | None:
 
 
 def _number_at(state: Any, path: str) -> float | None:
-    """Return the number at a dotted path into a state; None for what is no finite number."""
+    """Return the number at a dotted path into a state; None for what is not a finite number."""
     for name in path.split("."):
         state = getattr(state, name)
     if np.ndim(state) != 0 or not math.isfinite(state):

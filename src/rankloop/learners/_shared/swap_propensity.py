@@ -1,4 +1,4 @@
-"""Swapping neighbours: the perturbation of 3PR, with its exact probabilities."""
+"""Swaps of neighbours with the exact propensity of the shown ranking: PERTURB in Algorithm 3 of Raman et al. (2013)."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ DYNAMIC_SWAP = -1.0  # in place of a swap probability: it follows the allowance
 
 @kernel
 def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> float:
-    """Return D_t, the utility that the learner expects to lose when every pair is swapped."""
+    """Return D_t of section 6, the utility that the learner expects to lose when every pair is swapped."""
     total = 0.0
     for j in range(first, end - 1, 2):
         total += pair_weight(j, flat) * (scores[best[j]] - scores[best[j + 1]])
@@ -28,7 +28,7 @@ def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> 
 
 @kernel
 def _swap_probability(swap: float, allowance: float, cost: float) -> float:
-    """Return `swap` or, if dynamic, clip(allowance / cost, 0, 1)."""
+    """Return `swap` or, if dynamic, p_t = clip((Δ·t − R_t) / D_t, 0, 1) of Proposition 6."""
     if swap >= 0.0:
         return swap
     if allowance <= 0.0:
@@ -61,6 +61,7 @@ def _log_prob(
     n_items = len(best)
     n_seen = seen_count(shown, n_items)
     total = -np.inf
+    # A ranking may come from several pairings, whose probabilities add up. Half-seen pairs count by their upper item.
     for pairing in pairings:
         first, end = int(pairing[1]), _end_of(pairing, n_items)
         p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
@@ -108,6 +109,7 @@ def present(
     """
     scores = scores_of(features, weights)
     best = ranking_of(scores)
+    # FORMPAIRS: the first draw chooses the pairing; each further draw swaps one pair with probability p_t.
     row, share = 0, pairings[0, 0]
     while draws[0] >= share and row + 1 < len(pairings):
         row += 1

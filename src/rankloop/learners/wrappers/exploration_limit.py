@@ -48,7 +48,9 @@ class ExploreAtMost(Wrapper):
         check_at_least(0, places=self.places)
         if "limit" not in inspect.signature(self.inner.rank).parameters:
             name = type(self.inner).__name__
-            raise InvalidInput(f"{name} does not draw its ranking place by place, so it cannot be limited; pdgd can")
+            raise InvalidInput(
+                f"{name} does not draw its ranking position by position, so it cannot be limited; pdgd can"
+            )
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
         """Return the ranking to show, its log-probability and the receipt for `learn`."""

@@ -68,6 +68,7 @@ def _stepped(
         in_memory = memory_from <= columns[i] < n_hashed
         if not in_memory:
             step *= share
+        # AdaGrad: the step of a column is divided by the root of its summed squares (Duchi, Hazan and Singer, 2011).
         squares = entries[i, 1] + step * step
         if in_memory:
             scale = steps.memory_rate / np.sqrt(steps.memory_prior + squares)

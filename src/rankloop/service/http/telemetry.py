@@ -33,7 +33,7 @@ def tracers_from(environment: Mapping[str, str]) -> "TracerProvider | None":
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
         raise InvalidInput(
-            f"the OTEL_ variables ask for traces, which need {error.name}: pip install '.[otel]', or unset them"
+            f"the OTEL_ variables ask for traces, which need {error.name}: pip install 'rankloop[otel]', or unset them"
         ) from None
     name = "otlp_proto_http" if exporter == "otlp" else exporter
     matches = entry_points(group=EXPORTER_GROUP, name=name)

@@ -29,7 +29,7 @@ class LowerBound:
       margin: The margin with which a unit vector ranks all queries.
 
     References:
-      Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank, Theorem 9.
+      Chaudhuri (2016), Learning to Rank: Online Learning, Statistical Theory and Applications, Theorem 9.
     """
 
     n_features: int = 20

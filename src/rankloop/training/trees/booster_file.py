@@ -34,7 +34,7 @@ def _read_booster(content: bytes) -> TreeRanker:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise InvalidInput(f"this is no booster file: {EXPECTED_FILE}") from None
+        raise InvalidInput(f"this is not a booster file: {EXPECTED_FILE}") from None
     if text.startswith("tree\r\n"):
         raise InvalidInput("the file has the line ends of Windows: send the file that LightGBM saved")
     if text.startswith("tree\n"):
@@ -42,14 +42,14 @@ def _read_booster(content: bytes) -> TreeRanker:
     try:
         table = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidInput(f"this is no booster file, or not all of it ({error}): {EXPECTED_FILE}") from None
+        raise InvalidInput(f"this is not a booster file, or not all of it ({error}): {EXPECTED_FILE}") from None
     if isinstance(table, Mapping) and "boosters" in table:
         return TreeRanker.from_plain(table)
     if isinstance(table, Mapping) and "learner" in table:
         return TreeRanker((text,), (), kind=XGBOOST)
     if isinstance(table, Mapping) and "tree_info" in table:
         raise InvalidInput("this is what LightGBM's dump_model writes, which it cannot read again: use save_model")
-    raise InvalidInput(f"this is no booster file: {EXPECTED_FILE}")
+    raise InvalidInput(f"this is not a booster file: {EXPECTED_FILE}")
 
 
 class NamedBooster:

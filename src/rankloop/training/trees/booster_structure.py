@@ -67,7 +67,7 @@ def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iter
         raise InvalidInput(f"{where} has linear leaves, which are not supported: grow it with linear_tree=false")
     leaves = _numbers(tree, "leaf_value", n_leaves, where)
     if n_leaves < 1 or not np.isfinite(leaves).all():
-        raise InvalidInput(f"{where} has a leaf that is no finite number")
+        raise InvalidInput(f"{where} has a leaf that is not a finite number")
     yield from (f"num_leaves={n_leaves}", f"num_cat={n_categorical}")
     if n_leaves > 1:
         features, thresholds, decisions, left, right = (
@@ -114,11 +114,11 @@ def xgboost_structure(text: str) -> Grown:
         names = tuple(map(str, learner.get("feature_names") or ()))
         shift = _shift(model["base_score"], str(learner["objective"]["name"]))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidInput(f"the file was not written to the end, or is no JSON: {error}") from None
+        raise InvalidInput(f"the file was not written to the end, or is not JSON: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"it is no model of XGBoost: {type(error).__name__}: {error}") from None
+        raise InvalidInput(f"it is not a model of XGBoost: {type(error).__name__}: {error}") from None
     if names and len(names) != n_features:
         raise InvalidInput(f"it names {len(names)} of {n_features} features")
     return Grown(msgspec.json.encode(_xgboost_model(trees, n_features, shift)).decode(), n_features, names)
@@ -156,7 +156,7 @@ def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: 
     splits = reached & (children[0] >= 0)
     _check_features(features[splits], n_features, where)
     if not np.isfinite(conditions[reached]).all():
-        raise InvalidInput(f"{where} has a leaf or a split that is no finite number")
+        raise InvalidInput(f"{where} has a leaf or a split that is not a finite number")
     parents = np.full(n_nodes, 2**31 - 1)
     for side in children:
         parents[side[splits]] = np.flatnonzero(splits)

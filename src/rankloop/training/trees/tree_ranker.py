@@ -127,7 +127,7 @@ class TreeRanker:
         try:
             return [lightgbm.Booster(model_str=text) for text in self.texts]
         except lightgbm.basic.LightGBMError as error:
-            raise InvalidInput(f"these are no trees of LightGBM: {error}") from None
+            raise InvalidInput(f"these are not trees of LightGBM: {error}") from None
 
     def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
         """Return the base score of each row, of a training query by the booster without it; NaN is a missing value."""
@@ -150,7 +150,7 @@ class TreeRanker:
           query_id: The query.
         """
         if not self.columns:
-            raise InvalidInput("the trees do not tell the names of their features: give rows of numbers to scores()")
+            raise InvalidInput("the trees have no names of their features: give rows of numbers to scores()")
         values = {name: [row.get(name) for row in rows] for name in self.names}
         return self.scores(encode_columns(self.columns, values), query_id)
 
@@ -329,7 +329,7 @@ def _xgboost_booster(text: str) -> Any:
     try:
         booster.load_model(bytearray(text.encode()))
     except xgboost.core.XGBoostError as error:
-        raise InvalidInput(f"these are no trees of XGBoost: {error}") from None
+        raise InvalidInput(f"these are not trees of XGBoost: {error}") from None
     return booster
 
 
