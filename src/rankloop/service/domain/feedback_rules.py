@@ -180,8 +180,8 @@ def _received_outcomes(
         return ()
     limit, weights = config.body.max_click_weight, dict[int, float]()
     for name, added in gained.items():
-        before = {item: impression.outcomes.get(name, {}).get(item, 0.0) for item in added}
-        weights_before = outcome_weights(config.outcomes, {name: before}, limit)
+        earlier = {item: impression.outcomes.get(name, {}).get(item, 0.0) for item in added}
+        weights_before = outcome_weights(config.outcomes, {name: earlier}, limit)
         weights_after = outcome_weights(config.outcomes, {name: later[name]}, limit)
         for item in added:
             increase = weights_after.get(item, 0.0) - weights_before.get(item, 0.0)
