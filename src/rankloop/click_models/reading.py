@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
 from rankloop.click_models.examination import Examination, position_design, position_prior
-from rankloop.core.distributions import chi_square_tail
+from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
 

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.core.compilation import REASSOCIATED_SUMS
 from rankloop.core.compilation import kernel as kernel  # every file with kernels imports the decorator from here
 from rankloop.core.compilation import reassociated as reassociated
-from rankloop.core.distributions import normal_quantiles
+from rankloop.core.statistics import normal_quantiles
 from rankloop.core.types import Features, Floats, Ints, Rows
 
 MAX_FLOAT = float(np.finfo(np.float64).max)

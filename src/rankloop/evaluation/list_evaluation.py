@@ -13,9 +13,9 @@ from rankloop.click_models.examination import (
     given_examination,
 )
 from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings
-from rankloop.core.distributions import normal_quantiles, student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
+from rankloop.core.statistics import normal_quantiles, student_quantile
 from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.engine import Engine
 from rankloop.evaluation.attraction import AttractionModel

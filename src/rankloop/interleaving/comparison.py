@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rankloop.core.distributions import beta_cdf, beta_quantile
 from rankloop.core.errors import InvalidInput
-from rankloop.core.sequential import sign_p_value
+from rankloop.core.statistics import beta_cdf, beta_quantile, sign_p_value
 from rankloop.core.types import Floats, finite_floats, whole_number
 
 
@@ -34,7 +33,7 @@ class Comparison(NamedTuple):
         """A p-value that may be looked at after every list, and the experiment ended when it is small enough.
 
         If wins and losses are equally likely, it is ever below p with a probability of at most p, however often one
-        looks (`core.sequential`).
+        looks (`core.statistics`).
         """
         return sign_p_value(self.wins, self.losses)
 

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.core.distributions import student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
+from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.sums import BOTTOM, REWARD, TOP, Sums
 

@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from rankloop.core.distributions import student_cdf, student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
+from rankloop.core.statistics import student_cdf, student_quantile
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
 from rankloop.experiments.spec.model import Above, Below, Claim, Exponent, Near

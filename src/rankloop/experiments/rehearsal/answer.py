@@ -7,9 +7,9 @@ import numpy as np
 
 from rankloop.advice import choices
 from rankloop.click_models.fit import BEST_MODEL, UserFit, fit_users
-from rankloop.core.distributions import student_quantile
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
+from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.engine import Engine, Here
 from rankloop.experiments.rehearsal.attraction import Attraction, attraction_of, standing_at, with_today

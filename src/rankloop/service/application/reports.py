@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rankloop.core.sequential import share_interval, sign_p_value
+from rankloop.core.statistics import share_interval, sign_p_value
 from rankloop.service.application.node import Node
 from rankloop.service.domain.counters import Counters, OutcomeCounts
 from rankloop.service.domain.health import finite, health_of, weights_of

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rankloop.core.sequential import ERROR_PROBABILITY
 from rankloop.core.serialisation import from_plain
+from rankloop.core.statistics import ERROR_PROBABILITY
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure

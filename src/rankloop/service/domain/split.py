@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rankloop.core.sequential import ERROR_PROBABILITY, SideSums, compare_means, sign_p_value, users_needed
+from rankloop.core.statistics import ERROR_PROBABILITY, SideSums, compare_means, sign_p_value, users_needed
 from rankloop.service.records import FeedbackReceived, Ranked
 
 SIDES = ("a", "b")

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_probability
-from rankloop.core.distributions import normal_cdf
 from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
+from rankloop.core.statistics import normal_cdf
 from rankloop.core.types import Floats, Problem, Query
 
 ROUNDS_PER_DRAW = 256

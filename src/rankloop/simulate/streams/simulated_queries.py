@@ -8,10 +8,10 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least, check_not_negative
-from rankloop.core.distributions import normal_cdf, normal_quantiles
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals, scores_of, unit_vector
 from rankloop.core.registry import register
+from rankloop.core.statistics import normal_cdf, normal_quantiles
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset
 from rankloop.simulate.streams.pool import shuffled_rounds
