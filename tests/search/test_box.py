@@ -650,3 +650,30 @@ def test_an_engine_that_breaks_its_promise_is_told(tmp_path: Path, monkeypatch: 
         with pytest.raises(InvalidInput):
             box.search("boat")
         assert box.predict("ship").ids == []
+
+
+def test_visitors_are_remembered_only_on_request(tmp_path: Path) -> None:
+    """Each visitor's own clicks count for this visitor, beside those of all."""
+    with box_over(tmp_path / "off") as box:
+        prefer(box, "knots.md", visitor="ann")
+        assert box.predict("boat", visitor="ann").ids == box.predict("boat", visitor="bob").ids
+    with box_over(tmp_path / "on", remember_visitors=True) as box:
+        for _ in range(4):
+            prefer(box, "knots.md", times=1, visitor="ann")
+            prefer(box, "harbours.md", times=1, visitor="bob")
+        assert box.predict("boat", visitor="ann").ids[0] == "knots.md"
+        assert box.predict("boat", visitor="bob").ids[0] == "harbours.md"
+        names = [part.name for part in box.explain(box.search("boat", visitor="ann"), "knots.md").contributions]
+        assert "visitor = ann × document = knots.md" in names
+        box.forget(visitor="ann")
+        assert box.predict("boat", visitor="ann").ids == box.predict("boat", visitor="eve").ids
+        assert_replays(box)
+    assert b"ann" not in content_of(tmp_path / "on" / "data")
+
+
+def test_remembering_visitors_can_begin_later(tmp_path: Path) -> None:
+    with box_over(tmp_path) as box:
+        prefer(box, "knots.md", visitor="ann")
+    with box_over(tmp_path, remember_visitors=True) as box:
+        prefer(box, "harbours.md", times=6, visitor="bob")
+        assert box.predict("boat", visitor="bob").ids[0] == "harbours.md"

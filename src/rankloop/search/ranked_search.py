@@ -43,6 +43,7 @@ LEARNER = {
     "user_prior": 0.1,
     "user_sure": 0.3,
 }
+PERSONAL_USER_SURE = 2.0  # where visitors are remembered, one who differs from others has a memory of their own
 BASE_WEIGHT = 5.0
 SORTS = ("relevance", "date")
 
@@ -173,8 +174,9 @@ class RankedSearch:
             return
         problem = ProblemBody(schema=schema, shown=MAX_SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
+        learner = LEARNER | ({"user_sure": PERSONAL_USER_SURE} if self.remember_visitors else {})
         await self.node.administration.create(
-            RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY_SECONDS)
+            RANKER, CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
         )
 
     def _compile(self) -> None:

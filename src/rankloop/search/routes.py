@@ -10,7 +10,7 @@ from functools import partial
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 import msgspec
@@ -275,8 +275,11 @@ class SearchPage:
 
         endpoints.add_files("/search/page", PAGE_FOLDER)
 
-    def watch(self) -> None:
-        """Read the documents again whenever files of the folder change, until the process ends.
+    def watch(self) -> Event:
+        """Read the documents again whenever files of the folder change.
+
+        Returns:
+          An event that ends the watching when it is set; else the end of the process does.
 
         Raises:
           InvalidInput: If the documents are a table.
@@ -287,13 +290,15 @@ class SearchPage:
             raise InvalidInput("--watch is for folders; a table is read again with POST /search/refresh")
         if find_spec("watchfiles") is None:
             raise NotFound("--watch needs the package watchfiles: pip install 'rankloop[search-watch]'")
-        Thread(target=self._watch, args=(folder,), name="watch", daemon=True).start()
+        end = Event()
+        Thread(target=self._watch, args=(folder, end), name="watch", daemon=True).start()
+        return end
 
-    def _watch(self, folder: Path) -> None:
+    def _watch(self, folder: Path, end: Event) -> None:
         import watchfiles
 
         data = getattr(self.source, "without", None)
-        for changes in watchfiles.watch(folder, raise_interrupt=False):
+        for changes in watchfiles.watch(folder, raise_interrupt=False, stop_event=end):
             if data is None or any(not Path(path).is_relative_to(data) for _, path in changes):
                 with suppress(InvalidInput):  # The next change tries again.
                     self._refresh()

@@ -10,7 +10,7 @@ from rankloop import InvalidInput, Problem, Query
 from rankloop.core.registry import build
 from rankloop.core.types import Rows, clicks
 from rankloop.learners.wrappers.hashed_weights import Hashed
-from rankloop.learners.wrappers.trusted_memory import TrustedMemory
+from rankloop.learners.wrappers.trusted_memory import TrustedMemory, _user_agreement
 
 PRIOR_SQUARES = 100.0
 N_HASHED = 16  # columns 8 to 15 are memory
@@ -148,6 +148,28 @@ def test_a_user_who_contradicts_memory_counts_less():
         state = learned(plain, state, query, [0, 1, 2, 3], [2, 3])
     spammed = state.table.at(query.features.columns)[:, 0]
     assert np.abs(after - before).max() < 0.5 * np.abs(spammed - before).max()
+
+
+@pytest.mark.parametrize(("clicked", "rate"), [([1, 0, 1, 0], 0.3), ([0, 0, 0, 0], 0.5), ([0, 1, 0, 0], 0.1)])
+def test_agreement_is_the_cosine_of_memory_and_surplus_clicks(clicked, rate):
+    """s / (s + 1) · Σ m (c − r) / √(Σ m² · Σ (c − r)²) over the items down to the last click and one more."""
+    memory, ranking = np.array([2.0, -1.0, 0.5, 3.0]), np.array([3, 0, 2, 1])
+    chosen = np.array(clicked, float)[ranking]
+    end = min(np.flatnonzero(chosen).max(initial=-1) + 2, 4)
+    m, c = memory[ranking][:end], chosen[:end] - rate
+    size = np.sqrt((m**2).mean())
+    expected = size / (size + 1.0) * (m @ c) / np.sqrt((m @ m) * (c @ c))
+    opinion, n_clicked, n_read = _user_agreement(memory, np.array(clicked, float), ranking, rate)
+    assert opinion == pytest.approx(expected)
+    assert (n_clicked, n_read) == (sum(clicked), end)
+    assert _user_agreement(np.zeros(4), np.array(clicked, float), ranking, rate)[0] == 0.0
+
+
+def test_leaving_a_list_of_liked_items_contradicts_memory():
+    memory, ranking = np.array([2.0, 2.0, 2.0]), np.arange(3)
+    stay, _, _ = _user_agreement(memory, np.ones(3), ranking, 0.6)
+    leave, _, _ = _user_agreement(memory, np.zeros(3), ranking, 0.6)
+    assert stay > 0.0 > leave
 
 
 def test_later_updates_of_a_user_from_one_query_count_less():

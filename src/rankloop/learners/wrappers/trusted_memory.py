@@ -17,6 +17,7 @@ from rankloop.learners.wrappers.hashed_weights import NO_COLUMNS, Hashed
 
 USER_FIELD = NAME_SEPARATOR + "users"  # no field has this name
 FULL_UPDATES = 3.0  # of a user from one query that count in full
+HALF_MEMORY_SCORE = 1.0  # of memory, at which agreement with it counts half: young memory is no judge of a user
 
 
 class State(NamedTuple):
@@ -54,17 +55,23 @@ def _agreement(columns: Ints, entries: Floats, steps: Floats, memory_from: int, 
 
 
 @kernel
-def _user_agreement(scores: Floats, clicked: Floats, ranking: Ints) -> float:
-    """Return the correlation of clicks and scores over the items down to the last click and one more."""
-    end = 1
+def _user_agreement(memory: Floats, clicked: Floats, ranking: Ints, click_rate: float) -> tuple[float, int, int]:
+    """Return how far clicks agree with memory, and the numbers of items clicked and read, as in `TrustedMemory`."""
+    end, n_clicked = 1, 0
     for position in range(len(ranking)):
         if clicked[ranking[position]] > 0.0:
-            end = position + 2
-    read = ranking[:end]
-    x, y = scores[read], clicked[read]
-    x, y = x - x.mean(), y - y.mean()
-    norm = np.sqrt((x * x).sum() * (y * y).sum())
-    return float((x * y).sum() / norm) if norm > 1e-12 else 0.0
+            end, n_clicked = position + 2, n_clicked + 1
+    end = min(end, len(ranking))
+    product, memory_squares, click_squares = 0.0, 0.0, 0.0
+    for position in range(end):
+        score = memory[ranking[position]]
+        surplus = (1.0 if clicked[ranking[position]] > 0.0 else 0.0) - click_rate
+        product += score * surplus
+        memory_squares += score * score
+        click_squares += surplus * surplus
+    norm, size = np.sqrt(memory_squares * click_squares), np.sqrt(memory_squares / max(end, 1))
+    cosine = product / norm if norm > 1e-12 else 0.0
+    return cosine * size / (size + HALF_MEMORY_SCORE), n_clicked, end
 
 
 @kernel
@@ -108,8 +115,13 @@ class TrustedMemory(Hashed):
 
       trust in a user = clip(1 + Σ a / √(`user_prior` + Σ |a|) / `user_sure`, 0, 1),
 
-    with a the correlation of clicks and scores of memory among the items that were read. The sums are kept in columns
-    of memory.
+    with a the agreement with memory over the items that were read, those down to the last click and one more:
+
+      a = s / (s + 1) · Σ m (c − r) / √(Σ m² · Σ (c − r)²),
+
+    where m is an item's score by memory, s its root mean square, c is 1 for a click and else 0, and r is the share of
+    read items that all users have clicked. Clicks are compared with the usual rate r rather than with each other: who
+    leaves a list that memory is sure of without a click contradicts it, too. The sums are kept in columns of memory.
 
     Args:
       inner: A linear learner that accepts sparse rows.
@@ -177,9 +189,11 @@ class TrustedMemory(Hashed):
         users, sums = self._user_sums(state, query)
         if len(users):
             memory = scores_of(query.features, _memory_alone(columns, entries, half, n_hashed))
-            opinion = _user_agreement(memory, clicks_by_item(feedback, query.n_items), decision.ranking)
+            rate = (1.0 + sums[3]) / (2.0 + sums[4])
+            clicked = clicks_by_item(feedback, query.n_items)
+            opinion, n_clicked, n_read = _user_agreement(memory, clicked, decision.ranking, rate)
             steps = steps * self.user_trust(sums[0], sums[1]) * min(1.0, FULL_UPDATES / (1.0 + sums[2]))
-            sums = sums + np.array([max(opinion, 0.0), max(-opinion, 0.0), 1.0])
+            sums = sums + np.array([max(opinion, 0.0), max(-opinion, 0.0), 1.0, n_clicked, n_read])
         agreement_now = _agreement(columns, entries, steps, half, n_hashed)
         agreement, squares = (
             finite(kept * state.agreement + agreement_now),
@@ -196,18 +210,19 @@ class TrustedMemory(Hashed):
         """Return the factor of a user's updates.
 
         Args:
-          agreeing: Sum of the correlations above 0.
+          agreeing: Sum of the agreements above 0.
           contradicting: Sum of those below 0, without their sign.
         """
         statistic = (agreeing - contradicting) / np.sqrt(self.user_prior + agreeing + contradicting)
         return float(np.clip(1.0 + statistic / self.user_sure, 0.0, 1.0))
 
     def _user_sums(self, state: Any, query: Query) -> tuple[Ints, Floats]:
-        """Return the columns in which a user's sums are kept, and the sums; none where users are not weighed."""
+        """Return the columns of a user's sums and of the click rate of all, and the sums; none without `by_user`."""
         half = state.n_hashed // 2
         if not self.by_user or not query.user or not half:
             return NO_COLUMNS, np.empty(0)
-        names = ("agreeing", query.user), ("contradicting", query.user), (query.id, query.user)
+        of_user = ("agreeing", query.user), ("contradicting", query.user), (query.id, query.user)
+        names = *of_user, ("all", "clicked"), ("all", "read")
         columns = np.array([half + hash_of(USER_FIELD, NAME_SEPARATOR.join(name)) % half for name in names])
         return columns, state.table.at(columns)[:, 1]
 
