@@ -53,6 +53,7 @@ def ingest(
     log: Given,
     columns: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] = lambda finished, of: None,
+    skip_bad_rows: bool = False,
 ) -> Ingested:
     """Send every page of a log to a ranker, with its clicks and the outcomes that the ranker declares.
 
@@ -64,6 +65,7 @@ def ingest(
       log: Anything that `read_log` reads as lists.
       columns: The column of each role, if the names of the columns do not tell.
       progress: Called with the number of pages that were sent, and of all pages.
+      skip_bad_rows: Leave out rows with a bad cell, and say how many in `columns`.
 
     Returns:
       The numbers of accepted and repeated pages.
@@ -73,7 +75,7 @@ def ingest(
     """
     spec = client.ranker(ranker)
     schema = _schema_of(spec, ranker)
-    lists = lists_in(log, schema=schema, columns=columns)
+    lists = lists_in(log, schema=schema, columns=columns, skip_bad_rows=skip_bad_rows)
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
     pages = list(_keyed(lists.lists(schema), lists, ranker))
@@ -87,7 +89,9 @@ def ingest(
         clicks += len(clicked)
         progress(number, len(pages))
     learned = int(client.ranker(ranker)["counts"]["learned"])
-    return Ingested(len(pages), verdicts[True], verdicts[False], clicks, learned, str(lists.columns))
+    return Ingested(
+        len(pages), verdicts[True], verdicts[False], clicks, learned, "; ".join([str(lists.columns), *lists.notes])
+    )
 
 
 def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:

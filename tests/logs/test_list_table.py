@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.logs.list_table import pages_of, read_raw_columns
+from rankloop.features import Schema
+from rankloop.logs.list_table import pages_of, read_list_table, read_raw_columns
+from rankloop.logs.schema_guess import guessed_schema
 
 CSV = 'sku,brand,price,tags,day\n007,NA,1.5,"[""red"", ""new""]",2026-11-15\n08,,,,\n'
 KINDS = {"sku": "id", "brand": "category", "price": "number", "tags": "category", "day": "date"}
@@ -86,3 +88,47 @@ def test_the_ids_of_lists_are_trusted():
     assert cut("impression", "aabb", [1, 1, 1, 2]) == ([0, 2, 4], 0)
     assert cut("impression", "aaabb", [1, 1, 2, 1, 2], items="xxyxy") == ([0, 2, 4], 1)
     assert cut("mine", "aaaa", [1, 2, 1, 2], items="xyxy") == ([0, 2], 2)
+
+
+def broken(folder, separator=","):
+    """A log with a negative position, a click that is none, a short row, and a text among prices below it."""
+    lines = ["page,sku,position,click,price"]
+    lines += [f"g{row // 4},s{row % 7},{row % 4},{row % 3 // 2},{10 + row}" for row in range(40)]
+    lines[3] = "g0,s2,-1,0,12"
+    lines[5] = "g1,s4,0,maybe,14"
+    lines[8] = "g1,s0"
+    lines[12] = "g2,s4,3,0,cheap"
+    text = "\n".join(lines) + "\n"
+    text = text if separator == "," else text.replace(",", separator).replace(";20\n", ";20,5\n")
+    (folder / "log.csv").write_text(text)
+    return folder / "log.csv"
+
+
+def test_rows_beside_a_bad_cell_keep_their_decimal_commas(tmp_path):
+    log = read_list_table(broken(tmp_path, ";"), schema=Schema({"price": "number"}), skip_bad_rows=True)
+    assert 20.5 in log.values["price"]
+    assert None not in log.values["price"]
+
+
+def test_all_faults_are_said_at_once_with_their_rows_in_the_file(tmp_path):
+    path, schema = broken(tmp_path), Schema({"price": "number"})
+    with pytest.raises(InvalidInput) as error:
+        read_list_table(path, schema=schema)
+    said = str(error.value)
+    assert "log.csv has 4 faults: row 3: position is '-1'; it must be a whole number from 0" in said or "is -1" in said
+    assert "row 5: click is 'maybe'" in said
+    assert "row 8 has 2 columns, not 5" in said
+    assert "row 12: price is 'cheap'; it must be a number; --skip-bad-rows" in said
+    log = read_list_table(path, schema=schema, skip_bad_rows=True)
+    assert (log.n_rows, log.notes) == (36, ("4 bad rows were left out",))
+    assert sorted(log.values["price"]) == [10 + row for row in range(40) if row not in (2, 4, 7, 11)]
+
+
+def test_a_column_of_numbers_with_a_few_texts_is_guessed_as_numbers(tmp_path):
+    """Then the texts are faults, not categories."""
+    log = read_list_table(broken(tmp_path), skip_bad_rows=True)
+    guess = guessed_schema(log)
+    assert guess.schema.to_plain()["features"]["price"] == "number"
+    assert guess.reasons["price"] == "numbers but for 1 cells; of the item"
+    with pytest.raises(InvalidInput, match="row 12: price is 'cheap'"):
+        read_list_table(broken(tmp_path), schema=guess.schema)

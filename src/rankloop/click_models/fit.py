@@ -195,7 +195,8 @@ def _pages_of(log: Given | ListLog | ClickArrays, reading: Mapping[str, Any]) ->
     if isinstance(log, ClickArrays):
         return log, ""
     lists = lists_in(log, **reading)
-    return lists.clicks(), "" if lists.export is not None else str(lists.columns)
+    columns = "" if lists.export is not None else str(lists.columns)
+    return lists.clicks(), "\n".join(filter(None, [columns, *(f"note: {note}" for note in lists.notes)]))
 
 
 def _simplest_of_the_best(held_out: dict[str, HeldOutFit]) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,10 +59,12 @@ class Evaluation:
     Attributes:
       log: The log.
       answer: The estimates: a `Report` by probabilities, or a `ListEstimate` by examination.
+      notes: What was guessed or left out of the log, a sentence each.
     """
 
     log: str
     answer: Report | ListEstimate
+    notes: tuple[str, ...] = ()
 
     @property
     def verdicts(self) -> list[str]:
@@ -106,6 +108,7 @@ def evaluate(
     estimator: str = AUTO_ESTIMATOR,
     columns: Mapping[str, str] | None = None,
     ranker: str = "",
+    skip_bad_rows: bool = False,
     engine: Engine = LOCAL_ENGINE,
     progress: Progress = lambda done, of: None,
     **options: Any,
@@ -125,6 +128,7 @@ def evaluate(
         of lists also examination; of a service's log also cascade_ips, position_wise, pseudo_inverse.
       columns: Which column is what, where the names do not tell.
       ranker: Which ranker of a service, where it has several.
+      skip_bad_rows: Leave out rows of a table of lists with a bad cell; `notes` counts them.
       engine: Where lists are judged, with the same answer to the last digit.
       progress: Called with the number of finished rows and their total.
       **options: Fields of `Options`, `limit` being 100 unless given; of lists, by examination, those of `ListOptions`.
@@ -142,17 +146,40 @@ def evaluate(
     target, of_choices = _target_of(model), Options(**{"limit": MAX_WEIGHT} | _only(options, Options))
     if not isinstance(log, ListLog | ChoiceLog):
         kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
-        log = read_log(log, kind=kind, columns=columns, schema=target.schema, ranker=ranker)  # type: ignore[arg-type]
+        log = read_log(
+            log,
+            kind=kind,  # type: ignore[arg-type]
+            columns=columns,
+            schema=target.schema,
+            ranker=ranker,
+            skip_bad_rows=skip_bad_rows,
+        )
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
     method = choose_estimator(estimator, log)
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, method, of_choices, progress))
+    target, notes = _fitting(target, log)
     if method == EXAMINATION_ESTIMATOR:
         of_lists = ListOptions(**{"held_out_gain": target.held_out_gain} | _only(options, ListOptions))
-        return Evaluation(log.name, _by_examination(log, target, of_lists, engine, progress))
+        return Evaluation(log.name, _by_examination(log, target, of_lists, engine, progress), notes)
     positions = options.get("positions") or PROPENSITY_POSITIONS
-    return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress))
+    return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress), notes)
+
+
+def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:
+    """Return the target with item fields in place of context fields that differ inside a list, and notes."""
+    if target.schema is None or log.export is not None:
+        return target, log.notes
+    schema = target.schema
+    varying = [name for name in schema.context if name in log.values and not log.same_in_lists(name)]
+    if not varying:
+        return target, log.notes
+    # The hash of a cross is the same for a field of the context and of the items, so that all weights stay right.
+    context = {name: kind for name, kind in schema.context.items() if name not in varying}
+    features = {**schema.features, **{name: schema.context[name] for name in varying}}
+    said = f"{', '.join(varying)}: differs inside lists of {log.name}, so it counts as a field of the items"
+    return target._replace(schema=replace(schema, features=features, context=context)), (*log.notes, said)
 
 
 def _only(options: Mapping[str, Any], kind: type[Options] | type[ListOptions]) -> dict[str, Any]:

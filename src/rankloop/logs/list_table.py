@@ -92,7 +92,10 @@ def read_raw_columns(table: Given, kinds: Mapping[str, str] | None = None) -> Ra
       InvalidInput: If the table has no rows, a name twice, or a text where a number should be.
     """
     kinds, source = kinds or {}, TableReader(table)
-    return _raw_columns(source, kinds, BadRows(source))
+    bad_rows = BadRows(source)
+    columns = _raw_columns(source, kinds, bad_rows)
+    bad_rows.kept(columns.table.num_rows)
+    return columns
 
 
 class BadRows:
@@ -113,18 +116,22 @@ class BadRows:
             value = "" if cells[row] is None else cells[row]
             self.faults.append(Fault(row + 1, column, value, rule if value != "" else ""))
 
-    def refuse(self, faults: Sequence[Fault]) -> None:
-        """Raise for faults, unless they are to be left out."""
+    def kept(self, n_rows: int) -> Mask:
+        """Return true for the rows without a fault; raise for all faults unless they are to be left out."""
+        faults = [*(self._in_file(fault) for fault in self.faults), *self.source.ragged]
         if not self.skip:
             more = "; --skip-bad-rows (in Python skip_bad_rows=True) leaves such rows out" if len(faults) > 1 else ""
             refuse_faults(faults, self.source.name, more)
-
-    def kept(self, n_rows: int) -> Mask:
-        """Return true for the rows without a fault; raise for all faults unless they are to be left out."""
-        self.refuse(self.faults)
         kept = np.ones(n_rows, np.bool_)
         kept[[fault.row - 1 for fault in self.faults]] = False
         return kept
+
+    def _in_file(self, fault: Fault) -> Fault:
+        """Return a fault with its row in the file, in which ragged rows count, too."""
+        row = fault.row
+        for ragged in sorted(other.row for other in self.source.ragged):
+            row += ragged <= row
+        return fault._replace(row=row)
 
     @property
     def n_skipped(self) -> int:
@@ -141,25 +148,22 @@ def _raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRow
         faults = source.texts_in(numbers)
         if not faults:
             raise
-        bad_rows.refuse([*faults, *source.ragged])
         # Cells that are no numbers become missing; their rows are left out later.
         table = source.read_table((), [*texts, *{fault.column for fault in faults}])
         for name in {fault.column for fault in faults}:
-            values = [_number_or_none(cell) for cell in table[name].to_pylist()]
+            values = [_number_or_none(cell, source.decimal) for cell in table[name].to_pylist()]
             table = table.set_column(table.column_names.index(name), name, [values])
         bad_rows.faults += faults
-    bad_rows.refuse(source.ragged)
     refuse_twice(table.column_names, source.name)
     if table.num_rows == 0:
+        bad_rows.kept(0)
         raise InvalidInput(f"{source.name} has no rows")
     return RawColumns(table, kinds)
 
 
-def _number_or_none(cell: Any) -> float | None:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return None
+def _number_or_none(cell: Any, decimal: str) -> float | None:
+    number = number_of(cell.replace(decimal, ".") if isinstance(cell, str) else cell)
+    return number if math.isfinite(number) else None
 
 
 def read_list_table(
@@ -198,7 +202,7 @@ def read_list_table(
     bad_rows = BadRows(source, skip_bad_rows)
     values = _raw_columns(source, kinds, bad_rows)
     _check_cells(values, roles, bad_rows)
-    if bad_rows.faults:
+    if bad_rows.faults or source.ragged:
         values = RawColumns(values.table.filter(bad_rows.kept(values.table.num_rows)), kinds)
         if not values.table.num_rows:
             raise InvalidInput(f"{source.name} has no row without a fault")

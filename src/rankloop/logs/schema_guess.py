@@ -1,5 +1,6 @@
 """A schema guessed from a log: item fields, context fields, their kinds, and the crosses."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -9,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, plain_name
+from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, number_of, plain_name
 from rankloop.logs.context import ID_NAME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of
@@ -134,6 +135,9 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
         return _kind_of_numbers(column, n_items, n_lists)
     if any(isinstance(value, dict | date) for value in present):
         return None, "neither texts nor numbers"
+    n_numbers = sum(math.isfinite(number_of(str(value).replace(",", "."))) for value in present)
+    if n_numbers >= NEARLY_ALL * len(present) and len(present) > MIN_ID_VALUES:
+        return "number", f"numbers but for {len(present) - n_numbers} cells"
     return _kind_of_texts(column, query, n_items, n_lists)
 
 

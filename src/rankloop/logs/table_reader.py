@@ -131,9 +131,14 @@ class TableReader:
             return []
         try:
             with self._said():
-                return text_faults(self._csv(columns, (), columns), columns, decimal=self._csv_marks()[1])
+                return text_faults(self._csv(columns, (), columns), columns, decimal=self.decimal)
         except InvalidInput:  # the file cannot be read at all
             return []
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of the numbers in a file."""
+        return self._csv_marks()[1] if self.format == "csv" else "."
 
     @property
     def _file(self) -> Path:
@@ -180,7 +185,8 @@ class TableReader:
         self.ragged.clear()
         parse, convert = self._csv_options(chosen, numbers, texts, include_columns=chosen, strings_can_be_null=True)
         with opened_text(self._file, self.encoding) as file:
-            yield from arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert)
+            single = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # threads do not number the rows
+            yield from arrow_csv.open_csv(file, single, parse, convert)
 
     def _leave_out(self, row: Any) -> str:
         """Note a row with the wrong number of columns, and tell the reader of files to skip it."""

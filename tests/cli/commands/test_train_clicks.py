@@ -140,6 +140,27 @@ def test_mixed_columns_are_trained_without_options(shop: Path, capsys: pytest.Ca
     assert "there is no file" in refused(capsys, "train-clicks", shop / "shop.csv", "--schema", shop / "no.toml")
 
 
+def test_evaluate_takes_context_that_differs_inside_a_list_and_skips_bad_rows(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A context field that varies counts for each item: the crosses are those that were learned."""
+    ran(capsys, "train-clicks", shop / "shop.csv", "--out", shop / "out", "--passes", "2")
+    later = write_log(shop / "later.csv", 100, seed=1)
+    lines = later.read_text().splitlines()
+    given = "evaluate", shop / "out" / "model.rankloop", "--log", later
+    plain, notes = ran(capsys, *given)
+    assert notes == ""
+    later.write_text("\n".join([*lines, "99,red hat"]) + "\n")
+    assert "row 401 has 2 columns, not 11" in refused(capsys, *given)
+    text, notes = ran(capsys, *given, "--skip-bad-rows")
+    assert (text, notes) == (plain, "note: 1 bad rows were left out\n")
+    other = lines[1].replace(",x,", ",y,") if ",x," in lines[1] else lines[1].replace(",y,", ",x,")
+    later.write_text("\n".join([lines[0], other, *lines[2:]]) + "\n")
+    text, notes = ran(capsys, *given)
+    assert notes == "note: segment: differs inside lists of later.csv, so it counts as a field of the items\n"
+    assert "ranker of model.rankloop" in text
+
+
 def test_evaluate_judges_by_a_table_of_lists(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every order was equally likely in this log, so its weights can be checked: 24 · P(list)."""
     given = "train-clicks", shop / "shop.csv", "--schema", shop / "shop.toml", "--out", shop / "out", "--passes", "1"

@@ -52,6 +52,7 @@ def evaluate(
     ] = "auto",
     position_bias: options.PositionBias = None,
     column: options.ColumnRoles = None,
+    skip_bad_rows: options.SkipBadRows = False,
     ranker: options.RankerName = "",
     plot: options.Plot = None,
     seed: options.Seed = 0,
@@ -92,6 +93,7 @@ def evaluate(
             estimator=estimator,
             columns=named_columns(column or []),
             ranker=ranker,
+            skip_bad_rows=skip_bad_rows,
             engine=engine_of(engine, workers),
             progress=progress,
             position_bias=None if position_bias is None else numbers_of("--position-bias", position_bias),
@@ -99,6 +101,8 @@ def evaluate(
         )
     if plot is not None:
         evaluation.plot(plot)
+    for note in evaluation.notes:
+        typer.echo(f"note: {note}", err=True)
     if as_json:
         print_json(evaluation.to_json())
         return

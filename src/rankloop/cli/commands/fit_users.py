@@ -27,6 +27,7 @@ def fit_users(
     ] = False,
     folds: Annotated[int, option("--folds", "N", "Number of folds for cross-validation.", min=2)] = 5,
     column: options.ColumnRoles = None,
+    skip_bad_rows: options.SkipBadRows = False,
     ranker: options.RankerName = "",
     plot: options.Plot = None,
     seed: options.Seed = 0,
@@ -57,6 +58,7 @@ def fit_users(
             progress=progress,
             columns=named_columns(column or []),
             ranker=ranker,
+            skip_bad_rows=skip_bad_rows,
         )
     if out is not None:
         atomic_write(out, users.to_toml())

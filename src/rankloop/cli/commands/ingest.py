@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, ColumnRoles, argument, interruptible, option
+from rankloop.cli.options import AsJson, ColumnRoles, SkipBadRows, argument, interruptible, option
 from rankloop.cli.output import print_json, progress_bar
 
 RESUME_HINT = "the pages sent so far are kept; run the same command again to continue"
@@ -22,6 +22,7 @@ def ingest(
     ranker: Annotated[str, option("--ranker", "NAME", "The ranker that learns from the pages.")],
     to: Annotated[str, option("--to", "URL", "Address of the service.")] = "http://127.0.0.1:8080",
     column: ColumnRoles = None,
+    skip_bad_rows: SkipBadRows = False,
     as_json: AsJson = False,
 ) -> None:
     """Send the pages and clicks of a log to a ranker of a running service, in the order in which they were shown.
@@ -39,7 +40,7 @@ def ingest(
     path = given_path(log)
     service, bar = Client(to, key=os.environ.get("RANKLOOP_KEY", "")), progress_bar(f"sending {path.name}", "pages")
     with interruptible(RESUME_HINT), service as client, bar as progress:
-        result = send_pages(client, ranker, path, columns, progress)
+        result = send_pages(client, ranker, path, columns, progress, skip_bad_rows=skip_bad_rows)
     if as_json:
         print_json(result.to_json())
         return

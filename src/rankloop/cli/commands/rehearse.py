@@ -28,6 +28,7 @@ def rehearse(
     pages: Annotated[int, option("--pages", "N", "Number of simulated pages per learner.", min=20)] = 3000,
     seeds: Annotated[int, option("--seeds", "N", "Number of simulations, for the intervals.", min=2)] = 5,
     column: options.ColumnRoles = None,
+    skip_bad_rows: options.SkipBadRows = False,
     without: options.WithoutColumns = None,
     ranker: options.RankerName = "",
     out: options.Out = None,
@@ -61,6 +62,7 @@ def rehearse(
             columns=named_columns(column or []),
             without=without or [],
             ranker=ranker,
+            skip_bad_rows=skip_bad_rows,
         )
     report = rehearsal.write_report(out or Path("results") / f"rehearsal-{Path(name).stem}")
     print_result(rehearsal, as_json, {"report": str(report)}, f"report: {report}")

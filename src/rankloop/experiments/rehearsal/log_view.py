@@ -37,7 +37,7 @@ def rehearsal_log(log: ListLog, schema: Schema | None = None) -> RehearsalLog:
       InvalidInput: If the log does not say which item is which, or lacks a field of the schema.
     """
     log = log if schema is None else log.typed_by(schema)
-    pages, notes = log.clicks(), list[str]()
+    pages, notes = log.clicks(), list(log.notes)
     if log.export is None:
         notes.append(str(log.columns))
     if schema is None and log.export is not None:
