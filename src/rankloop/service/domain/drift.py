@@ -1,10 +1,12 @@
 """The drift alarm of a ranker: raised when its recent click rate differs from the long-term one by more than chance."""
 
+import logging
 import math
 from typing import NamedTuple
 
 from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
 
+logger = logging.getLogger("rankloop.service")
 DRIFT_ALARM_Z_SCORE = 4.0  # above it, a change of the click rate is hardly chance
 MIN_VARIANCE = 1e-4  # of a click, where the long-term rate is near 0 or 1
 
@@ -24,3 +26,26 @@ def click_rate_drift(counters: Counters) -> ClickRateDrift:
     variance = max(rate * (1 - rate), MIN_VARIANCE) * RECENT_RATE_STEP / (2 - RECENT_RATE_STEP)
     z_score = (counters.recent_click_rate - rate) / math.sqrt(variance)
     return ClickRateDrift(z_score, abs(z_score) > DRIFT_ALARM_Z_SCORE)
+
+
+class DriftAlarms:
+    """The rankers whose drift alarm is raised; a line of the service's log says when that changes."""
+
+    def __init__(self) -> None:
+        self._raised: set[str] = set()
+
+    def update(self, ranker: str, counters: Counters) -> None:
+        """Log a warning when the alarm of a ranker is raised, and a line when it ends.
+
+        Args:
+          ranker: The name of the ranker.
+          counters: Its counts.
+        """
+        drift = click_rate_drift(counters)
+        if drift.alarm and ranker not in self._raised:
+            self._raised.add(ranker)
+            rates = f"{counters.long_term_click_rate:.3f} to {counters.recent_click_rate:.3f}"
+            logger.warning(f"drift alarm of ranker {ranker}: the click rate went from {rates}, z = {drift.z_score:.1f}")
+        elif not drift.alarm and ranker in self._raised:
+            self._raised.remove(ranker)
+            logger.warning(f"drift alarm of ranker {ranker} has ended")

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 from rankloop.core.learner import from_layers
+from rankloop.service.domain.drift import click_rate_drift
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -25,6 +26,8 @@ GAUGES: dict[str, Callable[[Any], float]] = {
     "open": lambda ranker: ranker.projection.n_open,
     "state": lambda ranker: ranker.published.number,
     "frozen": lambda ranker: ranker.projection.frozen,
+    "drift_alarm": lambda ranker: click_rate_drift(ranker.projection.counters).alarm,
+    "click_rate_z_score": lambda ranker: click_rate_drift(ranker.projection.counters).z_score,
 }
 DURATION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
