@@ -81,6 +81,8 @@ CALLS: tuple[tuple[str, str, Any], ...] = (
     ("PUT /aliases/{name}", "/aliases/home", {"ranker": "shop-2"}),
     ("GET /aliases", "/aliases", None),
     ("DELETE /aliases/{name}", "/aliases/home", None),
+    ("PUT /rankers/{name}/rules", "/rankers/shoes/rules",
+     {"exclude": ["b"], "at_most": [{"field": "brand", "n": 2, "within": 10}]}),
     ("GET /users/{id}", "/users/u7", None),
     ("DELETE /users/{id}", "/users/u7?relearn=true", None),
     ("DELETE /rankers/{name}", "/rankers/copy", None),

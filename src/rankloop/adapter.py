@@ -331,6 +331,7 @@ class QueryRequest(NamedTuple):
     has_catalogue: bool = False  # some of the values are those of a catalogue
     base_model: str = ""  # the model that computed the base score
     present: Bools | None = None  # the features that were not missing; None: all
+    rules: Mapping[str, list[int]] = {}  # by rule the items that it has pinned or left out
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """Return the shown items: the pinned ones, then the ranked ones, without the hidden ones."""

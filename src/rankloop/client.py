@@ -32,6 +32,7 @@ from rankloop.core.types import Decision
 from rankloop.features.explanation import Contribution, Explanation
 from rankloop.features.schema import Schema
 from rankloop.impression import Impression, plain_value
+from rankloop.rules import Rules
 
 __all__ = ["AsyncClient", "Client", "FeedbackReceipt", "Impression", "Refused", "Unreachable"]
 
@@ -167,10 +168,11 @@ def _file_of(response: httpx.Response) -> bytes:
 
 def _explanation_of(response: httpx.Response) -> Explanation:
     """Return the explanation of a response, as `Ranker.explain` returns it."""
-    id, score, parts = _parts(_answer_of(response), ("id", "score", "contributions"))
+    answer = _answer_of(response)
+    id, score, parts = _parts(answer, ("id", "score", "contributions"))
     contributions = [Contribution._make(_parts(part, Contribution._fields)) for part in parts]
     contributions = [part._replace(shares_column_with=tuple(part.shares_column_with)) for part in contributions]
-    return Explanation(id, score, contributions)
+    return Explanation(id, score, contributions, tuple(answer.get("rules", ())))
 
 
 def _receipt_of(response: httpx.Response) -> FeedbackReceipt:
@@ -421,6 +423,15 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         if ranker is None:
             return self.send(Request("DELETE", f"/aliases/{name}"), _done)
         return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), _done)
+
+    def set_rules(self, name: str, rules: Rules) -> Table:
+        """Replace the rules of a ranker, which are applied to the learned order.
+
+        Args:
+          name: The ranker.
+          rules: The new ones; `Rules()` for none.
+        """
+        return self.send(Request("PUT", f"/rankers/{name}/rules", msgspec.to_builtins(rules)))
 
     def states(self, name: str) -> Table:
         """Return the states of a ranker that a rollback can restore, the initial one first."""

@@ -29,9 +29,11 @@ class Explanation(NamedTuple):
     id: Any
     score: float
     contributions: list[Contribution]
+    rules: tuple[str, ...] = ()  # of a service, that have pinned, left out or moved the item
 
     def __str__(self) -> str:
         lines = [f"{part.contribution:+9.4f}  {part.name}" for part in self.contributions]
+        lines += [f"    moved  by the rule {rule}" for rule in self.rules]
         return "\n".join([f"{self.score:+9.4f}  {self.id}", *lines])
 
 

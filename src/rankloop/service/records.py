@@ -9,6 +9,7 @@ import numpy as np
 
 from rankloop.adapter import Id
 from rankloop.core.types import Floats
+from rankloop.rules import Rules
 from rankloop.service.requests import CreateBody, ExperimentBody
 
 IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of an impression, and of each item beside its features
@@ -59,6 +60,8 @@ class Ranked(Event, tag="ranked"):
     base_model: str = ""  # the name or hash of the model that computed the base score
     side: str = ""  # of an A/B test: the side that was shown, "a" or "b"
     ingested: bool = False  # another system showed this order; the decision is the one the learner would have made
+    rules: dict[str, list[int]] = {}  # by rule the items that it has pinned, left out or moved
+    reordered: bool = False  # rules may have changed the order, so that it is learned from like a shadow ranking
 
     @property
     def all_features(self) -> Floats:
@@ -124,6 +127,12 @@ class SchemaChanged(Event, tag="schema_changed"):
     schema: dict[str, Any]
 
 
+class RulesChanged(Event, tag="rules_changed"):
+    """The rules of a ranker were replaced."""
+
+    rules: Rules
+
+
 class Rebased(Event, tag="rebased"):
     """Events were removed from the log, but the state learned from them was kept: a replay continues from it.
 
@@ -177,6 +186,7 @@ AnyEvent = (
     | RolledBack
     | Snapshotted
     | SchemaChanged
+    | RulesChanged
     | CatalogueChanged
     | Rebased
     | Deleted

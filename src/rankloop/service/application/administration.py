@@ -12,6 +12,7 @@ import msgspec
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
+from rankloop.rules import Rules
 from rankloop.service.application.amendment import (
     Amendment,
     Changes,
@@ -57,6 +58,7 @@ from rankloop.service.records import (
     Record,
     Resumed,
     RolledBack,
+    RulesChanged,
     SchemaChanged,
     WindowChanged,
     alias_entity,
@@ -202,6 +204,18 @@ class Administration:
             if await self._change(runtime.entity, SchemaChanged(schema.to_plain()), runtime.changed_after):
                 return
         raise Conflict("other requests change this schema at the same moment; try again")
+
+    async def set_rules(self, name: str, rules: Rules) -> None:
+        """Replace the rules of a ranker.
+
+        Args:
+          name: Of the ranker.
+          rules: The new ones; `Rules()` for none.
+        """
+        runtime = await self._directory.find_ranker(name)
+        await self._directory.refresh(runtime.entity)
+        if runtime.config.with_rules(rules).rules != runtime.config.rules:
+            await self._change(runtime.entity, RulesChanged(rules))
 
     async def put_catalogue(self, name: str, body: CatalogueBody) -> int:
         """Change rows of a catalogue; return the number of rows that were added, changed or deleted."""

@@ -21,6 +21,7 @@ from rankloop.service.records import (
     Deleted,
     ExperimentCreated,
     Record,
+    RulesChanged,
     SchemaChanged,
     alias_entity,
     catalogue_entity,
@@ -258,6 +259,8 @@ class Directory:
             ranker, schema = self.rankers[name], Schema.from_plain(event.schema)
             if ranker.config.schema is not None and schema.version == ranker.config.schema.version + 1:
                 ranker.change_config(ranker.config.with_schemas([schema]))
+        elif isinstance(event, RulesChanged) and name in self.rankers:
+            self.rankers[name].config = self.rankers[name].config.with_rules(event.rules)
         runtime = self.entities.get(entity)
         if runtime is not None:
             runtime.changed_after = max(runtime.changed_after, record.seq)

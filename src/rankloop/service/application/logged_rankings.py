@@ -70,9 +70,12 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
         learner = replay.trainer.config.learner
         if replay.trainer.config.body.shadow:
             raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")
+        n_rankings = n_reordered = 0
         for ranked, received, outcomes, state in _closed_impressions(replay, records):
-            if not ranked.trainable or ranked.decision is None or ranked.ingested:
+            n_reordered += ranked.reordered
+            if not ranked.trainable or ranked.decision is None or ranked.ingested or ranked.reordered:
                 continue
+            n_rankings += 1
             config = replay.trainer.config
             query, decision = logged_decision(ranked, config)
             policy = RankingPolicy(learner, fitted(state, config))
@@ -94,6 +97,11 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             user = ranked.session or ranked.user
             yield LoggedRanking(
                 query, decision.ranking, rewards, policy, shown, user, [str(id) for id in ids], by_position
+            )
+        if n_reordered and not n_rankings:
+            raise InvalidInput(
+                "rules have changed the order of every page, so that the probabilities of the orders are unknown: "
+                "evaluate the exported log, GET /log/{name}.parquet"
             )
 
 

@@ -38,6 +38,7 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
         "name": name,
         "spec": _spec_of(runtime.config.body) | ({"window": window} if window is not None else {}),
         **({"schema": schema.to_plain() | {"version": schema.version}} if schema is not None else {}),
+        **({"rules": msgspec.to_builtins(runtime.config.rules)} if runtime.config.rules is not None else {}),
         "state": published.number,
         "frozen": runtime.projection.frozen,
         "reason": runtime.projection.reason,

@@ -156,6 +156,10 @@ class ServedRanker:
         plain = decision_to_plain(decision)
         ranked = self._event(request, impression, order)
         ranked.decision, ranked.trainable = plain, trainable
+        if self.config.rules is not None:
+            ranked.order, ranked.rules, ranked.reordered = self.config.ruled_order(request, order)
+            if ranked.reordered and propensity != 0.0:  # several rankings of the policy may lead to this order
+                propensity = np.nan
         ranked.log_propensity = propensity if trainable and np.isfinite(propensity) else None
         ranked.explored = self._explored(decision.ranking, predicted)
         if generator is not None:
@@ -176,6 +180,7 @@ class ServedRanker:
             raise Rejected("order", "must contain every item once, without pinned or excluded items")
         ranked = self.rank(request, impression, compared=False)
         ranked.order, ranked.ingested, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
+        ranked.rules, ranked.reordered = {}, False
         return ranked
 
     def _falls_back(self) -> bool:
@@ -209,6 +214,7 @@ class ServedRanker:
             candidates=request.candidates,
             state_number=self.published.number,
             base_model=request.base_model,
+            rules=dict(request.rules),
         )
         if request.values is not None:
             add_values(ranked, request)
@@ -344,7 +350,10 @@ def query_request(
     if not are_valid_ids(ids):
         raise Rejected("items", INVALID_ID)
     try:
-        request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
+        if config.rules is None:
+            request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
+        else:
+            request = config.ruled_query(ids, rows, body)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
     if config.computed_score:
@@ -374,9 +383,11 @@ def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
     """Return a logged ranking if it is of the same request; else raise `Conflict`."""
     query, pinned = request.query, request.pinned
     to_show = sorted(request.shown_order(np.arange(query.n_items)))
-    content = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
-    pins = logged.order[: len(pinned)]
-    if content != (logged.ids, logged.features, logged.query_id, logged.context, pins, sorted(logged.order)):
+    content = (request.ids, request.features.tobytes(), query.id, query.context.tolist())
+    is_same = content == (logged.ids, logged.features, logged.query_id, logged.context)
+    if not logged.rules and not request.rules:  # rules may have changed since
+        is_same = is_same and (pinned, to_show) == (logged.order[: len(pinned)], sorted(logged.order))
+    if not is_same:
         raise Conflict("this Idempotency-Key was used for another ranking")
     if logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")

@@ -22,6 +22,7 @@ from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, plain_outcomes
+from rankloop.rules import Rules
 from rankloop.service.domain.base_score import (
     BASE_SCORE,
     base_column,
@@ -35,7 +36,7 @@ from rankloop.service.domain.base_score import (
 )
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Values
-from rankloop.service.requests import CreateBody, OutcomeBody, ProblemBody, SchemaBody
+from rankloop.service.requests import CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
 
 if TYPE_CHECKING:
     from rankloop.training.trees.booster_file import NamedBooster
@@ -60,6 +61,7 @@ class RankerConfig(NamedTuple):
     base_model: str = ""  # the model that computes the base score, unless a request names another
     booster: "NamedBooster | None" = None  # computes the base score before it is logged
     computed_score: str = ""  # the feature that the service computes from the base, if there is one
+    rules: Rules | None = None  # applied to the learner's order
     outcomes: Mapping[str, DeclaredOutcome] = {}
 
     @property
@@ -75,6 +77,57 @@ class RankerConfig(NamedTuple):
         problem = self.problem._replace(n_features=newest.schema.n_hashed + newest.schema.n_dense)
         adapter = self.adapter._replace(feature_names=names, n_features=len(names), encoder=newest)
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
+
+    def with_rules(self, rules: Rules) -> "RankerConfig":
+        """Return the configuration with other rules.
+
+        Raises:
+          Rejected: If a rule reads a field that the items do not have.
+        """
+        for field in rules.fields:
+            if field not in self.adapter.feature_names:
+                valid = ", ".join(self.adapter.feature_names) or "none by name"
+                raise Rejected("rules", f"{field!r:.80} is not a field of the items, which are {valid:.300}")
+        return self._replace(rules=rules if rules != Rules() else None)
+
+    def ruled_query(self, ids: list[Id], rows: Any, body: RankBody, at: float = 0.0) -> QueryRequest:
+        """Return the query of a request, without the items that rules leave out and after those that they pin.
+
+        Args:
+          ids: The items.
+          rows: Their features, or values by name.
+          body: The request.
+          at: Its time.
+        """
+        if self.rules is None or body.order:
+            return self.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, at)
+        items = ids or list(self.adapter.items)
+        first, left_out = self.rules.choose(items, _value_reader(rows, self.adapter.feature_names))
+        gone = {str(items[item]) for part in left_out.values() for item in part}
+        pinned = [id for id in body.pinned if str(id) not in gone]
+        taken = gone.union(map(str, [*body.pinned, *body.excluded]))
+        pinned += [items[item] for item in first if str(items[item]) not in taken]
+        excluded = [*body.excluded, *(id for id in items if str(id) in gone.difference(map(str, body.excluded)))]
+        pinned = pinned[: max(len(items) - len(excluded) - 1, len(body.pinned))]  # something is left to rank
+        query = self.adapter.query(ids, rows, body.context, body.query_id, pinned, excluded, at)
+        return query._replace(rules=({"pin": first} if first else {}) | left_out)
+
+    def ruled_order(self, request: QueryRequest, order: list[int]) -> tuple[list[int], dict[str, list[int]], bool]:
+        """Apply the rules that move items.
+
+        Args:
+          request: The query.
+          order: Items, the pinned ones first.
+
+        Returns:
+          The order, the items that each rule has touched, and whether the rules change some order of these items.
+        """
+        rows = request.features if request.values is None else request.values.rows
+        value_of, n_pinned = _value_reader(rows, self.adapter.feature_names), len(request.pinned)
+        rules = self.rules or Rules()
+        could_change = rules.could_change(order, n_pinned, value_of)
+        ranked, touched = rules.arrange(order, n_pinned, value_of)
+        return ranked, {**request.rules, **touched}, could_change
 
     def with_base_score(self, request: QueryRequest) -> QueryRequest:
         """Return a request of plain numbers with the score of the base as its last feature, if it is computed."""
@@ -148,6 +201,19 @@ class RankerConfig(NamedTuple):
             return self.body
         problem = msgspec.structs.replace(self.body.problem, schema=self.schema.to_plain())
         return msgspec.structs.replace(self.body, problem=problem)
+
+
+def _value_reader(rows: Any, names: Sequence[str]) -> Callable[[int, str], Any]:
+    """Return a function that reads the value of an item by name, from rows by name or in order."""
+    columns = {name: column for column, name in enumerate(names)}
+
+    def value_of(item: int, field: str) -> Any:
+        row = rows[item] if len(rows) else {}
+        if isinstance(row, Mapping):
+            return row.get(field)
+        return float(row[columns[field]]) if columns[field] < len(row) else None
+
+    return value_of
 
 
 def config_of(body: CreateBody) -> RankerConfig:

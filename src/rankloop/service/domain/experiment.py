@@ -225,12 +225,14 @@ def _shared_config(configs: list[RankerConfig], first: SideBody, second: SideBod
                 "the two rankers do not have the same kind of items: features, fixed items and context must be equal",
             )
     if not configs[0].encoders:
-        return configs[0]._replace(booster=None, computed_score="")
+        return configs[0]._replace(booster=None, computed_score="", rules=None)
     _check_kinds(configs)
     joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
     names = tuple(joint.features)
     adapter = configs[0].adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
-    return configs[0]._replace(adapter=adapter, encoders={joint.version: joint}, booster=None, computed_score="")
+    return configs[0]._replace(
+        adapter=adapter, encoders={joint.version: joint}, booster=None, computed_score="", rules=None
+    )
 
 
 def _check_kinds(configs: list[RankerConfig]) -> None:

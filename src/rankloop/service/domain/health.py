@@ -122,6 +122,7 @@ def explanation_of(config: RankerConfig, state: Any, ranked: Ranked, id: str) ->
         "id": explanation.id,
         "position": ranked.order.index(item) if item in ranked.order else None,
         "score": explanation.score,
+        "rules": [rule for rule, items in ranked.rules.items() if item in items],
         "contributions": [part._asdict() for part in explanation.contributions],
     }
 

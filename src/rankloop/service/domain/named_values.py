@@ -134,7 +134,7 @@ def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue
                 raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
         rows = merged_rows(catalogue_rows, rows, frozenset(config.adapter.feature_names))
     rows = config.with_base_values(rows, body.query_id)
-    request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, time.time())
+    request = config.ruled_query(ids, rows, body, time.time())
     return request._replace(has_catalogue=catalogue is not None)
 
 

@@ -100,7 +100,7 @@ class Trainer:
         try:
             query, decision = logged_decision(ranked, self.config)
             query = query._replace(item_ids=()) if is_late_outcome else query
-            shadow = self.config.body.shadow or ranked.ingested
+            shadow = self.config.body.shadow or ranked.ingested or ranked.reordered
             feedback = learner_feedback(received, ranked, decision, self.config.problem, shadow)
             self.session.learn(query, decision, feedback)
         except UnstableUpdate:

@@ -9,6 +9,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from rankloop.core.errors import Rejected
+from rankloop.rules import Rules
 from rankloop.service import requests as bodies
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
@@ -111,6 +112,12 @@ def add_rankers(endpoints: Endpoints) -> None:
     async def evolve(name: str, request: Request) -> Response:
         """Add fields and crosses to the schema of a ranker, or remove some; repeating the request changes nothing."""
         await endpoints.node.administration.change_schema(name, await read_body(request, bodies.SchemaBody))
+        return JsonResponse(ranker_report(endpoints.node, name))
+
+    @endpoints.add("PUT /rankers/{name}/rules", tag="rankers", body=Rules)
+    async def set_rules(name: str, request: Request) -> Response:
+        """Replace the rules that are applied to the learned order; an empty object removes them."""
+        await endpoints.node.administration.set_rules(name, await read_body(request, Rules))
         return JsonResponse(ranker_report(endpoints.node, name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")
