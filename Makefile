@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
 EXTRAS := .[test]
+RUN_EXTRAS := .[logs,plots]
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # uv does in seconds what takes pip minutes; where it cannot reach an index (it does not read pip's settings), pip does it.
 install = { $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1); } 2>/dev/null || $(PIP) $(1)
@@ -43,7 +44,7 @@ $(READY_TO_RUN): pyproject.toml constraints.txt
 	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
 	@echo 'set-up: installing into $(VENV) (once, some 20 s)'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@[ -e $(READY) ] || $(call install,-e '.[logs,plots]')
+	@[ -e $(READY) ] || $(call install,-e '$(RUN_EXTRAS)')
 	@touch $@
 
 $(NUMBA_CACHE_DIR)/.warm: $(READY)
