@@ -132,6 +132,11 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["notes", "--port", "70000"], "'--port': "),
         (["table.csv", "--column", "id=key"], "no text"),
         (["table.csv", "--column", "key"], "PART=NAME"),
+        (["table.csv", "--column", "at=day"], "columns are id, title and body"),
+        ([], "give a folder or file to search"),
+        (["notes", "--engine", "solr=http://127.0.0.1:9/solr/notes"], "give a folder or file to search"),
+        (["--engine", "lucene=http://127.0.0.1:9/notes"], "NAME=URL of postgresql, opensearch"),
+        (["--engine", "postgresql=postgresql://127.0.0.1:9/data/notes"], "does not answer"),
     ],
 )
 def test_what_is_wrong_is_one_line(
