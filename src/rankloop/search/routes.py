@@ -21,7 +21,6 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.box import refresh_engine
 from rankloop.search.engine import SearchEngine
-from rankloop.search.integrations.cross_origin import CrossOriginAccess, check_origins
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
 from rankloop.search.sources import DocumentSource
@@ -30,6 +29,7 @@ from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import ranker_report
 from rankloop.service.domain.health import clicks_of
+from rankloop.service.http.cross_origin import SEARCH_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
 from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
@@ -143,7 +143,7 @@ class SearchPage:
         """Add the page and its endpoints."""
         app: Any = endpoints.app
         if self._origins or self._frames:
-            app.entry = CrossOriginAccess(app.entry, self._origins, self._frames)
+            app.entry = CrossOriginAccess(app.entry, self._origins, SEARCH_PATHS, self._frames)
         of_all = partial(endpoints.add, tag="search", ranker=RANKER)
         of_visitors = partial(of_all, role="rank")
 
@@ -263,9 +263,9 @@ class SearchPage:
         async def owner() -> Response:
             return FileResponse(PAGE_FOLDER / "owner.html")  # numbers need a key where there are keys
 
-        @endpoints.add("GET /rankloop.js", role="anyone")
+        @endpoints.add("GET /search-field.js", role="anyone")
         async def embedded() -> Response:
-            return FileResponse(PAGE_FOLDER / "rankloop.js", media_type="text/javascript")
+            return FileResponse(PAGE_FOLDER / "search-field.js", media_type="text/javascript")
 
         @endpoints.add("GET /search/opensearch.xml", role="anyone")
         async def description(request: Request) -> Response:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
 
-KEY_ROLES = ("rank", "admin")
+KEY_ROLES = ("feedback", "rank", "admin")  # each may do what those before it may
 MIN_KEY_LENGTH = 8  # characters of a key that is not hashed
 CHECK_SECONDS = 1.0  # between two looks at the file
 _HASH = re.compile(r"sha256-[0-9a-f]{64}")
@@ -49,7 +49,7 @@ def line_of(role: str, key: str, rankers: Iterable[str] = (), rate: float | None
     """Return the line of a key for a file or for RANKLOOP_KEYS.
 
     Args:
-      role: The role `rank` or `admin`.
+      role: The role `feedback`, `rank` or `admin`.
       key: The key itself; the line has its hash.
       rankers: Patterns of the names that it is for.
       rate: Calls per second.
@@ -72,7 +72,7 @@ def read_line(line: str) -> tuple[str, Grant]:
     role, _, secret = line.partition(":")
     hashed, *limits = secret.split(":")
     if role not in KEY_ROLES:
-        raise InvalidInput(f"the role of a key must be {' or '.join(KEY_ROLES)}, as in rank:KEY")
+        raise InvalidInput(f"the role of a key must be {', '.join(KEY_ROLES)}, as in rank:KEY")
     if not _HASH.fullmatch(hashed):
         if len(secret) < MIN_KEY_LENGTH:
             raise InvalidInput(f"a key must have at least {MIN_KEY_LENGTH} characters")
@@ -95,10 +95,10 @@ def _rate(text: str) -> float | None:
 
 
 def _grants_of(lines: Iterable[str]) -> dict[str, Grant]:
-    """Return the permissions by the hash of the key; a key that has both roles is an admin key."""
+    """Return the permissions by the hash of the key; of several roles the last of `KEY_ROLES` counts."""
     grants: dict[str, Grant] = {}
     for hashed, grant in map(read_line, lines):
-        if hashed not in grants or grant.role == "admin":
+        if hashed not in grants or KEY_ROLES.index(grant.role) > KEY_ROLES.index(grants[hashed].role):
             grants[hashed] = grant
     return grants
 

@@ -34,6 +34,7 @@ class Settings:
     store: str = ""  # a PostgreSQL address; empty: a SQLite file in the data folder
     keys: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     keys_file: Path | None = None  # hashed keys; read again when it changes
+    origins: tuple[str, ...] = ()  # of web pages that may send feedback
     max_body: int = 2_000_000  # bytes
     max_items: int = 1_000  # per ranking
     max_batch: int = 200  # requests per batch

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.search.integrations.cross_origin import check_origins
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.routes import PAGE_FOLDER, SearchPage
 from rankloop.search.sources import FolderSource
+from rankloop.service.http.cross_origin import check_origins
 from tests.search.boxes import write_notes
 from tests.service.cases import UNENCRYPTED
 from tests.service.page.server import page_server
@@ -55,9 +55,9 @@ def test_frames_and_the_file(client: httpx.Client) -> None:
     assert "frame-ancestors https://shop.example" in page.headers["content-security-policy"]
     assert "x-frame-options" not in page.headers
     assert client.get("/healthz").headers["x-frame-options"] == "DENY"
-    script = client.get("/rankloop.js")
+    script = client.get("/search-field.js")
     assert script.headers["cross-origin-resource-policy"] == "cross-origin"
-    assert len((PAGE_FOLDER / "rankloop.js").read_bytes()) <= 3_000
+    assert len((PAGE_FOLDER / "search-field.js").read_bytes()) <= 3_000
     assert "{searchTerms}" in client.get("/search/opensearch.xml").text
 
 

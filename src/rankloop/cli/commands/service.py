@@ -56,6 +56,15 @@ def serve(
             envvar="RANKLOOP_KEYS_FILE",
         ),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        option(
+            "--allow-origin",
+            "ORIGIN",
+            "A web page, as https://shop.example, that may send feedback with a key of the role feedback. Repeatable.",
+            envvar="RANKLOOP_ORIGINS",
+        ),
+    ] = None,
     learns: Annotated[
         bool,
         flag("--learn/--no-learn", "Learn in this process, or leave it to `rankloop learn` and other workers."),
@@ -81,6 +90,7 @@ def serve(
         store=store,
         keys=environment_keys(),
         keys_file=keys,
+        origins=tuple(allow_origin or ()),
         workers=workers,
         drain=drain,
         keep_days=keep_days,
@@ -149,7 +159,10 @@ def key(
         Literal["new", "hash"], argument("new|hash", "Make a new key, or hash a key from standard input.")
     ],
     role: Annotated[
-        Literal["rank", "admin"], option("--role", "ROLE", "rank: rankings and feedback. admin: everything.")
+        Literal["feedback", "rank", "admin"],
+        option(
+            "--role", "ROLE", "feedback: public, for pages of --allow-origin. rank: also rankings. admin: everything."
+        ),
     ] = "rank",
     rankers: Annotated[
         list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")

@@ -14,6 +14,7 @@ from starlette.routing import Match
 
 from rankloop import __version__
 from rankloop.service.application.node import Node
+from rankloop.service.http.cross_origin import FEEDBACK_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
@@ -70,6 +71,8 @@ def make_app(
     app.state.metrics = metrics
     endpoints = app.state.endpoints = Endpoints(app, settings)
     app.entry = AccessMiddleware(app.answer, endpoints, metrics, app.state)
+    if settings.origins:
+        app.entry = CrossOriginAccess(app.entry, check_origins(settings.origins), FEEDBACK_PATHS)
     if tracers is not None:
         app.entry = TracingMiddleware(app.entry, endpoints, tracers)
     _add_errors(app)
@@ -122,6 +125,11 @@ def _add_pages(endpoints: Endpoints) -> None:
     async def alive() -> Response:
         """Return ok: the process is alive."""
         return JsonResponse({"status": "ok"})
+
+    @endpoints.add("GET /rankloop.js", role="anyone")
+    async def browser_script() -> Response:
+        headers = {"Cache-Control": "public, max-age=3600"}
+        return FileResponse(PAGE_FOLDER / "rankloop.js", media_type="text/javascript", headers=headers)
 
     @endpoints.add("HEAD /", role="anyone")
     @endpoints.add("GET /", role="anyone")

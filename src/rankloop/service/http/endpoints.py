@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
 __all__ = ["Endpoint", "Endpoints", "JsonResponse", "decode", "read_body", "read_content", "stream"]
-Role = Literal["anyone", "rank", "admin"]  # the role that a key needs; admin keys may call everything
+Role = Literal["anyone", "feedback", "rank", "admin"]  # the role that a key needs; admin keys may call everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
 T = TypeVar("T")

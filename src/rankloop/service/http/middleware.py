@@ -18,7 +18,7 @@ from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised, 
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import FILE_MEDIA, JSON_MEDIA, MSGPACK_MEDIA
 from rankloop.service.http.problems import EXPECTED_ERRORS, PROBLEM_KINDS, problem_of, response_of
-from rankloop.service.keys import Grant
+from rankloop.service.keys import KEY_ROLES, Grant
 from rankloop.service.settings import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
@@ -283,9 +283,13 @@ def _check_grant(grant: Grant | None, has_key: bool, scope: Scope, endpoint: "En
     if grant is None:
         scope["refusal"] = "unknown-key" if has_key else "no-key"
         raise Unauthorised("this call needs a valid key: send the header Authorization: Bearer KEY")
-    if grant.role not in ("admin", endpoint.role):
+    if KEY_ROLES.index(grant.role) < KEY_ROLES.index(endpoint.role):
         scope["refusal"] = "role"
-        raise Forbidden("this key is for ranking and feedback only; this call needs a key with the role admin")
+        allowed = "feedback" if grant.role == "feedback" else "ranking and feedback"
+        raise Forbidden(f"this key is for {allowed} only; this call needs a key with the role {endpoint.role}")
+    if grant.role == "feedback" and not scope.get("allowed_origin"):
+        scope["refusal"] = "origin"
+        raise Forbidden("a key of the role feedback is for pages of --allow-origin, and this call comes from elsewhere")
     if grant.rankers:
         check_reach(scope, scope["ranker"])
 

@@ -67,7 +67,7 @@ def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: boo
         """Return the order to show. A repeated request with the same Idempotency-Key gets the same impression."""
         return _rank(state.node, name, content, headers, experiment)
 
-    @add(f"POST {path}/{{name}}/feedback", body=FeedbackBody, answer=FeedbackResponse)
+    @add(f"POST {path}/{{name}}/feedback", role="feedback", body=FeedbackBody, answer=FeedbackResponse)
     def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackResponse]:
         """Give feedback on an impression: clicks, relevances, preferred or reward; `final` closes the impression.
 

@@ -1,4 +1,4 @@
-// A search field for any page: <script src="http://HOST/rankloop.js" data-into="#search"></script>
+// A search field for any page: <script src="http://HOST/search-field.js" data-into="#search"></script>
 (() => {
   const script = document.currentScript;
   const base = new URL(script.src).origin;

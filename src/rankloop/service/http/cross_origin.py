@@ -1,13 +1,17 @@
-"""Pages elsewhere that may search: an allow-list of origins, and of pages that may frame the search page."""
+"""Pages elsewhere: an allow-list of origins that may call some paths, and of pages that may frame the search page."""
 
+import re
 from collections.abc import Iterable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop.core.errors import InvalidInput
 
-OPEN_PATHS = ("/search", "/search/clicks", "/search/undo", "/search/document", "/rankloop.js")
+SEARCH_PATHS = r"/search(/clicks|/undo|/document)?"
+FEEDBACK_PATHS = r"/(rankers|experiments)/[^/]+/feedback"
+SCRIPT_PATHS = ("/rankloop.js", "/search-field.js")
 PREFLIGHT_SECONDS = b"600"
 
 
@@ -21,18 +25,21 @@ def check_origins(origins: Iterable[str]) -> frozenset[str]:
 
 
 class CrossOriginAccess:
-    """ASGI middleware: lets pages of allowed origins call the search, and allowed pages frame it.
+    """ASGI middleware: lets pages of allowed origins call some paths, and allowed pages frame the search.
 
-    Calls from elsewhere carry no cookies. All other paths and origins are answered as without it.
+    Calls from elsewhere carry no cookies. All other paths and origins are answered as without it. The scope of an
+    allowed call gets `allowed_origin`, which a key of the role `feedback` needs.
 
     Args:
       app: The application with all its checks.
-      origins: That may call the search.
+      origins: That may call the paths.
+      paths: A pattern of the paths.
       frames: Origins of pages that may show the search page in a frame.
     """
 
-    def __init__(self, app: ASGIApp, origins: frozenset[str], frames: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, origins: frozenset[str], paths: str, frames: frozenset[str] = frozenset()) -> None:
         self._app, self._origins, self._frames = app, origins, frames
+        self._paths = re.compile(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call, with the headers for other origins where they are allowed."""
@@ -41,12 +48,13 @@ class CrossOriginAccess:
             return
         headers = dict(scope["headers"])
         origin = headers.get(b"origin", b"").decode("latin-1")
-        is_allowed = origin in self._origins and scope["path"] in OPEN_PATHS
+        is_allowed = origin in self._origins and self._paths.fullmatch(scope["path"]) is not None
         if is_allowed and scope["method"] == "OPTIONS":
             await _answer_preflight(origin, send)
             return
         if is_allowed:
-            scope = dict(scope) | {"headers": _own_headers(headers)}
+            own_headers = _own_headers(headers, scope.get("query_string", b""))
+            scope = dict(scope) | {"headers": own_headers, "allowed_origin": origin}
 
         async def send_changed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -57,7 +65,7 @@ class CrossOriginAccess:
 
     def _change(self, message: MutableMapping[str, Any], origin: str, path: str) -> None:
         headers = list(message.get("headers", ()))
-        if origin or path == "/rankloop.js":
+        if origin or path in SCRIPT_PATHS:
             headers = [header for header in headers if header[0] != b"cross-origin-resource-policy"]
             headers.append((b"cross-origin-resource-policy", b"cross-origin"))
         if origin:
@@ -72,9 +80,11 @@ class CrossOriginAccess:
         message["headers"] = headers
 
 
-def _own_headers(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Return the headers without origin and cookies; a beacon is sent as plain text, though it is JSON."""
+def _own_headers(headers: dict[bytes, bytes], query: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the headers without origin and cookies; a beacon is JSON sent as plain text, its key in the address."""
     kept = {name: value for name, value in headers.items() if name not in (b"origin", b"cookie")}
+    if b"authorization" not in kept and (keys := parse_qs(query).get(b"key")):
+        kept[b"authorization"] = b"Bearer " + keys[0]
     if kept.get(b"content-type", b"").startswith(b"text/plain"):
         kept[b"content-type"] = b"application/json"
     return list(kept.items())
