@@ -140,5 +140,6 @@ def test_an_effect_is_found_in_about_the_planned_number_of_users() -> None:
     assert users_needed(side, SideSums(1000, 0.0, 0.0), effect) == math.inf
 
 
-def test_few_users_are_not_compared() -> None:
+def test_few_or_equal_users_are_not_compared() -> None:
+    assert compare_means(SideSums(1000, 1000.0, 1000.0), SideSums(1000, 0.0, 0.0)) is None
     assert compare_means(SideSums(MIN_USERS - 1, 5.0, 5.0), SideSums(1000, 5.0, 5.0)) is None

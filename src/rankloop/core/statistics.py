@@ -263,7 +263,7 @@ def share_interval(wins: int, losses: int, error: float = ERROR_PROBABILITY) -> 
 
 
 def compare_means(a: SideSums, b: SideSums, error: float = ERROR_PROBABILITY) -> MeanDifference | None:
-    """Compare what users of two sides bring on average; None while there are too few users.
+    """Compare what users of two sides bring on average; None while users are too few or all equal.
 
     Args:
       a: The first side.
@@ -274,7 +274,7 @@ def compare_means(a: SideSums, b: SideSums, error: float = ERROR_PROBABILITY) ->
         return None
     difference, standard_error = a.mean - b.mean, sqrt(a.variance / a.users + b.variance / b.users)
     if standard_error == 0.0:
-        return MeanDifference(difference, difference, difference, 1.0)
+        return None
     scale = (a.users + b.users) / TUNED_USERS
     log_evidence = 0.5 * ((difference / standard_error) ** 2 * scale / (scale + 1) - log(scale + 1))
     width = standard_error * _boundary(a.users + b.users, error)
