@@ -81,6 +81,22 @@ def test_a_purchase_counts_as_declared_also_when_it_comes_later() -> None:
     assert all(each.predict(PAGE) == ["c", "b", "a"] for each in rankers.values())
 
 
+def test_a_rare_purchase_is_not_cut_down_to_a_few_clicks() -> None:
+    """Steps are capped at three times the usual one, but a declared weight is no mistake."""
+    steps = {}
+    for name, outcomes in (("declared", SOLD), ("not declared", {})):
+        ranker = Ranker("pdgd", features=["price"], outcomes=outcomes, seed=1)
+        for _ in range(30):
+            ranker.learn(ranker.rank(PAGE), clicks=["b"])
+        before, shown = ranker.weights["price"], ranker.rank(PAGE)
+        if outcomes:
+            ranker.learn(shown, outcomes={"purchase": {"c": 1}})
+        else:
+            ranker.learn(shown, clicks={"c": 20.0})
+        steps[name] = abs(ranker.weights["price"] - before)
+    assert steps["declared"] > 2 * steps["not declared"] > 0
+
+
 def test_outcomes_are_saved_and_checked(tmp_path: Path) -> None:
     ranker = Ranker("click_regression", features=["price"], outcomes=SOLD)
     ranker.save(tmp_path / "shop.rankloop")

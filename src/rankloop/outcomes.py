@@ -104,6 +104,16 @@ def outcome_weights(
     return weights
 
 
+def max_weight_of(outcomes: Mapping[str, DeclaredOutcome], max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT) -> float:
+    """Return the largest weight of a click with all its outcomes; 1 if no outcome is learned.
+
+    Args:
+      outcomes: The declared outcomes.
+      max_click_weight: That of the ranker.
+    """
+    return 1.0 + sum(max(outcome.weight, max_click_weight) for outcome in outcomes.values() if outcome.weight)
+
+
 def item_values(
     outcomes: Mapping[str, DeclaredOutcome],
     values: Any,

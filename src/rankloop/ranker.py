@@ -48,7 +48,13 @@ from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
 from rankloop.logs.reader import lists_in
-from rankloop.outcomes import check_learns_outcomes, clicks_with_outcomes, declared_outcomes, plain_outcomes
+from rankloop.outcomes import (
+    check_learns_outcomes,
+    clicks_with_outcomes,
+    declared_outcomes,
+    max_weight_of,
+    plain_outcomes,
+)
 
 MAX_RECENT_RANKINGS = 20  # `weights` of a ranker with a schema lists the values of these
 
@@ -140,7 +146,8 @@ class Ranker:
             if base not in names:
                 raise InvalidInput(f"base = {base!r:.60} must be one of the features")
             recipe = BaseScore(inner=recipe, feature=names.index(base))
-        self._open(Session(with_robust(recipe, problem), problem, seed), items, columns)
+        recipe = with_robust(recipe, problem, max_weight=max_weight_of(self.outcomes))
+        self._open(Session(recipe, problem, seed), items, columns)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranker":

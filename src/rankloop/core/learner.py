@@ -430,6 +430,8 @@ class Robust:
       clip: If false, features are used as they are.
       once_per_user: A user's click on an item counts once for each query, and for 3 queries at most. Clicks are
         remembered until later ones take their place in a table, after about a thousand. For queries with a user.
+      max_weight: The largest weight of a click that a ranker declares by its outcomes. The step of a click of weight v
+        may be v times as long, up to this weight.
 
     Examples:
       >>> from rankloop import build, play
@@ -445,6 +447,7 @@ class Robust:
     max_step: float = 3.0
     clip: bool = True
     once_per_user: bool = True
+    max_weight: float = 1.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "3pr"},
@@ -455,6 +458,7 @@ class Robust:
     def __post_init__(self) -> None:
         check_not_negative("margin", self.margin)
         check_not_negative("max_step", self.max_step)
+        check_positive("max_weight", self.max_weight)
         for bounds in self.ranges:
             check_finite("ranges", bounds)
             if bounds and not (len(bounds) == 2 and bounds[0] <= bounds[1]):
@@ -524,15 +528,18 @@ class Robust:
         limited, n_outside = _limited(state, query, is_update=True)
         after = self.inner.learn(old_inner, limited, decision, feedback)
         state = state._replace(clipped=state.clipped + n_outside, inner=after)
-        return self._capped(state, old_inner) if self.max_step else state
+        heaviest = 1.0
+        if self.max_weight > 1.0 and isinstance(feedback, Clicks) and len(feedback.weights):
+            heaviest = min(max(1.0, float(feedback.weights.max())), self.max_weight)
+        return self._capped(state, old_inner, heaviest) if self.max_step else state
 
-    def _capped(self, state: RobustState, old_inner: Any) -> RobustState:
-        """Return the state after a step from another inner state, not longer than is allowed."""
+    def _capped(self, state: RobustState, old_inner: Any, heaviest: float) -> RobustState:
+        """Return the state after a step by clicks of at most this weight, not longer than is allowed."""
         name = "weights" if from_layers(state.inner, "newest") is None else "newest"
         old, new = from_layers(old_inner, name), from_layers(state.inner, name)
         if not isinstance(new, np.ndarray) or new.ndim != 1 or old.shape != new.shape:
             return state
-        max_length = MAX_FLOAT if state.n_steps < MIN_STEPS else self.max_step * state.typical_step
+        max_length = MAX_FLOAT if state.n_steps < MIN_STEPS else self.max_step * state.typical_step * heaviest
         weights, length = _shortened(old, new, max_length)
         if length == 0.0:
             return state
@@ -542,7 +549,8 @@ class Robust:
             if name == "newest":  # the mean of the steps moves less by the same share
                 mean, share = from_layers(old_inner, "weights"), max_length / length
                 inner = with_in_layers(inner, "weights", mean + (from_layers(inner, "weights") - mean) * share)
-        typical = state.typical_step + (min(length, max_length) - state.typical_step) / min(n_steps, MAX_STEPS_AVERAGED)
+        per_click = min(length, max_length) / heaviest
+        typical = state.typical_step + (per_click - state.typical_step) / min(n_steps, MAX_STEPS_AVERAGED)
         return state._replace(
             inner=inner, n_steps=n_steps, typical_step=finite(typical), capped=state.capped + is_capped
         )

@@ -224,20 +224,21 @@ def check_uses_context(learner: Any, n_context: int) -> None:
         )
 
 
-def with_robust(learner: AnyLearner, problem: Problem, has_users: bool = False) -> AnyLearner:
+def with_robust(learner: AnyLearner, problem: Problem, has_users: bool = False, max_weight: float = 1.0) -> AnyLearner:
     """Return the learner wrapped in `robust`; itself if it is so already, or has nothing to be protected.
 
     Args:
       learner: A learner, perhaps in wrappers.
       problem: Its problem.
       has_users: Queries name their users, each of whom should count once, also where there are no numbers.
+      max_weight: The largest weight of a click that the ranker declares by its outcomes.
     """
     has_numbers = problem.n_features + problem.n_context > 0 and not problem.n_hashed
     has_votes = has_users and not from_layers(learner, "by_user", False)  # else it limits users itself
     is_robust = any(isinstance(layer, Robust) for layer in layers_of(learner))
     if is_robust or from_layers(learner, "ignores_features", False) or not (has_numbers or has_votes):
         return learner
-    return Robust(inner=learner)
+    return Robust(inner=learner, max_weight=max_weight)
 
 
 def row_in_range(state: Any, row: Floats) -> Floats:

@@ -21,7 +21,7 @@ from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
-from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, plain_outcomes
+from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, max_weight_of, plain_outcomes
 from rankloop.rules import Rules
 from rankloop.service.domain.base_score import (
     BASE_SCORE,
@@ -237,6 +237,10 @@ def config_of(body: CreateBody) -> RankerConfig:
     return config._replace(body=normal, base_model=model, booster=booster)
 
 
+def _max_weight(body: CreateBody) -> float:
+    return max_weight_of(declared_outcomes(msgspec.to_builtins(body.outcomes)), body.max_click_weight)
+
+
 def _config(body: CreateBody) -> RankerConfig:
     _check_numbers(body)
     if body.problem.schema is not None:
@@ -260,7 +264,7 @@ def _config(body: CreateBody) -> RankerConfig:
     )
     return RankerConfig(
         body=normal,
-        learner=with_robust(learner, problem, has_users=True),
+        learner=with_robust(learner, problem, has_users=True, max_weight=_max_weight(body)),
         problem=problem,
         adapter=adapter,
         base_column=column,
@@ -286,7 +290,7 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
     _check_together(body, learner)
     config = RankerConfig(
         body=normal,
-        learner=with_robust(learner, problem, has_users=True),
+        learner=with_robust(learner, problem, has_users=True, max_weight=_max_weight(body)),
         problem=problem,
         adapter=Adapter((), 0, items),
         base_column=slot,
