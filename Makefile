@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
 EXTRAS := .[test]
-RUN_EXTRAS := .[logs,plots]
+RUN_EXTRAS := .[batch,logs,plots]
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # uv does in seconds what takes pip minutes; where it cannot reach an index (it does not read pip's settings), pip does it.
 install = { $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1); } 2>/dev/null || $(PIP) $(1)
