@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from rankloop.search.texts import read_text, same_query
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
 from rankloop.service.application.node import Node
 from rankloop.service.application.served_rankers import query_request
+from rankloop.service.errors import TooMany
 from rankloop.service.records import ranker_entity
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
 
@@ -29,6 +31,8 @@ MAX_CANDIDATES = 100
 MAX_SHOWN = 50  # results whose clicks count
 DAY_SECONDS = 86_400.0
 MAX_DAYS = 1e6
+MINUTE_SECONDS = 60.0
+MAX_UNDOS_PER_VISITOR, MAX_UNDOS = 10, 60  # in a minute
 LEARNER = {
     "kind": "trusted_memory",
     "inner": {"kind": "click_residuals"},
@@ -163,6 +167,7 @@ class RankedSearch:
         self.fields = tuple(fields)
         self.remember_visitors = remember_visitors
         self._seed = seed
+        self._undos: deque[tuple[float, str]] = deque()  # of the last minute: the time and the visitor
 
     async def begin(self) -> None:
         """Create the ranker, or go on with the existing one, which takes over fields that are new."""
@@ -266,12 +271,24 @@ class RankedSearch:
 
         Raises:
           NotFound: If the list is not one of this visitor's.
+          TooMany: If visitors undo more clicks in a minute than is allowed.
         """
         if visitor is not None:
+            self._check_undo_rate(visitor)
             shown = await self.node.ranking.logged_ranking(ranker_entity(RANKER), impression)
             if shown is None or not visitor or shown.user != visitor:
                 raise NotFound("no list of this name was shown to you: only your own clicks can be undone")
         return await self.node.administration.retract(RANKER, impression, id)
+
+    def _check_undo_rate(self, visitor: str) -> None:
+        """Refuse an undo beyond the limits, because each learns again what came after the click."""
+        now = time.monotonic()
+        while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
+            self._undos.popleft()
+        n_of_visitor = sum(name == visitor for _, name in self._undos)
+        if n_of_visitor >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
+            raise TooMany(f"visitors may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
+        self._undos.append((now, visitor))
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
         """Return the contribution of each feature of a document to its score now, the largest first.

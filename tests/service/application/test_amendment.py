@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import httpx
 import pytest
 
 from rankloop.client import Client
+from rankloop.service.application.amendment import Amendment
 from rankloop.service.application.backup import check
 from rankloop.service.application.rebuild import ReplayResult, replay_records
 from rankloop.service.domain.trainer import digest as digest_of
@@ -86,7 +89,7 @@ def test_a_query_is_gone_from_log_state_and_snapshots(client: httpx.Client, loca
     assert digest(client) != learned
     assert digest(client) == relearned(client, location) == replay(location).digest
     assert not replay(location).differing
-    assert replay(location).checked == 2
+    assert replay(location).checked == 3  # the two snapshots, and that of the state after the change
     assert len(updates(location)) == 10
     assert report(client)["counts"]["impressions"] == report(client)["counts"]["learned"] == 10
     visit(client, 30, "after it")
@@ -245,7 +248,7 @@ def erasure_client(location: Location) -> Iterator[httpx.Client]:
 
 
 def erasure_visit(client: httpx.Client, shift: int, user: str) -> None:
-    shown = rank(client, items=items(shift=shift), user=user)
+    shown = rank(client, items=items(shift=shift), user=user, query_id=f"query {shift}")
     answer = feed(client, shown["impression"], clicks=[shown["ranking"][shift % 3]], final=True)
     assert answer.json()["verdict"] == "closed"
 
@@ -465,3 +468,30 @@ def test_a_user_is_found_wherever_a_request_may_name_one(location: Location) -> 
     assert (result.learned, result.differing) == (1, ())
     if not location.store:  # a category of that name stays, and is no user
         assert bytes_of(location).count(b"anne") == 1
+
+
+@pytest.mark.parametrize("n_meanwhile", [1, 9])  # nine visits make a snapshot, so that all is learned once more
+def test_rankings_go_on_while_a_query_is_forgotten(
+    client: httpx.Client, location: Location, monkeypatch: pytest.MonkeyPatch, n_meanwhile: int
+) -> None:
+    """The ranker is learned again beside serving; what comes meanwhile is logged, learned and replayed."""
+    for shift in range(6):
+        visit(client, shift, f"query {shift}")
+    prepared, goes_on, prepare = threading.Event(), threading.Event(), Amendment.prepare
+
+    def slow_prepare(self: Amendment, changes: Any, until: int) -> None:
+        prepare(self, changes, until)
+        prepared.set()
+        assert goes_on.wait(20)
+
+    monkeypatch.setattr(Amendment, "prepare", slow_prepare)
+    with ThreadPoolExecutor() as pool:
+        future = pool.submit(forget, client, query_id="query 2")
+        assert prepared.wait(20)
+        for shift in range(n_meanwhile):
+            visit(client, shift, "meanwhile")
+        goes_on.set()
+        assert future.result(30) == 1
+    assert digest(client) == relearned(client, location) == replay(location).digest
+    assert not replay(location).differing
+    assert len(updates(location)) == 5 + n_meanwhile

@@ -107,6 +107,7 @@ class Administration:
 
     def __init__(self, node: "Node") -> None:
         self.node = node
+        self._amending = asyncio.Lock()  # past events change in one place at a time
 
     @property
     def _directory(self) -> "Directory":
@@ -485,10 +486,13 @@ class Administration:
         await self._published(entity, written.seq)
 
     async def _amend(self, entity: str, find: Callable[[], tuple[Changes, int]], keeps_state: bool = False) -> Removal:
-        """Change the past events of an entity while nobody learns it; it is learned again afterwards.
+        """Change the past events of an entity, one change at a time.
+
+        It is learned again on a copy while it is served. Only the events since then are learned, and the changes
+        written, while its log waits.
 
         Args:
-          entity: Nothing is logged for it meanwhile.
+          entity: Whose events change.
           find: Returns the changes and the number of impressions that they are about.
           keeps_state: Keep the state that was learned from the events.
 
@@ -497,21 +501,29 @@ class Administration:
         """
         node, store = self.node, self.node.store
 
-        def change() -> Removal:
+        def prepare() -> Amendment:
+            amendment, until = Amendment(store, entity, node.settings.data), store.last()
+            if not keeps_state:
+                amendment.prepare(find()[0], until)
+            return amendment
+
+        def change(amendment: Amendment) -> Removal:
             with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
                 changes, count = find()
-                removal = Removal()
-                if changes:
-                    removal = Amendment(store, entity, node.settings.data).write(changes, keeps_state)
+                removal = amendment.write(changes, keeps_state) if changes else Removal()
                 return removal._replace(impressions=count)
 
-        async with node.log.holding(entity):
-            await node.learning.served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
-            removal = await asyncio.to_thread(change)
-            n_events = removal.events + removal.archived_events
-            if n_events:
-                node.log.clear_recent()
+        async with self._amending:
+            amendment = await asyncio.to_thread(prepare)
+            async with node.log.holding(entity):
+                await node.learning.served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
+                removal = await asyncio.to_thread(change, amendment)
+                n_events = removal.events + removal.archived_events
+                if n_events:
+                    node.log.clear_recent()
         if n_events:
+            if amendment.newest is not None:
+                await self._append(entity, amendment.newest)
             written = await self._append(entity, Amended(n_events))
             await self._published(entity, written.seq)
         return removal

@@ -1,5 +1,6 @@
 """Amendment of past events: impressions are removed, or clicks retracted, and the states are learned again."""
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from rankloop.service.records import (
 from rankloop.service.stores.base import Store
 
 AFTER_ALL_EVENTS = 2**62
+BESIDE_SERVING_SECONDS = 0.002  # of work, after which learning again pauses as long, so that requests are served
 Changes = Mapping[int, AnyEvent | None]  # new events by number; None for events that are removed
 
 
@@ -151,7 +153,41 @@ class Amendment:
         self._marks: dict[int, Snapshot] = {}  # states that earlier erasures have kept
         self._kept: set[int] = set()  # old numbers of snapshots that are kept or that a rollback names
         self._digests: dict[int, str] = {}  # of new snapshots by their numbers
+        self._projection: Projection
+        self._is_paced = False  # it pauses between events, so that requests are served
+        self._due: list[Snapshotted] = []  # snapshots to come, in order
+        self._prepared: tuple[dict[int, AnyEvent | None], dict[int, AnyEvent | None], int, int] | None = None
+        self.newest: Snapshotted | None = None  # of the state after all events, for the log
         remove_orphans(store, entity, data)
+
+    def prepare(self, changes: Changes, until: int) -> None:
+        """Learn again from the events up to one of them, in pieces, while the ranker is served and learns.
+
+        Args:
+          changes: New events by number, as far as they are known.
+          until: The last event.
+        """
+        if not changes:
+            return
+        events, self._is_paced = dict(changes), True
+        since = self._drop_kept_states(events, min(changes))
+        self._advance(events, since, self._begin(events, since), until)
+        self._prepared, self._is_paced = (dict(changes), events, since, until), False
+
+    def _continue(self, changes: Changes) -> tuple[dict[int, AnyEvent | None], int] | None:
+        """Learn from the events since `prepare`; None where one of them concerns what was learned already."""
+        if self._prepared is None:
+            return None
+        expected, events, since, until = self._prepared
+        later = {seq: event for seq, event in changes.items() if seq > until}
+        controls = (Snapshotted, RolledBack, Rebased)
+        is_same = {seq: event for seq, event in changes.items() if seq <= until} == expected
+        if not is_same or any(isinstance(record.event, controls) for record in self._records(after=until)):
+            self._snapshots, self._numbers, self._digests, self._marks = [], {}, {}, {}
+            return None
+        events |= later
+        self._advance(events, since, until, None)
+        return events, since
 
     def write(self, changes: Changes, keeps_state: bool = False) -> Removal:
         """Change events in one transaction.
@@ -165,8 +201,13 @@ class Amendment:
             self._keep_state(events)
             since = AFTER_ALL_EVENTS
         else:
-            since = self._drop_kept_states(events, since)
-            self._rebuild(events, since)
+            continued = self._continue(changes)
+            if continued is None:
+                since = self._drop_kept_states(events, since)
+                self._advance(events, since, self._begin(events, since), None)
+            else:
+                events, since = continued
+            self._add_newest()
         rows = {
             seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in events.items()
         }
@@ -202,7 +243,8 @@ class Amendment:
         rollbacks.
         """
         first, last = min(changes), max(changes)
-        projection = self._rebuild({}, last + 1, last)
+        self._advance({}, last + 1, self._begin({}, last + 1), last)
+        projection = self._projection
         for record in self._records(after=first):
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
@@ -216,8 +258,8 @@ class Amendment:
         else:
             changes[last] = Rebased(trainer.number, trainer.saved(), trainer.rejected, projection.saved())
 
-    def _rebuild(self, changes: dict[int, AnyEvent | None], since: int, until: int | None = None) -> Projection:
-        """Rebuild the entity from the last snapshot before a change, with new versions of the later snapshots."""
+    def _begin(self, changes: Changes, since: int) -> int:
+        """Return to the last snapshot before a change; return the event after which to continue."""
         rows, named = self.store.snapshots(self.entity), (RolledBack, Snapshotted)
         events = [record.event for record in self._records() if isinstance(record.event, named)]
         targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
@@ -226,13 +268,18 @@ class Amendment:
         numbers = [number for number, seq, _ in rows if seq < since] if len(self._kept) == len(rows) else []
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
         first = first_record(self.store, self.entity)
-        projection = rebuild(first, snapshot, self.store)
+        projection = self._projection = rebuild(first, snapshot, self.store)
         begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
         if projection.trainer is not None:
             projection.trainer.find_state = self._state_at
         due = [event for event in changes.values() if isinstance(event, Snapshotted)]  # marks of kept states
         due += [event for event in events if isinstance(event, Snapshotted) and event.state_seq > projection.seq]
-        due.sort(key=lambda event: event.state_seq)
+        self._due = sorted(due, key=lambda event: event.state_seq)
+        return begin
+
+    def _advance(self, changes: dict[int, AnyEvent | None], since: int, begin: int, until: int | None) -> None:
+        """Apply the events after `begin`, with new versions of the snapshots on the way."""
+        projection, due = self._projection, self._due
         for record in self._records(until, begin):
             if record.seq <= projection.seq:
                 projection.reopen(record)
@@ -254,7 +301,14 @@ class Amendment:
                 self._marks[event.number] = mark
             if event is not None:
                 projection.apply(record._replace(event=event))
-        return projection
+
+    def _add_newest(self) -> None:
+        """Add a snapshot after all events, so that the learner worker goes on from there at once."""
+        trainer, seq = self._projection.trainer, self._projection.seq
+        if trainer is not None and all(each.number != trainer.number for each in self._snapshots):
+            self._kept.add(trainer.number)
+            self._add_snapshot(Snapshotted(trainer.number, seq, "", __version__), self._projection)
+            self.newest = Snapshotted(trainer.number, seq, self._digests[trainer.number], __version__)
 
     def _add_snapshot(self, old: Snapshotted, projection: Projection) -> None:
         trainer = projection.trainer
@@ -287,4 +341,9 @@ class Amendment:
         return new or self._marks.get(number) or self.store.snapshot(self.entity, number)
 
     def _records(self, until: int | None = None, after: int = 0) -> Iterator[Record]:
-        return read_records(self.store, self.entity, self.data, until, after)
+        resumed_at = time.monotonic()
+        for record in read_records(self.store, self.entity, self.data, until, after):
+            yield record
+            if self._is_paced and time.monotonic() - resumed_at > BESIDE_SERVING_SECONDS:
+                time.sleep(BESIDE_SERVING_SECONDS)
+                resumed_at = time.monotonic()
