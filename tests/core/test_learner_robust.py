@@ -178,8 +178,9 @@ def test_a_ranker_is_robust_and_says_its_own_kind() -> None:
 def test_wrapping_happens_once_and_only_where_it_helps() -> None:
     problem, learner = Problem(2), build("3pr")
     assert with_robust(with_robust(learner, problem), problem) == Robust(inner=learner)
-    for unwrapped in (build("given_order"), build("ftpl")):
-        assert with_robust(unwrapped, Problem(0, n_items=3)) is unwrapped
+    assert with_robust(build("ftpl"), Problem(0, n_items=3)) == build("ftpl")
+    for fixed in (build("given_order"), build("random_order"), build("fixed_weights(weights=[1.0, 2.0])")):
+        assert with_robust(fixed, problem, has_users=True) is fixed
     limits_users = build("trusted_memory(inner='click_residuals', by_user=True)")
     assert with_robust(limits_users, Problem(9, n_hashed=8), has_users=True) is limits_users
 

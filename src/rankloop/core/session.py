@@ -236,7 +236,7 @@ def with_robust(learner: AnyLearner, problem: Problem, has_users: bool = False, 
     has_numbers = problem.n_features + problem.n_context > 0 and not problem.n_hashed
     has_votes = has_users and not from_layers(learner, "by_user", False)  # else it limits users itself
     is_robust = any(isinstance(layer, Robust) for layer in layers_of(learner))
-    if is_robust or from_layers(learner, "ignores_features", False) or not (has_numbers or has_votes):
+    if is_robust or not from_layers(learner, "learns", True) or not (has_numbers or has_votes):
         return learner
     return Robust(inner=learner, max_weight=max_weight)
 

@@ -35,6 +35,7 @@ class FixedWeights(GreedyLearner):
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
     examples: ClassVar[tuple[Spec, ...]] = ({"weights": (1.0, -2.0, 0.5)},)
+    learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_finite("weights", self.weights)
@@ -75,6 +76,7 @@ class RandomOrder:
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
     reports: ClassVar[tuple[str, ...]] = ()
+    learns: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""
@@ -118,6 +120,7 @@ class GivenOrder:
     accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
     reports: ClassVar[tuple[str, ...]] = ()
     ignores_features: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""
