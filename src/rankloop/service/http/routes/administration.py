@@ -37,11 +37,13 @@ def _settings_of(request: Request) -> dict[str, Any]:
             value = msgspec.json.decode(text)
         except msgspec.DecodeError:
             value = text
-        part, _, name = path.partition(".")
-        if name and isinstance(settings.setdefault(part, {}), dict):
-            settings[part][name] = value
-        else:
-            settings[part] = value
+        *parts, name = path.split(".")
+        target: Any = settings
+        for part in parts:
+            target = target.setdefault(part, {})
+            if not isinstance(target, dict):
+                raise Rejected(part, f"has a value of its own, and {path!r:.80} leads into it")
+        target[name] = value
     if not isinstance(settings.get("problem", {}), dict):
         raise Rejected("problem", "must be an object")
     return settings
