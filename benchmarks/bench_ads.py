@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measurement import Row, alone, best_of, row, seconds_of, timed
-from rankloop.bandits.auc_loss import sampled_weights
-from rankloop.bandits.auc_ranker import objective
+from rankloop.bandits.auc_ranker import objective, sampled_weights
 from rankloop.core.kernels import scores_of
 from rankloop.evaluation import ChoiceLog, Options, estimate
 

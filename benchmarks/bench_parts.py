@@ -13,8 +13,8 @@ from benchmarks.big_letor import cold_seconds, seconds_of_warm_passes, stored, w
 from benchmarks.measurement import Row, alone, in_turn, row, timed
 from rankloop.data.parts.catalogue import StoredDataset, read_all_queries
 from rankloop.engine import Here, LocalProcesses, SummingEngine, kept
-from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import objective_on
 from tests.engine.machines import PARTS, three_machines
 from tests.hosts import why_no_hosts
 

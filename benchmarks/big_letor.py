@@ -21,9 +21,8 @@ from rankloop.data.parts.catalogue import HASH_END, StoredDataset, copy_of
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import catalogue_of, list_parts, listing_of
-from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import SolverSettings, fit
+from rankloop.training.solution_path import SolverSettings, fit, objective_on
 
 N_FEATURES, ITEMS = 136, 120  # as in MSLR
 PART_BYTES = 100_000_000

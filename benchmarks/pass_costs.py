@@ -19,8 +19,8 @@ from benchmarks.big_letor import N_FEATURES, stored, write_letor
 from benchmarks.measurement import best_of
 from rankloop.core.types import Floats
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine
-from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import objective_on
 
 TEXT_BYTES, MANY_WORKERS, MANY_PARTITIONS, REPEATS = 100_000_000, 9, 2000, 15
 

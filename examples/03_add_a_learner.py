@@ -34,7 +34,7 @@ class MeanGrade:
     bonus: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("bonus", self.bonus)
+        check_positive(bonus=self.bonus)
 
     def init(self, problem: Problem) -> State:
         if problem.n_items is None:

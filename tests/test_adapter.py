@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop import Ranker, adapter
-from rankloop.bandits.saved_policy import load_policy
+from rankloop.bandits.train import load_policy
 from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import ChoiceLog
@@ -90,16 +90,16 @@ def test_many_rows_become_an_array_as_few_do(monkeypatch: pytest.MonkeyPatch) ->
     listed = [[int(number) if number > 1 else float(number) for number in row] for row in rng.normal(size=(57, 3))]
     ids: list[adapter.Id] = list(range(57))
     names = ("x", "y", "z")
-    whole = adapter.feature_rows(ids, listed, names, 3)
-    by_name = adapter.feature_rows(ids, [dict(zip(names, row)) for row in listed], names, 3)
+    whole = adapter._feature_rows(ids, listed, names, 3)
+    by_name = adapter._feature_rows(ids, [dict(zip(names, row)) for row in listed], names, 3)
     monkeypatch.setattr(adapter, "MAX_NUMBERS_AT_ONCE", 10)  # three rows in a step
-    in_steps = adapter.feature_rows(ids, listed, names, 3)
+    in_steps = adapter._feature_rows(ids, listed, names, 3)
     for each in (by_name, in_steps):
         assert each.features.tobytes() == whole.features.tobytes() == np.array(listed, dtype=np.float64).tobytes()
     with pytest.raises(InvalidInput, match="item 56 has 2 features, this ranker has 3"):
-        adapter.feature_rows(ids, [*listed[:-1], [1.0, 2.0]], names, 3)
+        adapter._feature_rows(ids, [*listed[:-1], [1.0, 2.0]], names, 3)
     with pytest.raises(InvalidInput, match=r"item 56: y \(feature 1\) must be a finite number"):
-        adapter.feature_rows(ids, [*listed[:-1], [1.0, np.inf, 2.0]], names, 3)
+        adapter._feature_rows(ids, [*listed[:-1], [1.0, np.inf, 2.0]], names, 3)
 
 
 @pytest.mark.parametrize("ids", [[], ["a"], ["a" * 256], ["a" * 257], ["a", 1], [2**64 - 1], [2**64], ["a", 2**64]])

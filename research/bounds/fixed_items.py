@@ -115,7 +115,7 @@ def precision_bandit_regret(n: int, n_items: int, depth: int, horizon: int) -> B
 def generic_forecaster_regret(largest: float, n_groups: int, spread: float, n_items: int, horizon: int) -> Bound:
     """3·B^{1/3}·(V·G)^{2/3}·(ln m!)^{1/3}·T^{2/3}: γ·B·T + ln N/η + η·T·(V·G)²/γ with the learner's own η and γ.
 
-    V `largest`, G `n_groups` and B `spread` are those of its table (`rankloop.games.generic_forecaster.table_of`). The
+    V `largest`, G `n_groups` and B `spread` are those of its table (`rankloop.games.generic_forecaster._table_of`). The
     proof needs η·V·G ≤ γ ≤ 1, that is T ≥ ln N and γ below 1; before that, nothing better than B·T is promised.
     """
     log_actions, size = math.lgamma(n_items + 1), largest * n_groups

@@ -8,10 +8,8 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.games.enumeration import classes_of, scaled
-from rankloop.games.game import Game
-from rankloop.games.neighbours import Witness, border
-from rankloop.games.numbers import EQUALITY_TOLERANCE, MAX_DENOMINATOR, ROUNDING_ERROR
+from rankloop.games.enumeration import Witness, border, classes_of, scaled
+from rankloop.games.game import EQUALITY_TOLERANCE, MAX_DENOMINATOR, ROUNDING_ERROR, Game
 
 
 def neighbours_of(game: Game, row: int = 0) -> list[int]:

@@ -74,9 +74,6 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
       candidates: `{id: {feature: value}}`, a list of dicts with an `id` each, an array, or a DataFrame.
       names: The names of the features.
       ids: The item ids of an array; by default 0, 1, 2 and so on.
-
-    Raises:
-      InvalidInput: If a feature is unknown or not a finite number, or an id is given twice.
     """
     is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
     if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
@@ -91,9 +88,6 @@ def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id],
     Args:
       candidates: `{id: {field: value}}`, a list of dicts with an `id` each, or a DataFrame; None: no items.
       names: The fields of the schema.
-
-    Raises:
-      InvalidInput: If candidates are of another type, or an id is given twice.
     """
     if candidates is None:
         return [], []
@@ -138,18 +132,8 @@ def _none_if_missing(value: Any) -> Any:
         return None
 
 
-def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
-    """Return rows of numbers, by position or by name, as an array.
-
-    Args:
-      ids: The items.
-      rows: One row per item, whose values are numbers.
-      names: The names of the features.
-      width: The number of features.
-
-    Raises:
-      InvalidInput: If a row has the wrong length or an unknown name, or a number is not finite.
-    """
+def _feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
+    """Return rows of numbers, by position or by name, as an array."""
     present: Bools | None = None
     if isinstance(rows, np.ndarray):
         features = rows
@@ -165,7 +149,6 @@ def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[st
 
 
 def _array(rows: Sequence[Any], width: int) -> Floats:
-    """Return lists of numbers as an array."""
     if len(rows) * width <= MAX_NUMBERS_AT_ONCE:
         return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
     features, step = np.empty((len(rows), width)), max(1, MAX_NUMBERS_AT_ONCE // width)
@@ -202,10 +185,6 @@ def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float
       values: Numbers by name, or as many numbers as there are names.
       names: The names.
       where: What the values belong to, for error messages.
-
-    Raises:
-      InvalidInput: If a name is unknown or the number of values is wrong.
-      Rejected: If a value is not a finite number.
     """
     if not isinstance(values, Mapping):
         row = list(values) if isinstance(values, Sequence) and not isinstance(values, str) else np.ravel(values)
@@ -254,7 +233,7 @@ def _from_rows(raw_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[str]
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
-    table = feature_rows(ids, [row for row, _ in named], names, len(names))
+    table = _feature_rows(ids, [row for row, _ in named], names, len(names))
     if not any(missing for _, missing in named):
         return table
     present = [[not missing or name in row for name in names] for row, (_, missing) in zip(rows, named)]
@@ -387,9 +366,6 @@ class Adapter(NamedTuple):
           pinned: Items to show first, in this order.
           excluded: Items not to show.
           at: The time in seconds since 1970; with a schema, dates become ages.
-
-        Raises:
-          Rejected: If a part of the request is wrong; `field` names it.
         """
         if self.encoder is not None:
             ids, rows = self._distinct_items(ids, rows)
@@ -485,7 +461,7 @@ class Adapter(NamedTuple):
             return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
         ids, rows = self._distinct_items(ids, rows)
         try:
-            table = feature_rows(ids, rows, self.feature_names, self.n_features)
+            table = _feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
         return table.with_means() if self.fills else table
@@ -528,17 +504,7 @@ FEEDBACK_KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Prefe
 
 
 def one_kind(values: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the only kind of feedback that has a value, and that value.
-
-    Args:
-      values: For each of FEEDBACK_KINDS its value, None where there is none.
-
-    Returns:
-      The kind and its value.
-
-    Raises:
-      InvalidInput: If no kind or more than one has a value.
-    """
+    """Return the only kind of feedback that has a value, and that value."""
     named = [kind for kind in FEEDBACK_KINDS if values[kind] is not None]
     if len(named) != 1:
         raise InvalidInput(f"give one of {', '.join(FEEDBACK_KINDS)}; got {' and '.join(named) or 'none'}")
@@ -558,9 +524,6 @@ def named_values(
 
     Returns:
       Item numbers and their values, 1 where the feedback has none; of a reward no item and its value.
-
-    Raises:
-      IncompatibleFeedback: If an item was not shown or is named twice, or a value is no number.
     """
     if kind == "reward":
         return [], _amounts([value], kind)
@@ -587,9 +550,6 @@ def feedback_of(kind: str, items: Sequence[int], values: Sequence[float], rankin
       items: The items that were named.
       values: What was said of each; of a reward the value alone.
       ranking: What was shown: a preferred order goes on with the items of it that were not named.
-
-    Returns:
-      Feedback of this kind.
     """
     if kind == "reward":
         return Reward(float(values[0]))

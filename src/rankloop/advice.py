@@ -80,9 +80,6 @@ def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
       feedback: One of `FEEDBACK_TEXTS`.
       items: One of `ITEM_TEXTS`; None: the usual ones for this feedback.
 
-    Raises:
-      InvalidInput: If there is no such feedback, or no row for these items.
-
     Examples:
       >>> choices("clicks")[0].use
       'newton_pairs'

@@ -126,7 +126,6 @@ def _packed_items(items: Items) -> dict[str, Any] | None:
 
 
 def _path_of(name: str, experiment: bool = False) -> str:
-    """Return the path of a ranker or an experiment."""
     return f"/experiments/{name}" if experiment else f"/rankers/{name}"
 
 
@@ -160,7 +159,6 @@ def _impression_of(response: httpx.Response) -> Impression:
 
 
 def _file_of(response: httpx.Response) -> bytes:
-    """Return the content of a file."""
     if not response.is_success:
         _answer_of(response)
     return response.content
@@ -176,7 +174,6 @@ def _explanation_of(response: httpx.Response) -> Explanation:
 
 
 def _receipt_of(response: httpx.Response) -> FeedbackReceipt:
-    """Return the receipt of feedback."""
     impression, verdict, state = _parts(_answer_of(response), ("impression", "verdict", "state"))
     return FeedbackReceipt(impression, verdict, state)
 
@@ -502,12 +499,7 @@ class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, No
         self._http.close()
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
-        """Send a call, repeatedly while the service cannot be reached or is busy.
-
-        Args:
-          request: The call.
-          read: Turns the response into the result.
-        """
+        """Send a call, repeatedly while the service cannot be reached or is busy."""
         for pause in _pauses(self._patience):
             try:
                 response = self._http.request(**request.arguments())
@@ -546,12 +538,7 @@ class AsyncClient(
         await self._http.aclose()
 
     async def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
-        """Send a call, repeatedly while the service cannot be reached or is busy.
-
-        Args:
-          request: The call.
-          read: Turns the response into the result.
-        """
+        """Send a call, repeatedly while the service cannot be reached or is busy."""
         for pause in _pauses(self._patience):
             try:
                 response = await self._http.request(**request.arguments())

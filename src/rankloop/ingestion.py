@@ -69,9 +69,6 @@ def ingest(
 
     Returns:
       The numbers of accepted and repeated pages.
-
-    Raises:
-      InvalidInput: If the log has no column of items, or the ranker no names of features.
     """
     spec = client.ranker(ranker)
     schema = _schema_of(spec, ranker)
@@ -154,5 +151,4 @@ def _send(client: Client, ranker: str, page: KeyedPage, feedback: Mapping[str, A
 
 
 def _plain_value_of(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
     return value if isinstance(value, str | int | float | bool | list) else plain_value(value)

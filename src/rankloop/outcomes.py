@@ -32,15 +32,7 @@ class DeclaredOutcome(NamedTuple):
 
 
 def declared_outcomes(plain: Any) -> dict[str, DeclaredOutcome]:
-    """Return declared outcomes, as in `{"purchase": {"weight": 20, "window": "7d"}}`.
-
-    Args:
-      plain: `weight` (1 unless given; 0: reported, not learned) and `window` (seconds, or a text such as "12h" or
-        "7d"; 7 days unless given) by name.
-
-    Raises:
-      Rejected: If a name, a weight or a window is not possible.
-    """
+    """Return declared outcomes, as in `{"purchase": {"weight": 20, "window": "7d"}}`."""
     if not isinstance(plain, Mapping) or len(plain) > MAX_OUTCOMES:
         raise Rejected("outcomes", f'must be at most {MAX_OUTCOMES} by name, as in {{"purchase": {{"weight": 20}}}}')
     outcomes = dict[str, DeclaredOutcome]()
@@ -69,9 +61,6 @@ def check_learns_outcomes(learner: AnyLearner, outcomes: Mapping[str, DeclaredOu
     Args:
       learner: The learner.
       outcomes: Declared outcomes; those of weight 0 are reported only.
-
-    Raises:
-      Rejected: If the learner takes all clicks as equal, or learns from other feedback.
     """
     if any(outcome.weight for outcome in outcomes.values()) and not from_layers(learner, "weighs_clicks", False):
         raise Rejected(
@@ -127,9 +116,6 @@ def item_values(
       values: Numbers by outcome and id, as in `{"purchase": {"b": 1}}`.
       number: The number of each shown item by its key.
       key: Makes the key of an id.
-
-    Raises:
-      Rejected: If an outcome is not declared, an item was not shown, or a number is negative or not finite.
     """
     if not isinstance(values, Mapping) or not all(isinstance(by_id, Mapping) for by_id in values.values()):
         raise Rejected("outcomes", 'must be numbers by outcome and id, as in {"purchase": {"b": 1}}')

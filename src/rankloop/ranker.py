@@ -262,6 +262,9 @@ class Ranker:
         request, missing = self._request(candidates, ids, context, query, at)
         decision = self.session.rank(request.query)
         check_finite_receipt(decision.receipt)
+        return self._impression(request, decision, missing)
+
+    def _impression(self, request: QueryRequest, decision: Decision[Any], missing: int) -> Impression:
         self.missing += missing
         if request.values is not None:
             self._recent.append((request.ids, request.values))
@@ -442,18 +445,8 @@ class Ranker:
         ranking = [items.get(id, -1) for id in plain_ids(order)]
         if len(ranking) != len(items) or -1 in ranking:
             raise InvalidInput("order must name each item of the page once, best first")
-        self.missing += missing
-        if request.values is not None:
-            self._recent.append((request.ids, request.values))
-        return Impression(
-            items=request.ids,
-            decision=Decision(np.array(ranking, np.int64), float("nan"), receipt(len(items))),
-            features=request.features,
-            context=request.query.context,
-            query_id=request.query.id,
-            values=request.values,
-            encoded=None if request.values is None else request.query,
-        )
+        decision = Decision(np.array(ranking, np.int64), float("nan"), receipt(len(items)))
+        return self._impression(request, decision, missing)
 
     def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:
         """Learn from every page of a log that another system has shown, in the order of the log.

@@ -39,22 +39,14 @@ def _use_number(number: int) -> None:
 @cache
 def _uses() -> list[Callable[[], None]]:
     """Return the uses, the slowest first, so that all cores end at about the same time."""
-    in_turn = {
-        "learner": _use_learner,
-        "feedback": _use_users,
-        "risk": _use_risk,
-        "surrogate": _use_surrogate,
-        "measure": _use_measure,
-    }
-    return [
-        *(partial(_use_fields, kind) for kind in FIELD_LEARNERS),
-        *(
-            partial(_use_example, use, entry.cls, parameters)
-            for category, use in in_turn.items()
-            for entry in entries(category)
-            for parameters in _examples(entry.cls)
-        ),
+    examples = [
+        (use, entry.cls, parameters)
+        for category, use in USES.items()
+        for entry in entries(category)
+        for parameters in _examples(entry.cls)
     ]
+    fields = [partial(_use_fields, kind) for kind in FIELD_LEARNERS]
+    return [*fields, *(partial(_use_example, use, cls, parameters) for use, cls, parameters in examples)]
 
 
 def _examples(cls: type) -> tuple[Spec, ...]:
@@ -73,14 +65,6 @@ def _use_measure(measure: Any) -> None:
 def _use_surrogate(surrogate: Any) -> None:
     surrogate.value_and_grad(SCORES, GRADES)
     surrogate.terms(SCORES, np.arange(N_ITEMS), GRADES)
-
-
-def _use_risk(risk: Any) -> None:
-    risk.of_lists(SCORES, GRADES, ONE_LIST)
-
-
-def _use_users(users: Any) -> None:
-    users.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0))
 
 
 def _use_learner(learner: Any) -> None:
@@ -104,6 +88,14 @@ def _use_rounds(case: Case, query: Query) -> None:
             with suppress(UnstableUpdate):
                 session.learn(query, decision, feedback)
 
+
+USES: dict[str, Callable[[Any], Any]] = {
+    "learner": _use_learner,
+    "feedback": lambda users: users.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0)),
+    "risk": lambda risk: risk.of_lists(SCORES, GRADES, ONE_LIST),
+    "surrogate": _use_surrogate,
+    "measure": _use_measure,
+}
 
 if __name__ == "__main__":
     warm()

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.bandits.auc_policy import AUCPolicy, Receipt
+from rankloop.bandits.auc_policy import CRITERIA, AUCPolicy, Receipt, _sampled_threshold, threshold
 from rankloop.bandits.auc_ranker import objective
-from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, drawn_ranking, first_log_prob, shares_of
-from rankloop.bandits.thresholds import CRITERIA, sampled_threshold, threshold
+from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, _shares_of, drawn_ranking, first_log_prob
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Reward
 
@@ -23,7 +22,7 @@ def test_the_threshold_counts_every_kept_example_for_all_it_stands_for(criterion
     scores = np.concatenate([np.repeat(clicked, own), np.repeat(unclicked, other)])
     labels = np.concatenate([np.ones(own * len(clicked)), np.zeros(other * len(unclicked))])
     n_clicked, n_unclicked = float(own * len(clicked)), float(other * len(unclicked))
-    found = sampled_threshold(clicked, unclicked, n_clicked, n_unclicked, CRITERIA[criterion])
+    found = _sampled_threshold(clicked, unclicked, n_clicked, n_unclicked, CRITERIA[criterion])
     assert found == pytest.approx(threshold(scores, labels, criterion), abs=1e-8)
 
 
@@ -33,13 +32,13 @@ def test_exploration_is_that_of_the_policies():
     for row, scores in enumerate(scorer.scores(contexts)):
         greedy = EpsilonGreedy(scorer=scorer, epsilon=0.3).probabilities(contexts)[row]
         soft = Softmax(scorer=scorer, temperature=0.7).probabilities(contexts)[row]
-        np.testing.assert_allclose(shares_of(scores, 0.3, 0.0), greedy, atol=1e-12)
-        np.testing.assert_allclose(shares_of(scores, 0.3, 0.7), soft, atol=1e-12)
+        np.testing.assert_allclose(_shares_of(scores, 0.3, 0.0), greedy, atol=1e-12)
+        np.testing.assert_allclose(_shares_of(scores, 0.3, 0.7), soft, atol=1e-12)
 
 
 def test_draws_cut_the_unit_interval_by_the_shares():
     scores = np.array([0.2, 1.0, -0.5])
-    edges = np.cumsum(shares_of(scores, 0.4, 0.0))
+    edges = np.cumsum(_shares_of(scores, 0.4, 0.0))
     for draw in np.linspace(0, 0.999, 60):
         ranking, log_prob = drawn_ranking(scores, 0.4, 0.0, draw)
         assert ranking[0] == np.searchsorted(edges, draw, side="right")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rankloop.bandits.ad_log import ad_log
-from rankloop.bandits.campaign import CLICK_RATES, Campaign
-from rankloop.bandits.policies import NEVER_CLICKED_THRESHOLD, EpsilonGreedy, LinearScorer, Softmax, Uniform, choose
+from rankloop.bandits.campaign import CLICK_RATES, Campaign, _choose
+from rankloop.bandits.policies import NEVER_CLICKED_THRESHOLD, EpsilonGreedy, LinearScorer, Softmax, Uniform
 from rankloop.bandits.reward_model import fit_reward_model
 from rankloop.bandits.train import fit_rankers
 from rankloop.core.errors import InvalidInput
@@ -41,7 +41,7 @@ def test_the_probabilities_of_each_policy():
 
 def test_choices_follow_the_probabilities():
     probabilities = np.tile([0.1, 0.0, 0.6, 0.3], (40_000, 1))
-    shares = np.bincount(choose(probabilities, np.random.default_rng(0)), minlength=4) / 40_000
+    shares = np.bincount(_choose(probabilities, np.random.default_rng(0)), minlength=4) / 40_000
     assert shares[1] == 0
     assert np.abs(shares - probabilities[0]).max() < 4 * np.sqrt(0.6 * 0.4 / 40_000)
 

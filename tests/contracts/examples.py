@@ -14,4 +14,4 @@ SAMPLES = Path(__file__).parent / "samples"
 def examples_of(cls: type) -> list[Any]:
     """Built from its `examples`, its sample file, or without parameters."""
     sample = SAMPLES / f"{entry_of(cls).kind}.txt"
-    return built(cls, {"path": str(sample)} if sample.exists() else {})
+    return built(cls) if not sample.exists() else [cls(path=str(sample))]

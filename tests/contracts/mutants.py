@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.contracts import learn_contracts as learning
 from rankloop.contracts import rank_contracts as showing
 from rankloop.contracts import recipe_contracts as recipes
-from rankloop.contracts.contract import Contract
+from rankloop.contracts.cases import Contract
 from rankloop.contracts.suite import check_cases
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of, scores_of, seen_count, weighted_rows

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rankloop.contracts.process import TrialResult, run_isolated
-from rankloop.contracts.tampering import tampered
+from rankloop.contracts.process import TrialResult, _tampered, run_isolated
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
@@ -25,6 +24,6 @@ def test_forged_receipts_do_no_harm(entry: Entry, found: TrialResult):
 def test_every_part_of_a_receipt_is_forged():
     session = Session(build("rtopk"), Problem(n_features=0, n_items=3, depth=1))
     receipt = session.rank(Query.of([[], [], []])).receipt
-    forged = [what.split(" ")[0] for what, _ in tampered(receipt, "receipt", resized=True)]
+    forged = [what.split(" ")[0] for what, _ in _tampered(receipt, "receipt", resized=True)]
     assert set(forged) == {"receipt.block", "receipt.cell"}
     assert len(forged) > 20

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.contracts.process import TrialResult, run_isolated
-from rankloop.contracts.tampering import tampered
+from rankloop.contracts.process import TrialResult, _tampered, run_isolated
 from rankloop.core import saved_session as saving
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Entry, build, entries
@@ -56,6 +55,6 @@ def test_only_the_kinds_that_are_asked_for_are_tried():
 
 def test_every_part_of_a_state_is_tampered_with():
     state = build("rtopk").init(Problem(n_features=0, n_items=3, depth=1))
-    parts = {what.split(" ")[0] for what, _ in tampered(state)}
+    parts = {what.split(" ")[0] for what, _ in _tampered(state)}
     assert {"state.inner.totals", "state.inner.rounds", "state.open.explored", "state.open.sums"} <= parts
     assert {"state.horizon", "state.blocks", "state.closed", "state.dropped", "state.inner.noise"} <= parts

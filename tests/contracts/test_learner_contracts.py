@@ -2,8 +2,7 @@
 
 import pytest
 
-from rankloop.contracts.cases import cases_of
-from rankloop.contracts.contract import Contract
+from rankloop.contracts.cases import Contract, cases_of
 from rankloop.contracts.suite import LEARNER_CONTRACTS, WRAPPED_CONTRACTS
 from rankloop.core.registry import Entry, build, entries
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankloop.contracts.contract import Contract
+from rankloop.contracts.cases import Contract
 from rankloop.contracts.suite import RECIPE_CONTRACTS
 from rankloop.core.registry import Entry, entries
 from tests.contracts.examples import examples_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from rankloop.contracts.leaves import _first_difference
+from rankloop.contracts.cases import _first_difference
 from rankloop.core.registry import Entry, entries
 from tests.contracts.examples import examples_of
 

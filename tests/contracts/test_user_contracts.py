@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from rankloop.contracts.leaves import _first_difference
+from rankloop.contracts.cases import _first_difference
 from rankloop.contracts.rank_contracts import CountingGenerator
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session

@@ -74,10 +74,10 @@ def test_start_weights():
 
 def test_checks_say_what_is_wrong():
     with pytest.raises(InvalidInput, match=r"start\[1\] = inf"):
-        check_finite("start", (0.0, math.inf))
+        check_finite(start=(0.0, math.inf))
     for value in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InvalidInput, match="learning_rate"):
-            check_positive("learning_rate", value)
+            check_positive(learning_rate=value)
     with pytest.raises(UnstableUpdate):
         finite(math.nan)
     with pytest.raises(IncompatibleFeedback, match="learns from Clicks, got Reward"):

@@ -17,10 +17,10 @@ from numpy.random import default_rng
 
 from rankloop.core import weight_table as module
 from rankloop.core.errors import InvalidInput
-from rankloop.core.saved_session import HEADER_NAME, dumps, loads
+from rankloop.core.saved_session import HEADER_NAME, _restored_table, dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Query, clicks
-from rankloop.core.weight_table import WeightTable, restored_table, with_columns
+from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features import Encoder, Schema
 from rankloop.learners.wrappers.hashed_weights import Hashed
 
@@ -256,15 +256,15 @@ def columns_of(*numbers):
 )
 def test_a_hostile_table_is_refused(columns, values, message):
     with pytest.raises(InvalidInput, match=message):
-        restored_table(WIDTH, columns, values, "state.table")
+        _restored_table(WIDTH, columns, values, "state.table")
 
 
 @given(st.integers(0, 10**6))
 def test_used_and_restored_are_inverse(seed):
     columns, values = patch(default_rng(seed))
     table = WeightTable(WIDTH).patched(columns, np.abs(values))
-    assert restored_table(WIDTH, *table.used(), "x") == table
-    assert restored_table(WIDTH, *(np.asfortranarray(part) for part in table.used()), "x") == table
+    assert _restored_table(WIDTH, *table.used(), "x") == table
+    assert _restored_table(WIDTH, *(np.asfortranarray(part) for part in table.used()), "x") == table
 
 
 SCHEMA = Schema({"brand": "category", "price": {"kind": "number", "scale": "log"}}, bits=6)

@@ -6,7 +6,8 @@ from numpy.random import default_rng
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Rows
-from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, with_column
+from rankloop.data.sparse_dataset import Collection, SparseDataset
+from rankloop.training.clicks.batch import _squared_slopes, _with_column
 
 N_HASHED, N_DENSE = 50, 2
 
@@ -60,7 +61,7 @@ def test_a_subset_has_these_queries(chosen: list[int]):
 def test_one_more_column_for_each_item():
     data, _ = sample()
     numbers = np.arange(len(data.relevance)) % 3
-    more = with_column(data, [-1, -2, -3], numbers, 2.5)
+    more = _with_column(data, [-1, -2, -3], numbers, 2.5)
     expected = np.hstack([data.features.to_array()[:, : len(data.features.columns)], 2.5 * np.eye(3)[numbers]])
     np.testing.assert_array_equal(more.features.to_array(), np.hstack([expected, data.features.dense]))
 
@@ -69,7 +70,7 @@ def test_squares_are_those_of_each_query():
     data, _ = sample()
     grad, array = default_rng(1).normal(size=len(data.relevance)), data.features.to_array()
     by_hand = sum((grad[first:end] @ array[first:end]) ** 2 for first, end in zip(data.offsets[:-1], data.offsets[1:]))
-    np.testing.assert_allclose(squared_slopes(data.features, grad, data.offsets), by_hand, atol=1e-12)
+    np.testing.assert_allclose(_squared_slopes(data.features, grad, data.offsets), by_hand, atol=1e-12)
 
 
 def test_what_does_not_fit_is_refused():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.engine.pieces import Piece
+    from rankloop.engine.base import Piece
 
 
 def scaled(partition: Any, argument: float) -> Any:

@@ -21,7 +21,7 @@ from rankloop.core.errors import InvalidInput  # noqa: E402
 from rankloop.core.registry import unregister  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
 from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
-from rankloop.engine.pieces import over_pieces  # noqa: E402
+from rankloop.engine.base import over_pieces  # noqa: E402
 from rankloop.evaluation import evaluate_on_lists  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
@@ -96,7 +96,7 @@ def test_a_killed_node_does_not_change_the_sum(two_nodes: Any) -> None:
 def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
     two_nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 100)
+    monkeypatch.setattr("rankloop.training.solution_path.ROWS_PER_PART", 100)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(600, 5))
     grades = np.clip(np.round(features @ rng.normal(size=5) + rng.normal(size=600)), 0, 2)

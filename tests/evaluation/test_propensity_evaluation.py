@@ -14,8 +14,7 @@ from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import Uniform
 from rankloop.bandits.reward_model import fit_reward_model
-from rankloop.bandits.saved_policy import SessionPolicy, load_policy, save_policy, session_of
-from rankloop.bandits.train import TrainedPolicy, fit_rankers
+from rankloop.bandits.train import SessionPolicy, TrainedPolicy, _session_of, fit_rankers, load_policy, save_policy
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
@@ -139,7 +138,7 @@ def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
     users = trained.log.contexts[:20]
     expected = trained.policy.probabilities(users)
     np.testing.assert_allclose(policy.probabilities(users), expected)
-    np.testing.assert_allclose(SessionPolicy(session=session_of(trained)).probabilities(users), expected)
+    np.testing.assert_allclose(SessionPolicy(session=_session_of(trained)).probabilities(users), expected)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0], ids=["years", "milliyears"])
@@ -149,7 +148,7 @@ def test_going_on_does_not_undo_the_training(unit):
     ages, ads = rng.uniform(18, 80, 4000), rng.integers(0, 2, 4000)
     clicks = (rng.random(4000) < 0.2 + 0.2 * (2 * ads - 1) * (ages - 49) / 31).astype(float)
     log = ad_log(np.column_stack([ages * unit, np.ones(4000)]), ads, clicks)
-    session = session_of(TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, epsilon=0.1))
+    session = _session_of(TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, epsilon=0.1))
 
     def right():
         grid = np.linspace(19, 79, 60)  # 49 is where the ads change

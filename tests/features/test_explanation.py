@@ -7,7 +7,7 @@ from rankloop.adapter import RawValues
 from rankloop.core.kernels import scores_of
 from rankloop.core.weight_table import WeightTable
 from rankloop.features import Encoder, Schema
-from rankloop.features.explanation import dense_names, explain_item, named_weights
+from rankloop.features.explanation import _dense_names, explain_item, named_weights
 
 SCHEMA = Schema(
     {
@@ -88,5 +88,5 @@ def test_named_weights():
 
 def test_dense_names_after_evolution():
     evolved = SCHEMA.evolved(features={"w": "vector(size=2)"}, remove=["v"])
-    assert dense_names(Encoder(SCHEMA)) == [("size", 0), ("v[0]", 1), ("v[1]", 2)]
-    assert dense_names(Encoder(evolved)) == [("size", 0), ("w[0]", 3), ("w[1]", 4)]
+    assert _dense_names(Encoder(SCHEMA)) == [("size", 0), ("v[0]", 1), ("v[1]", 2)]
+    assert _dense_names(Encoder(evolved)) == [("size", 0), ("w[0]", 3), ("w[1]", 4)]

@@ -24,9 +24,9 @@ from rankloop.features.kinds import (
     Number,
     Vector,
     WordsField,
+    _octaves,
+    _tents,
     knot_value,
-    octaves,
-    tents,
 )
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -79,21 +79,21 @@ def test_tents_written_down():
 
 @given(NUMBERS)
 def test_tents(number):
-    knots, values = tents(number)
+    knots, values = _tents(number)
     assert 1 <= len(knots) <= 2
     assert len(knots) == len(values)
     assert sum(values) == pytest.approx(1.0, abs=1e-15)
     assert all(0.0 < value <= 1.0 for value in values)
     low, high = knot_value(knots[0]), knot_value(knots[-1])
     assert low - 1e-12 * (1 + abs(low)) <= number <= high + 1e-12 * (1 + abs(high))
-    mirrored = dict(zip(*tents(-number)))
+    mirrored = dict(zip(*_tents(-number)))
     assert mirrored == pytest.approx({-knot: value for knot, value in zip(knots, values)}, abs=1e-12)
 
 
 @given(st.floats(-1e300, 1e300), st.floats(0, 1e-6))
 def test_tents_are_continuous(number, share):
     other = number + share * abs(number)
-    one, two = dict(zip(*tents(number))), dict(zip(*tents(other)))
+    one, two = dict(zip(*_tents(number))), dict(zip(*_tents(other)))
     difference = sum(abs(one.get(knot, 0.0) - two.get(knot, 0.0)) for knot in {*one, *two})
     assert difference <= 8 * share + 1e-11
 
@@ -105,12 +105,12 @@ def test_tents_keep_the_order(first, second):
 
 
 def mean_knot(number):
-    return sum(knot * value for knot, value in zip(*tents(number)))
+    return sum(knot * value for knot, value in zip(*_tents(number)))
 
 
 @given(st.integers(-2049, 2049))
 def test_knots_are_where_they_say(knot):
-    assert dict(zip(*tents(knot_value(knot)))).get(knot, 0.0) == pytest.approx(1.0, abs=1e-9)
+    assert dict(zip(*_tents(knot_value(knot)))).get(knot, 0.0) == pytest.approx(1.0, abs=1e-9)
 
 
 def test_knots_beyond_the_largest_number():
@@ -128,7 +128,7 @@ def test_declared_numbers():
     assert Number(scale="log").numbers(-7) == (-3 * math.log(2),)
     assert Number(scale="log", mean=1.0, deviation=0.5).numbers(0) == (-2.0,)
     assert Number().numbers(7) == ()
-    assert octaves(5) == 2.5  # between 4 and 8 a straight line
+    assert _octaves(5) == 2.5  # between 4 and 8 a straight line
     assert (Number().size, Number(scale="log").size, Number(mean=1.0).size) == (0, 1, 1)
 
 
@@ -294,9 +294,9 @@ def test_dates_by_hand():
     assert tokens(Date(), "2026-11-15", NOW) == {"age 0": 1.0, "weekday 6": 1.0}
     assert tokens(Date(), "1970-01-01", 0.0) == {"age 0": 1.0, "weekday 3": 1.0}  # a Thursday
     assert tokens(Date(), "1969-12-31", 0.0)["weekday 2"] == 1.0
-    one_day = dict(zip((f"age {knot}" for knot in tents(1.0)[0]), tents(1.0)[1]))
+    one_day = dict(zip((f"age {knot}" for knot in _tents(1.0)[0]), _tents(1.0)[1]))
     assert tokens(Date(), "2026-11-14", NOW) == one_day | {"weekday 5": 1.0}
-    week = tents(7.0)
+    week = _tents(7.0)
     assert list(tokens(Date(), "2026-11-08", NOW)) == [*(f"age {knot}" for knot in week[0]), "weekday 6"]
     assert "age -2" in tokens(Date(), "2026-11-16", NOW), "what is to come has an age below 0"
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankloop.games import analyse_depths
-from rankloop.games.closed_forms import Weighted, hidden_term
-from rankloop.games.game import measure_for
-from rankloop.games.numbers import (
+from rankloop.games.closed_forms import Weighted, _hidden_term
+from rankloop.games.game import (
     NamedNumber,
     difference_terms,
     fraction,
     is_nonzero,
     log_discounts,
+    measure_for,
     one_over_best,
 )
 from rankloop.measures import parse_measure
@@ -103,7 +103,7 @@ def test_hidden_terms_by_going_through_all_orders(groups: list[int], sizes: set[
     if m > 6:
         return
     form = Weighted(tuple(groups), tuple(sorted(size for size in sizes if size <= m - 2) or (0,)))
-    assert (hidden_term(form, min(depth, m)) is None) == every_term_seen(form, min(depth, m))
+    assert (_hidden_term(form, min(depth, m)) is None) == every_term_seen(form, min(depth, m))
 
 
 def every_term_seen(form: Weighted, depth: int) -> bool:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.enumeration import coefficients, depth_to_see, item_sets, needed_sets, nonzero
-from rankloop.games.numbers import common_integers, is_zero, level_numbers
+from rankloop.games.enumeration import _coefficients, _depth_to_see, _item_sets, _needed_sets, _nonzero
+from rankloop.games.game import _common_integers, _level_numbers, is_zero
 
 
 def relevances(n_items: int, max_grade: int) -> np.ndarray:
@@ -26,7 +26,7 @@ def members(number: int, n_items: int) -> list[int]:
 def test_terms_add_up_to_the_function(n_items: int, max_grade: int, seed: int) -> None:
     outcomes = relevances(n_items, max_grade)
     values = np.random.default_rng(seed).integers(-9, 9, (2, len(outcomes)))
-    terms = coefficients(values, n_items, max_grade)
+    terms = _coefficients(values, n_items, max_grade)
     for row, relevance in enumerate(outcomes):
         contained = [((term == 0) | (term == relevance)).all() for term in outcomes]
         assert_array_equal(terms[:, contained].sum(axis=1), values[:, row])
@@ -48,15 +48,15 @@ def test_inclusion_of_sets_decides_as_the_rank_does(n_items: int, max_grade: int
     if rng.random() < 0.6:
         function += rng.integers(-3, 4) * (outcomes[:, rng.random(n_items) < 0.7] > 0).all(axis=1)
     in_space = np.linalg.matrix_rank(np.column_stack((space, function))) == np.linalg.matrix_rank(space)
-    present = nonzero(coefficients(np.rint(function)[None].astype(int), n_items, max_grade))
-    needed = needed_sets(present, item_sets(outcomes), n_items)[0]
+    present = _nonzero(_coefficients(np.rint(function)[None].astype(int), n_items, max_grade))
+    needed = _needed_sets(present, _item_sets(outcomes), n_items)[0]
     covered = all(any(set(members(number, n_items)) <= set(top) for top in tops) for number in np.flatnonzero(needed))
     assert covered == in_space
 
 
 def test_depth_to_see_is_the_position_of_the_last_item() -> None:
     ranks = np.array(list(itertools.permutations(range(3))))
-    depths = depth_to_see(ranks)
+    depths = _depth_to_see(ranks)
     for row, positions in enumerate(ranks):
         for number in range(1, 8):
             assert depths[row, number] == 1 + max(positions[item] for item in members(number, 3))
@@ -64,13 +64,13 @@ def test_depth_to_see_is_the_position_of_the_last_item() -> None:
 
 
 def test_fractions_are_found_and_irrational_numbers_are_not() -> None:
-    assert_array_equal(common_integers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
-    assert common_integers(np.array([1.0, 1 / np.log2(3)])) is None
-    assert common_integers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
+    assert_array_equal(_common_integers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
+    assert _common_integers(np.array([1.0, 1 / np.log2(3)])) is None
+    assert _common_integers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
 
 
 def test_equal_values_get_equal_numbers() -> None:
-    assert_array_equal(level_numbers(np.array([0.1 + 0.2, 0.3, 0.0, 1.0])), [1, 1, 0, 2])
+    assert_array_equal(_level_numbers(np.array([0.1 + 0.2, 0.3, 0.0, 1.0])), [1, 1, 0, 2])
 
 
 def test_what_is_too_close_to_zero_is_not_decided() -> None:
@@ -80,7 +80,7 @@ def test_what_is_too_close_to_zero_is_not_decided() -> None:
 
 
 def test_whole_numbers_keep_the_terms_exact() -> None:
-    third = common_integers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
+    third = _common_integers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
     assert third is not None
-    assert_array_equal(coefficients(third[None], 2, 1)[0], [0, 1, 1, 0])
-    assert_allclose(coefficients(np.array([[0.0, 1 / 3, 1 / 3, 2 / 3]]), 2, 1)[0, 3], 0.0, atol=1e-15)
+    assert_array_equal(_coefficients(third[None], 2, 1)[0], [0, 1, 1, 0])
+    assert_allclose(_coefficients(np.array([[0.0, 1 / 3, 1 / 3, 2 / 3]]), 2, 1)[0, 3], 0.0, atol=1e-15)

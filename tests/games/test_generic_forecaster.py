@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, relevances
 from rankloop.games.game import Game
-from rankloop.games.generic_forecaster import GenericForecaster, table_of
+from rankloop.games.generic_forecaster import GenericForecaster, _table_of
 from rankloop.measures import parse_measure
 from rankloop.simulate.play import play
 from research.bounds.fixed_items import generic_forecaster_regret
@@ -31,7 +31,7 @@ def test_estimates_average_to_the_losses(name: str, n_items: int, depth: int, ma
         seen = decision.ranking[:depth]
         state = learner.learn(state, query, decision, relevances(seen, np.arange(depth) % (max_grade + 1)))
     start = state._replace(losses=state.losses - state.losses.min())
-    table = table_of(parse_measure(name), n_items, depth, max_grade)  # type: ignore[arg-type]
+    table = _table_of(parse_measure(name), n_items, depth, max_grade)  # type: ignore[arg-type]
     probabilities = np.array([math.exp(learner.log_prob(start, query, ranking)) for ranking in table.rankings])
     assert probabilities.sum() == pytest.approx(1.0)
     ends = np.cumsum(probabilities)
@@ -62,7 +62,7 @@ def test_learns_within_its_bound() -> None:
     rounds = list(play(GenericForecaster(horizon=horizon), stream, users, horizon=horizon, seed=0))
     shown = sum(measure(turn.decision.ranking, turn.relevance) for turn in rounds)
     fixed = [sum(measure(np.array(p), turn.relevance) for turn in rounds) for p in permutations(range(3))]
-    table = table_of(measure, 3, 1, 1)  # type: ignore[arg-type]
+    table = _table_of(measure, 3, 1, 1)  # type: ignore[arg-type]
     bound = generic_forecaster_regret(table.largest, len(table.members), table.spread, 3, horizon)
     assert not bound.vacuous
     assert max(fixed) - shown <= bound.regret

@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, play
 from rankloop.core.types import clicks
-from rankloop.learners.dbgd import Dbgd, Mgd, step_to_winners
+from rankloop.learners.dbgd import Dbgd, Mgd, _step_to_winners
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.click_users import Dcm
@@ -39,7 +39,7 @@ def test_step_twin(credits, seed):
     directions, weights = default_rng(seed).normal(size=(len(credits) - 1, 3)), np.array([1.0, 2.0, 3.0])
     winners = [direction for direction, credit in zip(directions, credits[1:]) if credit > credits[0]]
     wanted = weights + 0.1 * np.mean(winners, axis=0) if winners else weights
-    np.testing.assert_allclose(step_to_winners(weights, directions, np.array(credits), 0.1), wanted)
+    np.testing.assert_allclose(_step_to_winners(weights, directions, np.array(credits), 0.1), wanted)
 
 
 def test_a_click_on_the_candidates_item_is_followed():

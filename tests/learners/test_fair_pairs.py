@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rankloop import InvalidInput, build, parse_measure, play
 from rankloop.core.kernels import ALL_POSITIONS
-from rankloop.learners.fair_pairs import FairPairs, pair_gradient
+from rankloop.learners.fair_pairs import FairPairs, _pair_gradient
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.streams.simulated_queries import WebSearch
 from rankloop.simulate.users.readers import GaussianGrader
@@ -43,7 +43,7 @@ def expected_step(scores, newest, swap, click, bias, either=False):
             p_clicks = math.prod(c if hit else 1 - c for hit, c in zip(pattern, probabilities))
             clicked = np.zeros(len(scores))
             clicked[ranking] = pattern
-            total += p_order * p_clicks * pair_gradient(newest, scores, ranking, first, swap, clicked, either)
+            total += p_order * p_clicks * _pair_gradient(newest, scores, ranking, first, swap, clicked, either)
     return total
 
 
@@ -80,7 +80,7 @@ def test_pair_gradient_twin(n_items, data, swap):
         step = max(0.0, clicked[lower] - clicked[upper]) * sigmoid(newest[upper] - newest[lower]) / 2 / probability
         wanted[lower] += step
         wanted[upper] -= step
-    np.testing.assert_allclose(pair_gradient(newest, scores, ranking, first, swap, clicked), wanted, atol=1e-12)
+    np.testing.assert_allclose(_pair_gradient(newest, scores, ranking, first, swap, clicked), wanted, atol=1e-12)
 
 
 @given(st.integers(2, 7), st.data(), st.sampled_from([ALL_POSITIONS, 1, 3, 4, 9]))
@@ -100,10 +100,10 @@ def test_pair_gradient_of_either_click_twin(n_items, data, shown):
         step = (clicked[winner] - clicked[loser]) * sigmoid(newest[loser] - newest[winner]) / 2 / probability
         wanted[winner] += step
         wanted[loser] -= step
-    gradient = pair_gradient(newest, scores, ranking[:seen], first, swap, clicked, True)
+    gradient = _pair_gradient(newest, scores, ranking[:seen], first, swap, clicked, True)
     np.testing.assert_allclose(gradient, wanted, atol=1e-12)
-    upward = pair_gradient(newest, scores, ranking, first, swap, clicked)
-    assert np.array_equal(pair_gradient(newest, scores, ranking[:seen], first, swap, clicked, False), upward)
+    upward = _pair_gradient(newest, scores, ranking, first, swap, clicked)
+    assert np.array_equal(_pair_gradient(newest, scores, ranking[:seen], first, swap, clicked, False), upward)
 
 
 def test_the_list_is_sorted_by_the_mean_of_all_weights():

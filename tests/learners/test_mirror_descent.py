@@ -17,9 +17,9 @@ from rankloop.learners.mirror_descent import (
     MirrorDescent,
     State,
     _drawn_order,
+    _exchanges,
     _log_prob_of_order,
-    exchanges,
-    nearest_mean,
+    _nearest_mean,
 )
 
 NOBODY: Decision[tuple[()]] = Decision(np.arange(1), math.nan, ())
@@ -36,7 +36,7 @@ def pair(pulls: list[float], seed: int) -> tuple[Floats, Floats]:
 @given(pulls=values, seed=st.integers(0, 99))
 def test_nearest_mean_lies_in_the_permutahedron_and_is_nearest(pulls: list[float], seed: int) -> None:
     target, worth = pair(pulls, seed)
-    point = nearest_mean(target, worth)
+    point = _nearest_mean(target, worth)
     assert np.all(np.diff(point) <= 1e-9)
     assert np.all(np.cumsum(point) <= np.cumsum(worth) + 1e-9)  # Rado: majorised by worth
     assert point.sum() == pytest.approx(worth.sum())
@@ -52,15 +52,15 @@ def test_nearest_mean_against_a_solver() -> None:
         lambda p: np.sum((p @ corners - target) ** 2), shares, method="SLSQP", bounds=[(0, 1)] * len(corners),
         constraints={"type": "eq", "fun": lambda p: p.sum() - 1}, options={"ftol": 1e-14, "maxiter": 300},
     )  # fmt: skip
-    assert nearest_mean(target, worth) == pytest.approx(found.x @ corners, abs=1e-5)
+    assert _nearest_mean(target, worth) == pytest.approx(found.x @ corners, abs=1e-5)
 
 
 @settings(deadline=None)
 @given(pulls=values, seed=st.integers(0, 99))
 def test_drawn_orders_have_the_mean_and_the_probabilities(pulls: list[float], seed: int) -> None:
     target, worth = pair(pulls, seed)
-    point = nearest_mean(target, worth)
-    pairs, exchange = exchanges(point, worth)
+    point = _nearest_mean(target, worth)
+    pairs, exchange = _exchanges(point, worth)
     order = np.random.default_rng(seed).permutation(len(worth))
     assert len(exchange) < len(worth)
     probabilities: dict[tuple[int, ...], float] = {}
@@ -83,8 +83,8 @@ def test_huge_totals_and_equal_worths_leave_probabilities(seed: int) -> None:
     rng = np.random.default_rng(seed)
     worth = -np.sort(-rng.integers(0, 2, 6).astype(np.float64))
     target = -np.sort(-(1e6 * rng.integers(0, 3, 6) + rng.random(6)))
-    point = nearest_mean(target, worth)
-    pairs, probabilities = exchanges(point, worth)
+    point = _nearest_mean(target, worth)
+    pairs, probabilities = _exchanges(point, worth)
     assert np.all((probabilities >= 0) & (probabilities <= 1))
     mean = worth.copy()
     for (settled, other), probability in zip(pairs, probabilities):

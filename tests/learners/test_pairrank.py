@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.types import Clicks, Limit, clicks
-from rankloop.learners.pairrank import PairRank, _block_ends, pairs_of
+from rankloop.learners.pairrank import PairRank, _block_ends, _pairs_of
 from rankloop.simulate.streams.simulated_queries import WebSearch
 
 
@@ -118,14 +118,14 @@ def test_the_limit_wrapper_takes_it():
 def test_pairs_are_of_examined_items():
     ranking, clicked = np.array([4, 2, 0, 5, 1, 3]), np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
     downwards, upwards = np.arange(6.0)[::-1].copy(), np.arange(6.0)
-    assert pairs_of(ranking, clicked, downwards, True).tolist() == [[4, 2], [0, 5]]  # 1 and 3 were not reached
-    assert pairs_of(ranking, clicked, upwards, True).tolist() == [[0, 5], [4, 2]]
-    assert pairs_of(ranking, clicked, np.array([1.0, 0, 2, 3, 9, 9]), True).tolist() == [[0, 5], [4, 2]]
-    assert pairs_of(ranking, clicked, np.array([3.0, 0, 2, 1, 9, 9]), True).tolist() == [[4, 5], [0, 2]]
-    assert pairs_of(ranking, clicked, downwards, False).tolist() == [[4, 2], [4, 5], [0, 2], [0, 5]]
-    assert pairs_of(ranking[:3], clicked, downwards, False).tolist() == [[4, 2], [0, 2]]
-    assert pairs_of(ranking, np.zeros(6), downwards, False).tolist() == []
-    assert pairs_of(ranking, np.ones(6), downwards, False).tolist() == []
+    assert _pairs_of(ranking, clicked, downwards, True).tolist() == [[4, 2], [0, 5]]  # 1 and 3 were not reached
+    assert _pairs_of(ranking, clicked, upwards, True).tolist() == [[0, 5], [4, 2]]
+    assert _pairs_of(ranking, clicked, np.array([1.0, 0, 2, 3, 9, 9]), True).tolist() == [[0, 5], [4, 2]]
+    assert _pairs_of(ranking, clicked, np.array([3.0, 0, 2, 1, 9, 9]), True).tolist() == [[4, 5], [0, 2]]
+    assert _pairs_of(ranking, clicked, downwards, False).tolist() == [[4, 2], [4, 5], [0, 2], [0, 5]]
+    assert _pairs_of(ranking[:3], clicked, downwards, False).tolist() == [[4, 2], [0, 2]]
+    assert _pairs_of(ranking, np.zeros(6), downwards, False).tolist() == []
+    assert _pairs_of(ranking, np.ones(6), downwards, False).tolist() == []
 
 
 def full_estimate(pairs, n_features, ridge):

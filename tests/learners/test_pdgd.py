@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build
 from rankloop.core.types import Limit, clicks
-from rankloop.learners.pdgd import Pdgd, draw, log_prob_of, pair_weights, strengths_of, swap_odds
+from rankloop.learners.pdgd import Pdgd, _draw, _log_prob_of, _pair_weights, _strengths_of, _swap_odds
 from rankloop.learners.wrappers.exploration_limit import ExploreAtMost
 from rankloop.simulate.users.click_users import CLICK_PROBABILITIES, STOP_PROBABILITIES
 
@@ -44,11 +44,11 @@ def limited_probabilities(scores, limit):
 @settings(deadline=None)
 @given(SCORES, st.integers(-1, 3), st.booleans())
 def test_log_prob_follows_the_rules_of_the_limit(scores, places, keep_first):
-    strengths, best = strengths_of(np.array(scores)), np.argsort(-np.array(scores), kind="stable")
+    strengths, best = _strengths_of(np.array(scores)), np.argsort(-np.array(scores), kind="stable")
     probabilities = limited_probabilities(scores, Limit(places, keep_first))
     assert sum(probabilities.values()) == pytest.approx(1.0)
     for ranking, wanted in probabilities.items():
-        found = log_prob_of(strengths, best, np.array(ranking), len(scores), places, keep_first)
+        found = _log_prob_of(strengths, best, np.array(ranking), len(scores), places, keep_first)
         assert math.exp(found) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
         if wanted > 0 and places >= 0:
             assert max(abs(position - list(best).index(item)) for position, item in enumerate(ranking)) <= places
@@ -59,7 +59,7 @@ def test_draws_have_their_probability(limit):
     scores, draws, rng = np.array([0.3, -0.5, 1.0, 0.0]), 5000, default_rng(0)
     best, counts = np.argsort(-scores), {}
     for _ in range(draws):
-        ranking = tuple(draw(strengths_of(scores), best, limit.positions, limit.keep_first, rng.random(4)).tolist())
+        ranking = tuple(_draw(_strengths_of(scores), best, limit.positions, limit.keep_first, rng.random(4)).tolist())
         counts[ranking] = counts.get(ranking, 0) + 1
     for ranking, wanted in limited_probabilities(scores, limit).items():
         assert abs(counts.get(ranking, 0) / draws - wanted) <= 5 * math.sqrt(wanted * (1 - wanted) / draws) + 1e-12
@@ -81,7 +81,7 @@ def test_swap_odds_twin(scores, data):
     lower = data.draw(st.integers(upper + 1, len(scores) - 1))
     swapped = list(ranking)
     swapped[upper], swapped[lower] = ranking[lower], ranking[upper]
-    found = swap_odds(strengths_of(np.array(scores)), np.array(ranking), upper, lower)
+    found = _swap_odds(_strengths_of(np.array(scores)), np.array(ranking), upper, lower)
     assert found == pytest.approx(probability(scores, swapped) / probability(scores, ranking), rel=1e-9)
 
 
@@ -114,7 +114,7 @@ def test_pair_weights_twin(scores, data, limit):
     probabilities = limited_probabilities(scores, limit)
     ranking = data.draw(st.sampled_from([one for one, p in probabilities.items() if p > 0]))
     clicked = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=n_items, max_size=n_items)))
-    found = pair_weights(np.array(scores), np.array(ranking), -1, limit.positions, limit.keep_first, clicked)
+    found = _pair_weights(np.array(scores), np.array(ranking), -1, limit.positions, limit.keep_first, clicked)
     wanted = brute_weights(scores, ranking, clicked, n_items, lambda r: probabilities[tuple(r)])
     np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
 
@@ -139,7 +139,9 @@ def expected_step(scores, grades, limit, behaviour):
             for pattern, p_clicks in click_probabilities([grades[item] for item in ranking], click, stop):
                 clicked = np.zeros(len(scores))
                 clicked[list(ranking)] = pattern
-                step = pair_weights(np.array(scores), np.array(ranking), -1, limit.positions, limit.keep_first, clicked)
+                step = _pair_weights(
+                    np.array(scores), np.array(ranking), -1, limit.positions, limit.keep_first, clicked
+                )
                 total += p_ranking * p_clicks * step
     return total
 

@@ -14,11 +14,11 @@ from scipy.optimize import brentq
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
-from rankloop.learners.precision_bandit import PrecisionBandit, _shuffle, drawn_first, inclusion_probabilities
+from rankloop.learners.precision_bandit import PrecisionBandit, _drawn_first, _inclusion_probabilities, _shuffle
 
 
 def probabilities_of(losses: Floats, rate: float, n: int) -> Floats:
-    return inclusion_probabilities(losses, ranking_of(-losses), rate, n)
+    return _inclusion_probabilities(losses, ranking_of(-losses), rate, n)
 
 
 @settings(deadline=None)
@@ -55,7 +55,7 @@ def test_marginals_are_exact_for_every_walk(seed: int, n: int) -> None:
     shares = np.zeros(5)
     for low, high in pairwise(edges):
         uniforms[0] = (low + high) / 2
-        ranking = drawn_first(probabilities, best_first, n, uniforms)
+        ranking = _drawn_first(probabilities, best_first, n, uniforms)
         assert sorted(ranking.tolist()) == list(range(5))
         shares[ranking[:n]] += high - low
     assert shares == pytest.approx(probabilities, abs=1e-9)
@@ -64,7 +64,7 @@ def test_marginals_are_exact_for_every_walk(seed: int, n: int) -> None:
 def test_every_position_of_the_set_is_equally_likely() -> None:
     rng, losses = np.random.default_rng(0), np.array([0.0, 1.0, 0.3, 2.0])
     probabilities, best_first = probabilities_of(losses, 1.0, 2), ranking_of(-losses)
-    first = np.array([drawn_first(probabilities, best_first, 2, rng.random(7))[0] for _ in range(20_000)])
+    first = np.array([_drawn_first(probabilities, best_first, 2, rng.random(7))[0] for _ in range(20_000)])
     found = np.bincount(first, minlength=4) / len(first)
     assert np.all(np.abs(found - probabilities / 2) <= 4 * np.sqrt(found / len(first)))
 
@@ -79,7 +79,7 @@ def test_estimates_are_unbiased(n: int, depth: int) -> None:
     expected, revealed = np.zeros(4), min(n, depth)
     for low, high in pairwise(edges):
         walk_draws[0] = (low + high) / 2
-        members = drawn_first(probabilities, best_first, n, walk_draws)[:n]
+        members = _drawn_first(probabilities, best_first, n, walk_draws)[:n]
         expected[members] += (
             (high - low) * revealed / n * (1 - relevant[members]) / (probabilities[members] * revealed / n)
         )

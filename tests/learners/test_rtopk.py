@@ -23,16 +23,16 @@ from rankloop.learners.rtopk import (
     Receipt,
     RTopK,
     State,
+    _block_length,
+    _cell_first,
     _cell_to_explore,
+    _cells_left,
+    _exploration_probability,
     _is_on_top,
-    block_length,
-    cell_first,
-    cells_left,
-    exploration_probability,
-    log_prob_of_exploring,
+    _log_prob_of_exploring,
+    _open_block,
+    _with_round,
     number_of_blocks,
-    open_block,
-    with_round,
 )
 from rankloop.simulate.play import play
 
@@ -42,23 +42,25 @@ ORDERS = {(0, 1, 2): 0.6, (2, 1, 0): 0.3, (1, 2, 0): 0.1}  # how the inner learn
 def blocks(relevance: Floats, depth: int, use_all: bool) -> Iterator[tuple[float, OpenBlock]]:
     """Every way a block can go, with its probability."""
     n_rounds, n_items = relevance.shape
-    stack = [(1.0, open_block(0, math.ceil(n_items / depth), n_items))]
+    stack = [(1.0, _open_block(0, math.ceil(n_items / depth), n_items))]
     while stack:
         weight, block = stack.pop()
         if block.rounds == n_rounds:
             yield weight, block
             continue
-        left = cells_left(block.explored)
-        probability = exploration_probability(left, n_rounds - block.rounds)
+        left = _cells_left(block.explored)
+        probability = _exploration_probability(left, n_rounds - block.rounds)
         ways = [(1 - probability, 1.0, 0.5)] + [(probability / left, 0.0, (cell + 0.5) / left) for cell in range(left)]
         for share, whether, which in ways:
             cell = _cell_to_explore(block.explored, left, n_rounds - block.rounds, whether, which) if share else -1
             for order, likely in ORDERS.items():
-                ranking = np.array(order) if cell < 0 else cell_first(np.array(order), cell, depth)
+                ranking = np.array(order) if cell < 0 else _cell_first(np.array(order), cell, depth)
                 seen = Relevances(ranking[:depth], relevance[block.rounds][ranking[:depth]])
                 used = seen if use_all or cell >= 0 else None
                 if share > 0:
-                    stack.append((weight * share * likely, with_round(block, cell, used, GainForm(GAIN_IS_GRADE, 0.0))))
+                    stack.append(
+                        (weight * share * likely, _with_round(block, cell, used, GainForm(GAIN_IS_GRADE, 0.0)))
+                    )
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -109,8 +111,8 @@ def test_cell_to_explore(explored: list[int], rounds_left: int, whether: float, 
     left = [cell for cell, times in enumerate(explored) if times == 0]
     probability = 0.0 if not left else 1.0 if rounds_left <= len(left) else len(left) / rounds_left
     array = np.array(explored)
-    assert cells_left(array) == len(left)
-    assert exploration_probability(len(left), rounds_left) == probability
+    assert _cells_left(array) == len(left)
+    assert _exploration_probability(len(left), rounds_left) == probability
     expected = left[int(which * len(left))] if whether < probability else -1
     assert _cell_to_explore(array, len(left), rounds_left, whether, which) == expected
 
@@ -122,9 +124,9 @@ def test_cell_first(order: list[int], depth: int, data: st.DataObject) -> None:
     cell = data.draw(st.integers(0, len(groups) - 1))
     inside = [item for item in order if item in groups[cell]]
     outside = [item for item in order if item not in groups[cell]]
-    assert cell_first(np.array(order), cell, depth).tolist() == inside + outside
+    assert _cell_first(np.array(order), cell, depth).tolist() == inside + outside
     assert _is_on_top(np.array(order), cell, depth) == (set(order[: len(inside)]) == set(inside))
-    assert _is_on_top(cell_first(np.array(order), cell, depth), cell, depth)
+    assert _is_on_top(_cell_first(np.array(order), cell, depth), cell, depth)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -137,10 +139,10 @@ def test_log_prob_of_exploring_by_counting(depth: int, seen: int) -> None:
     orders = list(permutations(range(4)))
     for cell in open_cells:
         for order in orders:
-            top = tuple(cell_first(np.array(order), cell, depth)[:seen].tolist())
+            top = tuple(_cell_first(np.array(order), cell, depth)[:seen].tolist())
             shown[top] = shown.get(top, 0.0) + 1 / len(open_cells) / len(orders)
     for order in orders:
-        found = math.exp(log_prob_of_exploring(explored, np.array(order), depth, seen))
+        found = math.exp(_log_prob_of_exploring(explored, np.array(order), depth, seen))
         assert found == pytest.approx(shown.get(order[:seen], 0.0))
 
 
@@ -158,7 +160,7 @@ def test_blocks_close_complete_however_feedback_travels(delivery: str) -> None:
         if state.open.number > before.open.number:
             seen = set(np.flatnonzero(before.open.explored)) | {cell}
             assert seen >= {0, 1, 2}
-            assert before.open.rounds + 1 >= block_length(before.closed, 2000, 50)
+            assert before.open.rounds + 1 >= _block_length(before.closed, 2000, 50)
     assert state.open.number >= 30
     assert state.dropped == dropped == rounds[-1].learned.dropped
     assert (dropped > 0) == (delivery != "lost(share=0.3)")
@@ -193,10 +195,10 @@ def test_number_of_blocks() -> None:
 
 @pytest.mark.parametrize(("horizon", "blocks"), [(10, 3), (100, 7), (10_000, 215), (5, 5)])
 def test_blocks_cover_the_horizon(horizon: int, blocks: int) -> None:
-    lengths = [block_length(i, horizon, blocks) for i in range(blocks)]
+    lengths = [_block_length(i, horizon, blocks) for i in range(blocks)]
     assert sum(lengths) == horizon
     assert set(lengths) <= {horizon // blocks, horizon // blocks + 1}
-    assert block_length(blocks, horizon, blocks) in set(lengths)  # past the horizon
+    assert _block_length(blocks, horizon, blocks) in set(lengths)  # past the horizon
 
 
 @pytest.mark.parametrize(("n_items", "depth"), [(1, 1), (1, 3), (4, 1), (5, 2), (7, 3), (4, 4), (4, 9), (4, None)])

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from rankloop import Problem, Query
 from rankloop.core.types import clicks
-from rankloop.learners.top_rank import CONFIDENCE_CONSTANT, TopRank, blocks_of
+from rankloop.learners.top_rank import CONFIDENCE_CONSTANT, TopRank, _blocks_of
 
 FIXED = Query.of(np.empty((4, 0)))
 
@@ -28,7 +28,7 @@ def test_blocks_twin(n_items, data):
         block |= dict.fromkeys(free, number)
         left -= free
         number += 1
-    assert blocks_of(worse).tolist() == [block[i] for i in range(n_items)]
+    assert _blocks_of(worse).tolist() == [block[i] for i in range(n_items)]
 
 
 def test_a_proof_needs_the_papers_number_of_clicks():
@@ -53,6 +53,6 @@ def test_late_clicks_prove_nothing_between_blocks():
     state = learner.init(Problem(n_features=0, n_items=4))
     early = learner.rank(state, FIXED, default_rng(0))
     split = state._replace(worse=np.array([[0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]))
-    split = split._replace(block=blocks_of(split.worse))
+    split = split._replace(block=_blocks_of(split.worse))
     learned = learner.learn(split, FIXED, early, clicks([1]))
     assert learned.lead[1].tolist() == [0.0, 0.0, 1.0, 1.0]

@@ -15,9 +15,9 @@ from rankloop.learners.topk_gradient import (
     GradedItems,
     Receipt,
     TopKGradient,
+    _estimated_gradient,
     _inclusion,
     _kernel_step,
-    estimated_gradient,
 )
 from rankloop.surrogates.smooth_dcg import SmoothDCG
 
@@ -32,7 +32,7 @@ def everything_shown(learner, state, query):
 
 
 def estimate(learner, scores, receipt, seen):
-    return estimated_gradient(
+    return _estimated_gradient(
         learner.surrogate,
         scores,
         GradedItems(seen.items, seen.grades, receipt.familiar, receipt.exploration, learner.floor),
@@ -129,7 +129,7 @@ def test_the_compiled_step_goes_along_the_general_estimate(code, kind, depth):
     for _ in range(30):
         items, best = GENERATOR.permutation(6)[:depth], GENERATOR.permutation(6)[:depth]
         seen = GradedItems(items, grades[items], best, 0.3, 0.0)
-        general = estimated_gradient(build(kind, "surrogate"), scores, seen)
+        general = _estimated_gradient(build(kind, "surrogate"), scores, seen)
         step = scores - _kernel_step(scores, features, seen, code, 1.0, 1.0, 1.0, np.inf)
         assert step == pytest.approx(general)
 

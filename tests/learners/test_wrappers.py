@@ -11,8 +11,8 @@ from numpy.random import default_rng
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Decision, Problem, Query, Relevances
-from rankloop.learners.wrappers.random_features import cosines
-from rankloop.learners.wrappers.standardisation import add_rows, scale_rows
+from rankloop.learners.wrappers.random_features import _cosines
+from rankloop.learners.wrappers.standardisation import _add_rows, _scale_rows
 
 
 def rounds(n_rounds: int, n_features: int, scale=1.0, shift=0.0):
@@ -41,26 +41,26 @@ def test_running_moments_are_those_of_all_rows(sizes: list[int], shift: float, s
     parts = [rng.normal(size=(size, 3)) + shift for size in sizes]
     count, mean, squares = 0, np.zeros(3), np.zeros(3)
     for part in parts:
-        mean, squares = add_rows(count, mean, squares, part)
+        mean, squares = _add_rows(count, mean, squares, part)
         count += len(part)
     rows = np.concatenate(parts)
     np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(squares, ((rows - rows.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-6, atol=1e-6)
     if count > 1:
         scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-        np.testing.assert_allclose(scale_rows(count, mean, squares, rows), scaled, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(_scale_rows(count, mean, squares, rows), scaled, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e8, -1e-300])
 def test_features_that_never_varied_count_as_zero(constant: float):
     rows = np.full((7, 1), constant)
-    mean, squares = add_rows(0, np.zeros(1), np.zeros(1), rows)
-    assert scale_rows(7, mean, squares, rows).tolist() == [[0.0]] * 7
+    mean, squares = _add_rows(0, np.zeros(1), np.zeros(1), rows)
+    assert _scale_rows(7, mean, squares, rows).tolist() == [[0.0]] * 7
 
 
 def test_before_the_first_item_features_are_as_they_are():
     rows = np.array([[3.0, -4.0]])
-    assert scale_rows(0, np.zeros(2), np.zeros(2), rows).tolist() == rows.tolist()
+    assert _scale_rows(0, np.zeros(2), np.zeros(2), rows).tolist() == rows.tolist()
 
 
 def test_learning_adds_the_query_first_and_then_scales_with_it():
@@ -88,7 +88,7 @@ def test_random_features_approach_the_gaussian_kernel():
     learner = build({"kind": "random_features", "inner": "online_gradient", "n_features": 20_000, "bandwidth": 1.5})
     state = learner.init(Problem(n_features=2))
     rows = np.array([[0.0, 0.0], [1.0, -1.0], [0.5, 2.0]])
-    mapped = cosines(rows, state.directions, state.phases)
+    mapped = _cosines(rows, state.directions, state.phases)
     distances = ((rows[:, None] - rows) ** 2).sum(axis=2)
     assert np.abs(mapped @ mapped.T - np.exp(-distances / (2 * 1.5**2))).max() < 5 / math.sqrt(20_000)
 
@@ -97,7 +97,7 @@ def test_random_features_against_numpy():
     rng = default_rng(0)
     rows, directions, phases = rng.normal(size=(4, 3)), rng.normal(size=(7, 3)), rng.random(7)
     expected = np.sqrt(2 / 7) * np.cos(rows @ directions.T + phases)
-    np.testing.assert_allclose(cosines(rows, directions, phases), expected, atol=1e-12)
+    np.testing.assert_allclose(_cosines(rows, directions, phases), expected, atol=1e-12)
 
 
 def test_random_features_depend_on_their_seed_alone():

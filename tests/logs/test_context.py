@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from rankloop.bandits.policies import Uniform
-from rankloop.bandits.saved_policy import load_policy
+from rankloop.bandits.train import load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import ChoiceLog

@@ -16,14 +16,14 @@ from rankloop.data.dataset import Dataset
 from rankloop.data.folder import absence_notice
 from rankloop.simulate.streams.drift import Drift
 from rankloop.simulate.streams.fixed_items import FlippedRelevance, NoisyRelevance
-from rankloop.simulate.streams.held_out import HeldOut
 from rankloop.simulate.streams.letor import Letor
 from rankloop.simulate.streams.lower_bound import LowerBound
+from rankloop.simulate.streams.pool import HeldOut
 from rankloop.simulate.streams.simulated_queries import (
     LinearGaussian,
     Separable,
     WebSearch,
-    grades_by_share,
+    _grades_by_share,
     shuffled_rounds,
 )
 
@@ -279,7 +279,7 @@ def test_normal_numbers_are_finite_even_for_the_smallest_draw():
 
 
 def test_grades_by_share():
-    assert grades_by_share(np.arange(10.0), (0.5, 0.3, 0.2)).tolist() == [0] * 5 + [1] * 3 + [2] * 2
+    assert _grades_by_share(np.arange(10.0), (0.5, 0.3, 0.2)).tolist() == [0] * 5 + [1] * 3 + [2] * 2
 
 
 def test_queries_that_are_held_out_are_never_shown():

@@ -14,8 +14,8 @@ from rankloop.data.dataset import Dataset
 from rankloop.engine import Here, Threads
 from rankloop.training import bundle
 from rankloop.training.bundle import RidgeModel, _minimise_on_simplex, _solve, minimise
-from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import objective_on
 
 
 def sample(n_queries: int, n_items: int, n_features: int, seed: int = 0, noise: float = 1.0) -> Dataset:

@@ -17,9 +17,8 @@ from rankloop.data.parts.catalogue import HASH_END, read_all_queries
 from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import _stored_folds, catalogue_of, listing_of, read_folds
-from rankloop.training.objective import _borders_of
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import BatchSolver, SolverSettings, fit
+from rankloop.training.solution_path import BatchSolver, SolverSettings, _borders_of, fit
 from rankloop.training.validation import cross_validate, mean_measures
 from tests.data.parts.cases import lines_of, write_parts
 from tests.data.parts.test_catalogue import sorted_in_memory
@@ -28,7 +27,9 @@ from tests.data.parts.test_catalogue import sorted_in_memory
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKLOOP_CACHE", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 70)  # so that partitions cross the parts' borders
+    monkeypatch.setattr(
+        "rankloop.training.solution_path.ROWS_PER_PART", 70
+    )  # so that partitions cross the parts' borders
 
 
 @pytest.mark.parametrize(
@@ -56,9 +57,9 @@ def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: Sum
 
 def test_a_part_is_never_much_larger_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Dataset.of(np.zeros((1000, 4)), np.zeros(1000), np.arange(0, 1001, 10))
-    monkeypatch.setattr("rankloop.training.objective.MAX_PARTS", 2)
+    monkeypatch.setattr("rankloop.training.solution_path.MAX_PARTS", 2)
     assert len(_borders_of(data)) == 3
-    monkeypatch.setattr("rankloop.training.objective.PART_BYTES", 4000)
+    monkeypatch.setattr("rankloop.training.solution_path.PART_BYTES", 4000)
     rows = np.diff(data.offsets[_borders_of(data)])
     assert rows.max() * 4 * 8 <= 4000 + 10 * 4 * 8
     assert rows.sum() == 1000
@@ -187,14 +188,14 @@ def test_bad_ground_is_named_and_leaves_no_model(
 
 def _touch_after(monkeypatch: pytest.MonkeyPatch, path: Path, passes: int) -> None:
     """Somebody writes to a part while the bundle method is at work."""
-    from rankloop.training import objective
+    from rankloop.training import solution_path
 
-    ask, seen = objective.Objective.__call__, []
+    ask, seen = solution_path.Objective.__call__, []
 
-    def touched(self: objective.Objective, weights: np.ndarray) -> object:  # type: ignore[type-arg]
+    def touched(self: solution_path.Objective, weights: np.ndarray) -> object:  # type: ignore[type-arg]
         seen.append(weights)
         if len(seen) == passes:
             os.utime(path)
         return ask(self, weights)
 
-    monkeypatch.setattr(objective.Objective, "__call__", touched)
+    monkeypatch.setattr(solution_path.Objective, "__call__", touched)

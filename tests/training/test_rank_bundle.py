@@ -117,7 +117,7 @@ def test_a_warm_start_goes_on_from_the_weights():
 
 
 def test_threads_do_not_change_the_weights(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 50)
+    monkeypatch.setattr("rankloop.training.solution_path.ROWS_PER_PART", 50)
     one, three = (RankBundle(n_jobs=n).fit(*sample()).coef_ for n in (1, 3))
     assert np.array_equal(one, three)
 

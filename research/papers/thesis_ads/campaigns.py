@@ -7,10 +7,10 @@ import numpy as np
 from numpy.random import default_rng
 
 from rankloop.bandits.ad_log import AdLog
+from rankloop.bandits.auc_policy import Criterion
 from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Scorer, Uniform
-from rankloop.bandits.thresholds import Criterion
 from rankloop.bandits.train import fit_rankers, fit_thresholds
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.estimators import estimate as off_policy

@@ -45,9 +45,6 @@ def ad_log(
       rewards: What it earned.
       propensities: The probability with which it was shown; None: 1 / n_ads.
       n_ads: The number of ads; 0: the largest in `ads`, plus 1.
-
-    Raises:
-      InvalidInput: If lengths differ, or a number is out of range.
     """
     features, shown = finite_floats(contexts, 2, "contexts"), item_indices(ads, "ads")
     earned = finite_floats(rewards, 1, "rewards")
@@ -80,9 +77,6 @@ def training_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -
       encoding: The ads and the columns of the context.
       seed: Of the random share.
       share: The probability of each row.
-
-    Raises:
-      InvalidInput: If the log has no rows.
     """
     parts: list[AdLog] = []
     for rows, training in split_rows(log, encoding, seed, share):

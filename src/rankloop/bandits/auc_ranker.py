@@ -2,18 +2,169 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.random import default_rng
+from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike
 
-from rankloop.bandits.auc_loss import Loss, StepSize, auc_loss, sampled_weights, steepness
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.kernels import kernel, reassociated, scores_of, weighted_rows
-from rankloop.core.registry.estimator import Estimator
-from rankloop.core.types import Floats, finite_floats, whole_number
+from rankloop.core.registry.specs import Estimator
+from rankloop.core.types import Floats, Ints, finite_floats, whole_number
+
+Loss = Literal["logistic", "hinge", "squared_hinge"]
+BLOCK_SIZE = 1024  # examples that stay in the processor's cache
+MAX_DRAWS_IN_MEMORY = 100_000
+
+
+@kernel
+def _hinge(ordered: Floats, others: Floats, counts: Ints, squared: bool) -> tuple[float, Floats, Floats]:
+    """Return Σ over pairs of max(0, 1 + other − ordered) or its square, and its slope in both.
+
+    `ordered` ascends. An `other` has a positive loss with the first `counts` of the ordered, those below 1 + other, so
+    that prefix sums replace the sum over pairs.
+    """
+    n, limits = len(ordered), others + 1.0
+    sums, squares = np.zeros(n + 1), np.zeros(n + 1)
+    for i in range(n):
+        sums[i + 1] = sums[i] + ordered[i]
+        squares[i + 1] = squares[i] + ordered[i] ** 2
+    value, slope_others = 0.0, np.empty(len(others))
+    reached, limit_sums = np.zeros(n + 1), np.zeros(n + 1)  # by k: how many others, and the sum of their limits
+    for j in range(len(others)):
+        k, limit = counts[j], limits[j]
+        gap = k * limit - sums[k]
+        value += k * limit**2 - 2.0 * limit * sums[k] + squares[k] if squared else gap
+        slope_others[j] = 2.0 * gap if squared else float(k)
+        reached[k] += 1.0
+        limit_sums[k] += limit
+    slope, above, limit_sum = np.empty(n), 0.0, 0.0
+    for i in range(n - 1, -1, -1):
+        above += reached[i + 1]
+        limit_sum += limit_sums[i + 1]
+        slope[i] = -2.0 * (limit_sum - above * ordered[i]) if squared else -above
+    return value, slope, slope_others
+
+
+@kernel
+def _logistic(clicked: Floats, unclicked: Floats) -> tuple[float, Floats, Floats]:
+    """Return Σ over pairs of ln(1 + exp(unclicked − clicked)), and its slope in both."""
+    value, slope, slope_others = 0.0, np.zeros(len(clicked)), np.zeros(len(unclicked))
+    for start in range(0, len(unclicked), BLOCK_SIZE):
+        for i in range(len(clicked)):
+            for j in range(start, min(start + BLOCK_SIZE, len(unclicked))):
+                t = unclicked[j] - clicked[i]
+                small = np.exp(-abs(t))
+                value += max(t, 0.0) + np.log1p(small)
+                share = 1.0 / (1.0 + small) if t >= 0.0 else small / (1.0 + small)
+                slope[i] -= share
+                slope_others[j] += share
+    return value, slope, slope_others
+
+
+def _auc_loss(clicked: Floats, unclicked: Floats, loss: Loss = "squared_hinge") -> tuple[float, Floats, Floats]:
+    """Return the mean over pairs of ℓ(clicked − unclicked), and its slope in the scores of either kind.
+
+    The hinges take O((n + m) log min(n, m)): the smaller side is sorted, the larger looked up in it. The logistic loss
+    visits every pair.
+    """
+    if not len(clicked) or not len(unclicked):
+        raise InvalidInput("there must be at least one clicked and one unclicked example")
+    n_pairs = float(len(clicked)) * float(len(unclicked))
+    if loss == "logistic":
+        value, slope, slope_others = _logistic(clicked, unclicked)
+    elif len(clicked) <= len(unclicked):
+        value, slope, slope_others = _sorted_hinge(clicked, unclicked, loss == "squared_hinge")
+    else:  # clicked − unclicked = (−unclicked) − (−clicked): the same pairs with the sides swapped
+        value, slope_others, slope = _sorted_hinge(-unclicked, -clicked, loss == "squared_hinge")
+        slope, slope_others = -slope, -slope_others
+    return value / n_pairs, slope / n_pairs, slope_others / n_pairs
+
+
+def _sorted_hinge(scores: Floats, others: Floats, squared: bool) -> tuple[float, Floats, Floats]:
+    order = np.argsort(scores, kind="stable")
+    ordered, middle = scores[order], float(scores.mean())
+    counts = np.searchsorted(ordered, others + 1.0, side="left")
+    # Only differences matter, and sums of numbers near 0 lose the fewest digits.
+    value, slope, slope_others = _hinge(ordered - middle, others - middle, counts, squared)
+    unsorted = np.empty(len(scores))
+    unsorted[order] = slope
+    return value, unsorted, slope_others
+
+
+LOSSES: dict[Loss, int] = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
+
+
+@reassociated
+def _steepness(margin: float, loss: int) -> float:
+    """Return −ℓ′(margin)."""
+    if loss == 0:
+        small: float = np.exp(-abs(margin))
+        return small / (1.0 + small) if margin >= 0.0 else 1.0 / (1.0 + small)
+    if margin >= 1.0:
+        return 0.0
+    return 1.0 if loss == 1 else 2.0 * (1.0 - margin)
+
+
+class StepSize(NamedTuple):
+    """The parameters of a descent on pairs."""
+
+    rate: float
+    ridge: float
+    loss: int  # its number in `LOSSES`
+
+
+@reassociated
+def _descend(
+    clicked: Floats, unclicked: Floats, draws: Floats, weights: Floats, total: Floats, start: int, size: StepSize
+) -> None:
+    """Take one step per row of draws; the penalty acts by its proximal map, so that no rate is too large."""
+    n_features, rate, ridge = len(weights), size.rate, size.ridge
+    for row in range(len(draws)):
+        hit = clicked[int(draws[row, 0] * len(clicked))]
+        other = unclicked[int(draws[row, 1] * len(unclicked))]
+        eta = rate / (1.0 + 2.0 * ridge * rate * (start + row)) if ridge > 0.0 else rate / np.sqrt(1.0 + start + row)
+        margin = 0.0
+        for j in range(n_features):
+            margin += weights[j] * (hit[j] - other[j])
+        push, shrink = eta * _steepness(margin, size.loss), 1.0 / (1.0 + 2.0 * ridge * eta)
+        for j in range(n_features):
+            weights[j] = (weights[j] + push * (hit[j] - other[j])) * shrink
+            if len(total):
+                total[j] += weights[j]
+
+
+def sampled_weights(
+    clicked: Floats, unclicked: Floats, *, loss: Loss, ridge: float, n_pairs: int, rng: Generator
+) -> Floats:
+    """Return the mean of the second half of `n_pairs` stochastic gradient steps from 0.
+
+    w ← (w − η_t ℓ′(w · (x⁺ − x⁻)) · (x⁺ − x⁻)) / (1 + 2 ridge η_t), η_t = η / (1 + 2 ridge η t), or η / √t without a
+    ridge; η is 1 over the mean squared length of a difference.
+
+    Args:
+      clicked: The features of clicked examples.
+      unclicked: The features of the others.
+      loss: The loss of a pair.
+      ridge: The weight of the penalty ‖w‖².
+      n_pairs: The number of steps.
+      rng: Draws the pairs.
+
+    References:
+      Shamir and Zhang (2013), Stochastic Gradient Descent for Non-smooth Optimization.
+    """
+    weights, total = np.zeros(clicked.shape[1]), np.zeros(clicked.shape[1])
+    length = float((clicked.var(0) + unclicked.var(0) + (clicked.mean(0) - unclicked.mean(0)) ** 2).sum())
+    size, averaged = StepSize(1.0 / max(length, 1e-12), ridge, LOSSES[loss]), 0
+    for start in range(0, n_pairs, MAX_DRAWS_IN_MEMORY):
+        draws = rng.random((min(MAX_DRAWS_IN_MEMORY, n_pairs - start), 2))
+        late = start + len(draws) > n_pairs // 2
+        _descend(clicked, unclicked, draws, weights, total if late else total[:0], start, size)
+        averaged += late * len(draws)
+    return total / averaged
+
 
 MAX_EXACT_PAIRS = 1_000_000  # visiting so many pairs takes less time than a descent by samples
 
@@ -56,9 +207,6 @@ class AUCRanker(Estimator):
         Args:
           X: One row of features per example.
           y: 1 for a clicked example, 0 for an unclicked one; there must be both.
-
-        Raises:
-          InvalidInput: If shapes differ, a number is not finite, or all examples have the same label.
         """
         features, clicked = self._checked(X, y)
         centre, spread = _moments(features)
@@ -83,7 +231,7 @@ class AUCRanker(Estimator):
         ridge = float(self.regularisation)
         few = self.loss != "logistic" or len(clicked) * len(unclicked) <= MAX_EXACT_PAIRS
         if self.solver == "full" or (self.solver == "auto" and few):
-            return minimised(clicked, unclicked, self.loss, ridge)
+            return _minimised(clicked, unclicked, self.loss, ridge)
         rng = default_rng(self.seed)
         return sampled_weights(clicked, unclicked, loss=self.loss, ridge=ridge, n_pairs=self.n_pairs, rng=rng)
 
@@ -106,7 +254,6 @@ class AUCRanker(Estimator):
 
 
 def _moments(features: Floats) -> tuple[Floats, Floats]:
-    """Return the mean and the standard deviation of every column."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre, spread = features.mean(axis=0), features.std(axis=0)
     if not np.isfinite(spread).all():
@@ -127,22 +274,15 @@ def objective(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> C
     """
 
     def of(weights: Floats) -> tuple[float, Floats]:
-        value, slope, slope_others = auc_loss(scores_of(clicked, weights), scores_of(unclicked, weights), loss)
+        value, slope, slope_others = _auc_loss(scores_of(clicked, weights), scores_of(unclicked, weights), loss)
         grad = weighted_rows(clicked, slope) + weighted_rows(unclicked, slope_others) + 2.0 * ridge * weights
         return value + ridge * float(np.sum(weights**2)), grad
 
     return of
 
 
-def minimised(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> Floats:
-    """Return the weights that minimise `objective`, by L-BFGS.
-
-    Args:
-      clicked: The features of clicked examples.
-      unclicked: The features of the others.
-      loss: The loss of a pair.
-      ridge: The weight of the penalty.
-    """
+def _minimised(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> Floats:
+    """Return the weights that minimise `objective`, by L-BFGS."""
     minimize = import_extra("scipy.optimize").minimize
 
     start = np.zeros(clicked.shape[1])
@@ -172,25 +312,10 @@ def stepped(weights: Floats, example: Floats, others: Floats, sign: float, size:
         margin = 0.0
         for j in range(n_features):
             margin += weights[j] * (example[j] - others[row, j])
-        steep = steepness(sign * margin, size.loss)
+        steep = _steepness(sign * margin, size.loss)
         for j in range(n_features):
             push[j] += steep * (example[j] - others[row, j])
     scale = sign * size.rate / len(others)
     for j in range(n_features):
         moved[j] = (weights[j] + scale * push[j]) / (1.0 + 2.0 * size.ridge * size.rate)
     return moved
-
-
-@kernel
-def reservoir_position(n_earlier: int, size: int, draw: float) -> int:
-    """Return the place of the next example in a reservoir sample, or NOT_SAMPLED.
-
-    Args:
-      n_earlier: The number of earlier examples.
-      size: The size of the reservoir.
-      draw: A uniform random number from 0 to 1.
-    """
-    if n_earlier < size:
-        return n_earlier
-    position = int(draw * (n_earlier + 1))
-    return position if position < size else NOT_SAMPLED

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from rankloop.bandits.ad_log import AdLog
-from rankloop.bandits.policies import Policy, choose
+from rankloop.bandits.policies import Policy
 from rankloop.core.checks import check_at_least, check_not_negative
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals
@@ -19,6 +19,13 @@ from rankloop.core.types import Floats, Ints, Problem, Query, Reward
 CLICK_RATES = {"hotel": (0.081, 0.082, 0.078, 0.077, 0.055), "bank": (0.0017, 0.0040, 0.0045, 0.0030, 0.0023)}
 WORLD_SEED = 2016  # every run has the same campaign and other visitors
 QUADRATURE_NODES, QUADRATURE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+
+
+def _choose(probabilities: Floats, rng: Generator) -> Ints:
+    """Draw one ad per row."""
+    edges = np.cumsum(probabilities, axis=1)
+    drawn = (rng.random(len(edges))[:, None] * edges[:, -1:] >= edges).sum(axis=1)
+    return np.asarray(np.minimum(drawn, probabilities.shape[1] - 1), dtype=np.int64)
 
 
 @cache
@@ -79,7 +86,7 @@ class Campaign:
     def __post_init__(self) -> None:
         check_at_least(1, n_context=self.n_context, informative=self.informative)
         check_at_least(0, world=self.world)
-        check_not_negative("taste", self.taste)
+        check_not_negative(taste=self.taste)
         if self.informative > self.n_context:
             raise InvalidInput(f"informative = {self.informative} exceeds n_context = {self.n_context}")
         if any(not 0.0 < rate < 1.0 for rate in self.click_rates):
@@ -122,7 +129,7 @@ class Campaign:
         """Return what a policy would log with `n` visitors."""
         contexts = normals(rng, n, self.n_context)
         shown = policy.probabilities(contexts)
-        ads = choose(shown, rng)
+        ads = _choose(shown, rng)
         chosen = np.arange(n), ads
         clicks = (rng.random(n) < self.click_probabilities(contexts)[chosen]).astype(np.float64)
         return AdLog(contexts, ads, clicks, shown[chosen], len(self.rates))

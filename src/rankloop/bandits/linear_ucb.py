@@ -86,7 +86,7 @@ class LinearUCB:
     example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
 
     def __post_init__(self) -> None:
-        check_positive("ridge", self.ridge)
+        check_positive(ridge=self.ridge)
         if not 0.0 <= self.width < np.inf or not 0.0 <= self.epsilon <= 1.0:
             raise InvalidInput(f"width = {self.width} must be from 0, epsilon = {self.epsilon} from 0 to 1")
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
@@ -73,7 +72,7 @@ class Softmax:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("temperature", self.temperature)
+        check_positive(temperature=self.temperature)
 
     def probabilities(self, contexts: Floats) -> Floats:
         """Return the probability of each ad for each visitor, one row per visitor."""
@@ -92,14 +91,8 @@ class Uniform:
 
 
 @kernel
-def shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
-    """Return the probability of each ad to be first: ε-greedy, or softmax where the temperature is above 0.
-
-    Args:
-      scores: One score per ad.
-      epsilon: The probability of ε-greedy to explore.
-      temperature: Of the softmax; 0 means ε-greedy.
-    """
+def _shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
+    """Return the probability of each ad to be first: ε-greedy, or softmax where the temperature is above 0."""
     n = len(scores)
     if temperature > 0.0:
         softmax: Floats = np.exp((scores - scores.max()) / temperature)
@@ -120,7 +113,7 @@ def drawn_ranking(scores: Floats, epsilon: float, temperature: float, draw: floa
       temperature: Of the softmax; 0 means ε-greedy.
       draw: A uniform random number from 0 to 1.
     """
-    shares = shares_of(scores, epsilon, temperature)
+    shares = _shares_of(scores, epsilon, temperature)
     first, left = len(shares) - 1, draw
     for ad in range(len(shares)):
         left -= shares[ad]
@@ -154,26 +147,13 @@ def first_log_prob(scores: Floats, epsilon: float, temperature: float, ranking: 
     for position in range(seen_count(shown, len(ranking))):
         if ranking[position] != expected[position]:
             return -np.inf
-    share: float = shares_of(scores, epsilon, temperature)[ranking[0]]
+    share: float = _shares_of(scores, epsilon, temperature)[ranking[0]]
     return np.log(share) if share > 0.0 else -np.inf
 
 
 @kernel
 def _shares_by_row(scores: Floats, epsilon: float, temperature: float) -> Floats:
-    """Return the probabilities for many visitors, one row of scores each."""
     shares = np.empty(scores.shape)
     for row in range(len(scores)):
-        shares[row] = shares_of(scores[row], epsilon, temperature)
+        shares[row] = _shares_of(scores[row], epsilon, temperature)
     return shares
-
-
-def choose(probabilities: Floats, rng: Generator) -> Ints:
-    """Draw one ad per row.
-
-    Args:
-      probabilities: One row per visitor.
-      rng: Gives one number per row.
-    """
-    edges = np.cumsum(probabilities, axis=1)
-    drawn = (rng.random(len(edges))[:, None] * edges[:, -1:] >= edges).sum(axis=1)
-    return np.asarray(np.minimum(drawn, probabilities.shape[1] - 1), dtype=np.int64)

@@ -129,9 +129,6 @@ def numbers_of(option: str, text: str) -> list[float]:
     Args:
       option: The option's name, for the error message.
       text: Its value.
-
-    Raises:
-      InvalidInput: If a part is not a number.
     """
     try:
         return [float(part) for part in text.split(",")]

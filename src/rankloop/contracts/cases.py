@@ -1,18 +1,63 @@
 """The cases on which contracts are tried: learners with their examples, problems, queries and feedback."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from rankloop.contracts.contract import ContractViolation
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Preferred, Problem, Query, Relevances, Reward
+from rankloop.core.weight_table import WeightTable
 
-NO_PARAMETERS: Spec = {}
+
+class ContractViolation(AssertionError):
+    """An error that says what a learner did instead of what its contract promises."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `ContractViolation` unless the condition holds; `assert` would be silent under `python -O`.
+
+    Args:
+      condition: The condition that the contract demands.
+      message: What the learner did instead.
+    """
+    if not condition:
+        raise ContractViolation(message)
+
+
+class Contract(NamedTuple):
+    """A check of one promise, which raises where its subject does not keep it."""
+
+    name: str
+    promise: str
+    fix: str  # what the author of a failing learner can do
+    check: Callable[[Any], None]
+
+    def __call__(self, subject: Any) -> None:
+        """Check a subject; raise `ContractViolation` if it fails."""
+        self.check(subject)
+
+
+def contract(fix: str) -> Callable[[Callable[[Any], None]], Contract]:
+    """Return a decorator that makes a function `check_name` a contract; its docstring begins with the promise."""
+
+    def made(check: Callable[[Any], None]) -> Contract:
+        promise = (check.__doc__ or "").strip().split("\n")[0]
+        return Contract(check.__name__.removeprefix("check_"), promise, fix, check)
+
+    return made
+
+
+def contracts_of(module: Any) -> tuple[Contract, ...]:
+    """Return the contracts that a module declares, by name."""
+    declared = [value for value in vars(module).values() if isinstance(value, Contract)]
+    declared = [entry for entry in declared if entry.check.__module__ == module.__name__]
+    return tuple(sorted(declared, key=lambda entry: entry.name))
+
+
 USUAL_PROBLEMS = (
     Problem(n_features=3, max_grade=2),
     Problem(n_features=0, n_items=4),
@@ -33,15 +78,28 @@ class Case(NamedTuple):
         """True if items have features; the items of a fixed set are distinguished by their number."""
         return self.problem.n_items is None
 
+    @property
+    def is_accepted(self) -> bool:
+        """True if `init` does not refuse the problem with InvalidInput."""
+        try:
+            self.learner.init(self.problem)
+        except InvalidInput:
+            return False
+        return True
+
     def query(self, n_items: int, rng: Generator) -> Query:
         """Return a query with normal features and context; a fixed set keeps its own size."""
         n_items = self.problem.n_items or n_items
         return Query.of(rng.normal(size=(n_items, self.problem.n_features)), rng.normal(size=self.problem.n_context))
 
+    def learned(self, state: Any, arrival: Arrival) -> Any:
+        """Return the state after an arrival."""
+        return self.learner.learn(state, arrival.query, arrival.decision, arrival.feedback)
+
     def feedbacks(self, decision: Decision[Any], rng: Generator) -> Iterator[Feedback]:
         """Yield one feedback of each kind that the learner accepts."""
         for kind in self.learner.accepts:
-            yield feedback_of(kind, self.problem, decision, rng)
+            yield _feedback_of(kind, self.problem, decision, rng)
 
 
 class History(NamedTuple):
@@ -51,15 +109,11 @@ class History(NamedTuple):
     states: list[Any]
 
 
-def examples_of(cls: type, default: Spec = NO_PARAMETERS) -> list[Any]:
-    """Build a registered class with each of its `examples`.
-
-    Args:
-      cls: The class.
-      default: The parameters where the class names no examples.
-    """
+def examples_of(cls: type) -> list[Any]:
+    """Build a registered class with each of its `examples`, or without parameters."""
+    examples: tuple[Spec, ...] = getattr(cls, "examples", ({},))
     try:
-        return [cls(**parameters) for parameters in getattr(cls, "examples", (default,))]
+        return [cls(**parameters) for parameters in examples]
     except InvalidInput as error:
         raise ContractViolation(f"{cls.__name__} cannot be built for the check: {error}") from error
 
@@ -76,16 +130,15 @@ def cases_of(kind: str, cls: type) -> list[Case]:
         problem = getattr(cls, "example_problem", None) or accepted_problem(learner)
         for variant in PROBLEM_VARIANTS:
             varied = problem._replace(**variant)
-            if accepts(learner, varied):
-                label = ",".join(f"{name}={value}" for name, value in variant.items())
-                cases.append(Case(f"{kind}-{position}-{label or 'plain'}", learner, varied))
-    return cases
+            label = ",".join(f"{name}={value}" for name, value in variant.items())
+            cases.append(Case(f"{kind}-{position}-{label or 'plain'}", learner, varied))
+    return [case for case in cases if case.is_accepted]
 
 
 def accepted_problem(learner: Any) -> Problem:
     """Return the first of the usual problems that the learner accepts; others are its class's `example_problem`."""
     for problem in USUAL_PROBLEMS:
-        if accepts(learner, problem):
+        if Case("", learner, problem).is_accepted:
             return problem
     try:
         learner.init(USUAL_PROBLEMS[0])
@@ -94,29 +147,7 @@ def accepted_problem(learner: Any) -> Problem:
     return USUAL_PROBLEMS[0]
 
 
-def accepts(learner: Any, problem: Problem) -> bool:
-    """Return true if `init` does not refuse the problem with InvalidInput.
-
-    Args:
-      learner: The learner.
-      problem: The problem.
-    """
-    try:
-        learner.init(problem)
-    except InvalidInput:
-        return False
-    return True
-
-
-def feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Generator) -> Feedback:
-    """Return random feedback that fits a decision.
-
-    Args:
-      kind: The class of the feedback.
-      problem: The problem, which says how many items are seen and graded.
-      decision: The decision.
-      rng: The source of random numbers.
-    """
+def _feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Generator) -> Feedback:
     ranking = decision.ranking
     if kind is Relevances:
         items = ranking[: problem.depth].copy()
@@ -133,31 +164,70 @@ def feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Gene
     raise ContractViolation(f"accepts contains {kind}, which is not a class of feedback")
 
 
-def learn_from(learner: Any, state: Any, arrival: Arrival) -> Any:
-    """Return the state after this arrival.
-
-    Args:
-      learner: The learner.
-      state: The state before.
-      arrival: The query, the decision and its feedback.
-    """
-    return learner.learn(state, arrival.query, arrival.decision, arrival.feedback)
-
-
-def play_history(case: Case, rounds: int = 12, seed: int = 0) -> History:
+def play_history(case: Case, rounds: int = 12) -> History:
     """Rank and learn for a few rounds, on lists of 2 to 5 items, with every kind of feedback in turn.
 
     Args:
       case: The learner and the problem.
       rounds: The number of rounds.
-      seed: Decides all random numbers.
     """
-    rng, draws = default_rng(seed), default_rng(seed + 1)
+    rng, draws = default_rng(0), default_rng(1)
     states, arrivals = [case.learner.init(case.problem)], []
     for t in range(rounds):
         query = case.query(2 + t % 4, rng)
         decision = case.learner.rank(states[-1], query, draws)
         for feedback in case.feedbacks(decision, rng):
             arrivals.append(Arrival(query, decision, feedback))
-            states.append(learn_from(case.learner, states[-1], copy.deepcopy(arrivals[-1])))
+            states.append(case.learned(states[-1], copy.deepcopy(arrivals[-1])))
     return History(arrivals, states)
+
+
+def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
+    """Yield the arrays and numbers of a nested tuple with their dotted paths.
+
+    Args:
+      value: The tuple, array or number.
+      path: The path of the value itself.
+    """
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", range(len(value)))
+        for name, part in zip(names, value, strict=True):
+            yield from leaves(part, f"{path}.{name}")
+    elif isinstance(value, WeightTable):
+        yield f"{path}.table", value.at(np.arange(value.n_columns))
+    else:
+        yield path, value
+
+
+def _first_difference(first: Any, second: Any) -> str:
+    """Return the path and the values of the first difference, bit for bit; empty when there is none."""
+    leaves_of_first, leaves_of_second = list(leaves(first)), list(leaves(second))
+    paths, other_paths = ([path for path, _ in pairs] for pairs in (leaves_of_first, leaves_of_second))
+    if paths != other_paths:
+        return f"different parts: {paths} and {other_paths}"
+    for (path, a), (_, b) in zip(leaves_of_first, leaves_of_second, strict=True):
+        is_float = np.asarray(a).dtype.kind == "f"
+        if type(a) is not type(b) or not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=is_float):
+            return f"{path}: {a!r} and {b!r}"
+    return ""
+
+
+def require_same(first: Any, second: Any, message: str) -> None:
+    """Raise `ContractViolation` if two values differ in a bit.
+
+    Args:
+      first: A nested tuple.
+      second: Another.
+      message: The beginning of the error's message; the path of the difference follows.
+    """
+    difference = _first_difference(first, second)
+    require(not difference, f"{message} {difference}")
+
+
+def require_finite_state(state: Any) -> None:
+    """Raise `ContractViolation` unless the state is a tuple of finite arrays and numbers."""
+    require(isinstance(state, tuple), f"the state is a {type(state).__name__}")
+    for path, value in leaves(state):
+        require(isinstance(value, np.ndarray | int | float | bool | np.generic), f"{path} is a {type(value).__name__}")
+        if not np.all(np.isfinite(value)):  # `require` would format every array.
+            raise ContractViolation(f"{path} = {value} is not finite")

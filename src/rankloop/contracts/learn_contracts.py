@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.contracts.cases import Case, learn_from, play_history
-from rankloop.contracts.contract import ContractViolation, contract, require
-from rankloop.contracts.leaves import leaves, require_finite_state, require_same
+from rankloop.contracts.cases import (
+    Case,
+    ContractViolation,
+    contract,
+    leaves,
+    play_history,
+    require,
+    require_finite_state,
+    require_same,
+)
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build, spec_of
@@ -31,7 +38,7 @@ def check_purity(case: Case) -> None:
     rng = default_rng(3)
     for state, arrival in zip(history.states, history.arrivals, strict=False):
         case.learner.rank(state, arrival.query, rng)
-        learn_from(case.learner, state, arrival)
+        case.learned(state, arrival)
         case.learner.predict(state, arrival.query)
         case.learner.log_prob(state, arrival.query, arrival.decision.ranking)
     for part, then, now in zip(history._fields, original, history, strict=True):
@@ -45,7 +52,7 @@ def check_replay(case: Case) -> None:
     state = again.init(case.problem)
     for t, arrival in enumerate(history.arrivals):
         require_same(state, history.states[t], f"replay differs after {t} arrivals at")
-        state = learn_from(again, state, copy.deepcopy(arrival))
+        state = case._replace(learner=again).learned(state, copy.deepcopy(arrival))
     require_same(state, history.states[-1], "replay differs at the end at")
 
 
@@ -56,7 +63,7 @@ def check_no_draws_elsewhere(case: Case) -> None:
     state, arrival = history.states[-2], history.arrivals[-1]
     answers = [
         (
-            learn_from(case.learner, state, arrival),
+            case.learned(state, arrival),
             case.learner.predict(state, arrival.query),
             case.learner.log_prob(state, arrival.query, arrival.decision.ranking),
         )

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, default_rng
 
-from rankloop.contracts.cases import Case, play_history
-from rankloop.contracts.contract import ContractViolation, contract, require
-from rankloop.contracts.leaves import require_finite_state, require_same
+from rankloop.contracts.cases import (
+    Case,
+    ContractViolation,
+    contract,
+    play_history,
+    require,
+    require_finite_state,
+    require_same,
+)
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build
 from rankloop.core.types import Ints, Limit, Query

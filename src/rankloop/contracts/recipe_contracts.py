@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from rankloop.contracts.contract import ContractViolation, contract, require
+from rankloop.contracts.cases import ContractViolation, contract, require
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entry_of, spec_of
 
@@ -107,7 +107,6 @@ def _neighbours(thing: Any) -> Iterator[Any]:
 
 
 def _others(value: Any, annotation: Any) -> list[Any]:
-    """Return values of the annotated type."""
     options = [annotation, *get_args(annotation)]
     listed = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
     plain = [choice for option in options for choice in TRIED_VALUES.get(option, [])]

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from rankloop.contracts.cases import Case
-from rankloop.contracts.contract import contract, require
+from rankloop.contracts.cases import Case, contract, require
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.session import Session, with_robust
 from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances, Reward

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts, robust_contracts
-from rankloop.contracts.cases import Case, cases_of
-from rankloop.contracts.contract import Contract, ContractViolation, contract, contracts_of
+from rankloop.contracts.cases import Case, Contract, ContractViolation, cases_of, contract, contracts_of, require
 from rankloop.contracts.process import Trial, run_isolated
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import Entry, build, entries, entry_of
@@ -27,56 +26,43 @@ WRAPPED_CONTRACTS = (
 
 
 class ContractOutcome(NamedTuple):
-    """The outcome of one contract.
-
-    Attributes:
-      name: The contract's name.
-      promise: What it demands, in one sentence.
-      fix: What the author of a failing learner can do.
-      failure: What the learner did instead; None if it keeps the contract.
-      case: The parameters and the problem with which it failed.
-    """
+    """The outcome of one contract."""
 
     name: str
     promise: str
     fix: str
-    failure: str | None = None
-    case: str = ""
+    failure: str | None = None  # what the learner did instead; None if it keeps the contract
+    case: str = ""  # the parameters and the problem with which it failed
 
 
-class IsolatedContract(NamedTuple):
-    """A contract that is tried in another process, by interpreted or by compiled kernels."""
-
-    name: str
-    promise: str
-    fix: str
-    trial: Trial
-    interpreted: bool
+@contract("check sizes and indices with `check_receipt` before a kernel reads them")
+def check_forged_receipts(entry: Entry) -> None:
+    """A receipt that was tampered with is refused or harmless: no access past an array."""
+    _require_isolated("forged_receipts", entry)
 
 
-ISOLATED_CONTRACTS = (
-    IsolatedContract(
-        "forged_receipts",
-        "A receipt that was tampered with is refused or harmless: no access past an array.",
-        "check sizes and indices with `check_receipt` before a kernel reads them",
-        "forged_receipts",
-        True,
-    ),
-    IsolatedContract(
-        "hostile_states",
-        "A saved state that was tampered with is refused or harmless: no crash, no endless loop.",
-        "give the state a method `reachable(initial)` that refuses bad indices and divisors",
-        "hostile_states",
-        True,
-    ),
-    IsolatedContract(
-        "hostile_states_compiled",
-        "Compiled kernels, which do not check the bounds of arrays, are safe with such states too.",
-        "give the state a method `reachable(initial)`, and end each loop after a known number of steps",
-        "hostile_states",
-        False,
-    ),
-)
+@contract("give the state a method `reachable(initial)` that refuses bad indices and divisors")
+def check_hostile_states(entry: Entry) -> None:
+    """A saved state that was tampered with is refused or harmless: no crash, no endless loop."""
+    _require_isolated("hostile_states", entry)
+
+
+@contract("give the state a method `reachable(initial)`, and end each loop after a known number of steps")
+def check_hostile_states_compiled(entry: Entry) -> None:
+    """Compiled kernels, which do not check the bounds of arrays, are safe with such states too."""
+    _require_isolated("hostile_states", entry, interpreted=False)
+
+
+ISOLATED_CONTRACTS = (check_forged_receipts, check_hostile_states, check_hostile_states_compiled)
+
+
+def _require_isolated(trial: Trial, entry: Entry, interpreted: bool = True) -> None:
+    """Try a learner in another process, by interpreted or by compiled kernels."""
+    module, name = entry.cls.__module__, entry.cls.__name__
+    require(module != "__main__", f"another process cannot import {name} of a program: put it into its own file")
+    modules = () if module.partition(".")[0] == "rankloop" else modules_of([module])
+    failure = run_isolated(trial, [entry.kind], modules, interpreted).failure_of(entry.kind)
+    require(failure is None, str(failure))
 
 
 @contract(
@@ -166,14 +152,14 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutco
         name = _name_in_wrapper(checked)
         if name in chosen:
             yield _outcome(checked, [_wrapped(cases_of(entry.kind, entry.cls)[0])], name)
-    for isolated in ISOLATED_CONTRACTS:
-        if isolated.name in chosen:
-            yield _isolated_outcome(isolated, entry)
+    for checked in ISOLATED_CONTRACTS:
+        if checked.name in chosen:
+            yield _outcome_of(checked, entry)
 
 
 def _outcome_of(checked: Contract, entry: Entry) -> ContractOutcome:
-    """Try a contract on every case of a learner, or on its recipes, until it fails."""
-    if checked is check_cases:
+    """Try a contract on every case of a learner, on its recipes or on its class, until it fails."""
+    if checked in (check_cases, *ISOLATED_CONTRACTS):
         return _outcome(checked, [("", entry)])
     cases = cases_of(entry.kind, entry.cls)
     if checked in RECIPE_CONTRACTS:
@@ -193,17 +179,6 @@ def _outcome(checked: Contract, subjects: Iterable[tuple[str, Any]], name: str |
                 failure = text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
                 return outcome._replace(failure=failure, case=description)
     return outcome
-
-
-def _isolated_outcome(isolated: IsolatedContract, entry: Entry) -> ContractOutcome:
-    outcome = ContractOutcome(isolated.name, isolated.promise, isolated.fix)
-    module = entry.cls.__module__
-    if module == "__main__":
-        name = entry.cls.__name__
-        return outcome._replace(failure=f"another process cannot import {name} of a program: put it into its own file")
-    modules = () if module.partition(".")[0] == "rankloop" else modules_of([module])
-    result = run_isolated(isolated.trial, [entry.kind], modules, isolated.interpreted)
-    return outcome._replace(failure=result.failure_of(entry.kind))
 
 
 def _wrapped(case: Case) -> tuple[str, Case]:

@@ -199,9 +199,6 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
     Args:
       function: A function of numbers, arrays and named tuples of them.
       fastmath: Freedoms of the compiler, as numba names them.
-
-    Returns:
-      The compiled function.
     """
     dispatcher: Any = numba.njit(function, nogil=True, fastmath=fastmath)
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]

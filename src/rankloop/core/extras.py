@@ -30,17 +30,7 @@ class MissingExtra(RankloopError, ImportError):
 
 
 def import_extra(module: str) -> Any:
-    """Import a module of an optional dependency.
-
-    Args:
-      module: The module's name, such as "pyarrow.parquet".
-
-    Returns:
-      The module.
-
-    Raises:
-      MissingExtra: If the package is not installed; the message names the command that installs it.
-    """
+    """Import a module of an optional dependency."""
     package = module.partition(".")[0]
     try:
         return import_module(module)

@@ -112,13 +112,13 @@ def _sparse_width(features: Rows) -> Any:
     return len(features.columns) + features.dense.shape[1]
 
 
-def _width_of(features: Any) -> int:
+def width_of(features: Any) -> int:
     """Return the number of weights that features need; for use in kernels."""
     width: Any = _by_form(features, _dense_width, _sparse_width)
     return int(width(features))
 
 
-@overload(_width_of, strict=False, jit_options={"nogil": True})
+@overload(width_of, strict=False, jit_options={"nogil": True})
 def _compiled_width(features: Any) -> Any:
     return _by_form(features, _dense_width, _sparse_width)
 
@@ -131,26 +131,11 @@ def weighted_rows(features: Features, row_weights: Floats) -> Floats:
       features: One row per item.
       row_weights: One number per item.
     """
-    total = np.zeros(_width_of(features))
+    total = np.zeros(width_of(features))
     for i in range(len(row_weights)):
         if row_weights[i] != 0.0:
             add_row(total, features, i, row_weights[i])
     return total
-
-
-@kernel
-def row_difference(features: Features, row: int, other: int) -> Floats:
-    """Return features[row] − features[other].
-
-    Args:
-      features: One row per item.
-      row: The number of a row.
-      other: The number of another row.
-    """
-    difference = np.zeros(_width_of(features))
-    add_row(difference, features, row, 1.0)
-    add_row(difference, features, other, -1.0)
-    return difference
 
 
 @kernel
@@ -312,18 +297,6 @@ def normals(rng: Generator, *shape: int) -> Floats:
     """Standard normal numbers by the inverse distribution function; 0, which the uniform can give, stays finite."""
     uniforms = np.maximum(rng.random(shape), MIN_UNIFORM)
     return normal_quantiles(uniforms.ravel()).reshape(shape)
-
-
-def unit_vector(rng: Generator, length: int) -> Floats:
-    """Return a uniformly random vector of length 1.
-
-    Args:
-      rng: Gives `length` numbers.
-      length: The number of components.
-    """
-    direction = normals(rng, length)
-    scaled: Floats = direction / np.sqrt(np.sum(direction**2))
-    return scaled
 
 
 @kernel

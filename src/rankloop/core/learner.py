@@ -87,10 +87,9 @@ class LinearLearner:
     reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_finite("start", self.start)
-        for name in self.positive:
-            if getattr(self, name, None) is not None:
-                check_positive(name, getattr(self, name))
+        check_finite(start=self.start)
+        values = {name: getattr(self, name, None) for name in self.positive}
+        check_positive(**{name: value for name, value in values.items() if value is not None})
 
     def init(self, problem: Problem) -> Any:
         """See `Learner.init`."""
@@ -161,12 +160,6 @@ def clicks_by_item(feedback: Feedback, n_items: int) -> Floats:
     Args:
       feedback: The clicks.
       n_items: The number of items of the query.
-
-    Returns:
-      One number per item.
-
-    Raises:
-      IncompatibleFeedback: If the feedback is of another kind.
     """
     items, weights = expect(feedback, Clicks)
     return clicked_weights(n_items, items, weights)
@@ -178,9 +171,6 @@ def start_weights(start: tuple[float, ...], n_features: int) -> Floats:
     Args:
       start: The weights; empty: zeros.
       n_features: The number of features.
-
-    Raises:
-      InvalidInput: If there is not one weight per feature.
     """
     if start and len(start) != n_features:
         raise InvalidInput(f"start has {len(start)} weights, the problem has {n_features} features: give one for each")
@@ -193,9 +183,6 @@ def expect(feedback: Feedback, kind: type[K]) -> K:
     Args:
       feedback: The feedback.
       kind: The type that the learner accepts.
-
-    Raises:
-      IncompatibleFeedback: If it is of another kind.
     """
     if not isinstance(feedback, kind):
         raise IncompatibleFeedback(f"this learner learns from {kind.__name__}, got {type(feedback).__name__}")
@@ -456,11 +443,10 @@ class Robust:
     )
 
     def __post_init__(self) -> None:
-        check_not_negative("margin", self.margin)
-        check_not_negative("max_step", self.max_step)
-        check_positive("max_weight", self.max_weight)
+        check_not_negative(margin=self.margin, max_step=self.max_step)
+        check_positive(max_weight=self.max_weight)
         for bounds in self.ranges:
-            check_finite("ranges", bounds)
+            check_finite(ranges=bounds)
             if bounds and not (len(bounds) == 2 and bounds[0] <= bounds[1]):
                 raise InvalidInput(f"ranges has {bounds!r:.60}: give (lowest, highest), or () where it is learned")
 

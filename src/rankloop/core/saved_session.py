@@ -20,7 +20,7 @@ from rankloop.core.protocols import CheckedState
 from rankloop.core.registry import UnknownKind, build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
-from rankloop.core.weight_table import WeightTable, restored_table
+from rankloop.core.weight_table import WeightTable
 
 FORMAT_VERSION = 1
 HEADER_NAME = "session.json"
@@ -29,6 +29,19 @@ READ_ERRORS = (  # that a damaged file can raise
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
 )  # fmt: skip
+
+
+def _restored_table(n_columns: int, columns: Any, values: Any, where: str) -> WeightTable:
+    """Return the table with these entries, which come from a file."""
+    fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
+    if not fits or values.shape != (len(columns), 2):
+        raise InvalidInput(f"{where} must be columns and two numbers for each")
+    columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
+    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
+        raise InvalidInput(f"{where} has columns that are not ascending, or outside of 0 to {n_columns - 1}")
+    if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
+        raise InvalidInput(f"{where} has a number that is not finite, or evidence below 0")
+    return WeightTable.of(n_columns, columns, values)
 
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -108,9 +121,6 @@ def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Sessi
     Args:
       content: The contents.
       where: Their name, for error messages.
-
-    Raises:
-      InvalidInput: If they are damaged or not those of a rankloop file.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -244,7 +254,7 @@ def _weight_table(outline: Any, example: WeightTable, array: Callable[[Any], Any
     if outline["columns"] != example.n_columns:
         raise InvalidInput(f"{where} has {outline['columns']!r:.60} columns, by the problem it is {example.n_columns}")
     columns, values = (array(part["array"]) for part in outline["used"])
-    return restored_table(example.n_columns, columns, values, where)
+    return _restored_table(example.n_columns, columns, values, where)
 
 
 def _number(value: Any, example: Any, where: str) -> Any:

@@ -48,9 +48,6 @@ def from_plain(plain: Any, annotation: Any, where: str = "value") -> Any:
       plain: Dicts, lists and numbers.
       annotation: The type of the value.
       where: The name of the value, for error messages.
-
-    Raises:
-      InvalidInput: If it is not of this type.
     """
     return _reader(annotation)(plain, where)
 
@@ -105,9 +102,6 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decisi
     Args:
       plain: A dict with ranking, log_propensity and receipt.
       learner: The learner that made it; without one the receipt stays plain.
-
-    Raises:
-      InvalidInput: If a part is missing or of the wrong type.
     """
     try:
         ranking, log_propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
@@ -127,9 +121,6 @@ def with_receipt(decision: Decision[Any], learner: Any) -> Decision[Any]:
     Args:
       decision: The decision.
       learner: The learner that made it.
-
-    Raises:
-      InvalidInput: If the receipt is not one of this learner.
     """
     if isinstance(decision.receipt, tuple):
         return decision
@@ -153,14 +144,7 @@ def receipt_type(learner: Any) -> Any:
 
 
 def receipt_of_logged_page(learner: Any) -> Callable[[int], Any]:
-    """Return a function from the number of items to the receipt of a page that another system ordered.
-
-    Args:
-      learner: The learner that is to learn from such pages.
-
-    Raises:
-      InvalidInput: If the learner needs the receipts of its own exploration.
-    """
+    """Return a function from the number of items to the receipt of a page that another system ordered."""
     annotation = receipt_type(learner)
     cls = get_origin(annotation) or annotation
     if annotation == tuple[()]:

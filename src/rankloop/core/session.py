@@ -61,9 +61,6 @@ class Session:
       problem: The sizes of the problem.
       seed: Of the exploration.
 
-    Raises:
-      InvalidInput: If problem and learner do not fit.
-
     Examples:
       >>> from rankloop import Query, build
       >>> from rankloop.core.types import clicks
@@ -102,9 +99,6 @@ class Session:
         Args:
           query: The query.
           generator: Gives the random numbers; None: the session's own.
-
-        Raises:
-          InvalidInput: If the query does not fit the problem.
         """
         _check_query(query, self.problem)
         if generator is not None:
@@ -126,9 +120,6 @@ class Session:
 
         Returns:
           The log-probability of the visible part; nan where it has no closed form.
-
-        Raises:
-          InvalidInput: If the query does not fit the problem, or the ranking is not a permutation of its items.
         """
         _check_query(query, self.problem)
         ranking = np.asarray(ranking, dtype=np.int64)
@@ -143,9 +134,6 @@ class Session:
           query: The query of the decision.
           decision: What `rank` returned.
           feedback: The feedback.
-
-        Returns:
-          The new state.
 
         Raises:
           IncompatibleFeedback: If the learner does not accept it, or it does not fit the decision.
@@ -212,9 +200,6 @@ def check_uses_context(learner: Any, n_context: int) -> None:
     Args:
       learner: The learner.
       n_context: The number of context features.
-
-    Raises:
-      InvalidInput: If there is a context and the learner does not use it.
     """
     if n_context and not from_layers(learner, "uses_context", False):
         raise InvalidInput(
@@ -406,9 +391,6 @@ def checked_feedback(feedback: Feedback, ranking: Ints, n_items: int, limit: int
       ranking: The shown ranking.
       n_items: The number of items.
       limit: The number of visible positions; None: all.
-
-    Raises:
-      IncompatibleFeedback: If the feedback does not fit the ranking.
     """
     n_visible = n_items if limit is None or limit > n_items else limit
     kind = type(feedback)

@@ -101,9 +101,6 @@ def beta_cdf(x: float, a: float, b: float) -> float:
       x: A number from 0 to 1.
       a: The first shape, above 0.
       b: The second shape, above 0.
-
-    Returns:
-      P(X ≤ x) for X from the beta distribution with these shapes.
     """
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
@@ -136,9 +133,6 @@ def beta_quantile(p: float, a: float, b: float) -> float:
       p: A probability from 0 to 1.
       a: The first shape, above 0.
       b: The second shape, above 0.
-
-    Returns:
-      The quantile, from 0 to 1.
     """
     low, high = 0.0, 1.0
     for _ in range(MAX_BISECTIONS):
@@ -178,9 +172,6 @@ def student_cdf(t: float, degrees: float) -> float:
     Args:
       t: A number.
       degrees: Degrees of freedom, above 0.
-
-    Returns:
-      The probability.
     """
     tail = 0.5 * beta_cdf(degrees / (degrees + t * t), degrees / 2.0, 0.5)
     return tail if t < 0.0 else 1.0 - tail
@@ -192,9 +183,6 @@ def student_quantile(p: float, degrees: float) -> float:
     Args:
       p: A probability strictly between 0 and 1.
       degrees: Degrees of freedom, above 0.
-
-    Returns:
-      The quantile.
     """
     x = beta_quantile(2.0 * min(p, 1.0 - p), degrees / 2.0, 0.5)
     size: float = (degrees * (1.0 - x) / x) ** 0.5
@@ -289,9 +277,6 @@ def users_needed(a: SideSums, b: SideSums, effect: float, error: float = ERROR_P
       b: The second side, whose mean is changed by the effect.
       effect: Relative, as in 0.05.
       error: The level of the test.
-
-    Returns:
-      The number; infinite if the second side brought nothing yet.
     """
     size = abs(effect * b.mean)
     if size == 0.0:

@@ -98,9 +98,6 @@ class Query(NamedTuple):
           features: One row per item.
           context: The features of the request.
           id: The id of the query.
-
-        Raises:
-          InvalidInput: If a shape is wrong or a number is not finite.
         """
         return cls(id, finite_floats(features, 2, "features"), finite_floats(context, 1, "context"))
 
@@ -184,9 +181,6 @@ def item_indices(values: ArrayLike, name: str) -> Ints:
     Args:
       values: Integers.
       name: The name of the argument, for error messages.
-
-    Raises:
-      InvalidInput: If values are not a flat list of integers.
     """
     try:
         array = np.asarray(values)
@@ -206,9 +200,6 @@ def whole_number(value: Any, name: str, least: int) -> int:
       value: The value; true and 1.0 are not integers.
       name: The name of the argument, for error messages.
       least: The smallest value that is allowed.
-
-    Raises:
-      InvalidInput: If it is not an integer of at least `least`.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(f"{name} must be a whole number from {least}, got {value!r:.80}")
@@ -221,9 +212,6 @@ def rows_in(values: Any, name: str) -> Sequence[Any]:
     Args:
       values: A sequence or an array.
       name: The name of the argument, for error messages.
-
-    Raises:
-      InvalidInput: If it is something else.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise InvalidInput(f"{name} must be a list, got {values!r:.80}")
@@ -238,9 +226,6 @@ def real_numbers(values: Any, name: str) -> Floats:
     Args:
       values: Real numbers.
       name: The name of the argument, for error messages.
-
-    Raises:
-      InvalidInput: If they are not real numbers, or rows differ in length.
     """
     try:
         array = np.asarray(values)
@@ -258,9 +243,6 @@ def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
       values: The numbers.
       ndim: The number of dimensions.
       name: The name of the argument, for error messages.
-
-    Raises:
-      InvalidInput: If the shape is wrong, or a number is not finite; the message has row and column.
     """
     array = real_numbers(values, name)
     if array.ndim != ndim:

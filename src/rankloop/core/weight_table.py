@@ -7,7 +7,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 
@@ -257,26 +256,3 @@ def with_columns(state: Any, n_columns: int) -> Any:
     if hasattr(state, "_fields"):
         return type(state)._make(with_columns(part, n_columns) for part in state)
     return state
-
-
-def restored_table(n_columns: int, columns: Any, values: Any, where: str) -> WeightTable:
-    """Return the table with these entries, which come from a file.
-
-    Args:
-      n_columns: The number of columns.
-      columns: The columns with entries, ascending.
-      values: Their two numbers, one row per column.
-      where: The name of the table, for error messages.
-
-    Raises:
-      InvalidInput: If types, shapes or numbers are not those of a table.
-    """
-    fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
-    if not fits or values.shape != (len(columns), 2):
-        raise InvalidInput(f"{where} must be columns and two numbers for each")
-    columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
-    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
-        raise InvalidInput(f"{where} has columns that are not ascending, or outside of 0 to {n_columns - 1}")
-    if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
-        raise InvalidInput(f"{where} has a number that is not finite, or evidence below 0")
-    return WeightTable.of(n_columns, columns, values)

@@ -63,12 +63,6 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     Args:
       path: The file, compressed or not.
       block_bytes: The size of a block; it grows for a longer line.
-
-    Yields:
-      The blocks.
-
-    Raises:
-      InvalidInput: If the file is damaged, or a line is longer than 256 MB.
     """
     with opened(path) as file:
         raw, held, start = bytearray(block_bytes), 0, 0
@@ -94,7 +88,6 @@ class _Members(io.RawIOBase):
         self._file, self._new, self._now = file, unpacker, unpacker()
 
     def readable(self) -> bool:
-        """Return true."""
         return True
 
     def readinto(self, buffer: Any) -> int:

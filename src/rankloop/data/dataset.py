@@ -32,12 +32,6 @@ class Dataset(NamedTuple):
           relevance: (n_items,).
           offsets: (n_queries + 1,), from 0 to n_items.
           query_ids: The names of the queries; "0", "1" and so on unless given.
-
-        Returns:
-          The data set.
-
-        Raises:
-          InvalidInput: If the arrays do not fit together or hold NaN.
         """
         bounds = item_indices(offsets, "offsets")
         if len(bounds) == 0:
@@ -54,12 +48,6 @@ class Dataset(NamedTuple):
           features: (n_items, n_features).
           relevance: (n_items,).
           qid: The query of each row; rows of a query need not be adjacent.
-
-        Returns:
-          The data set.
-
-        Raises:
-          InvalidInput: If the arrays differ in length or hold NaN.
         """
         if isinstance(qid, str) or not isinstance(qid, Iterable) or getattr(qid, "ndim", 1) != 1:
             raise InvalidInput(f"qid must be a list with one query id per row, got {qid!r:.80}")

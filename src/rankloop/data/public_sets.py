@@ -87,9 +87,6 @@ def published_folds(path: Path) -> list[FoldFiles]:
     Args:
       path: A folder, an archive, or one fold of them (`FOLDER/Fold2`, `FOLDER/set2`).
 
-    Returns:
-      The folds, at least one.
-
     Raises:
       NotFound: If there is no such folder, or no folds in it.
     """

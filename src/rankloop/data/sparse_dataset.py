@@ -1,12 +1,11 @@
 """Data sets whose items have values in a few of very many columns."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints, Rows
 from rankloop.data.dataset import offsets_of
 
@@ -81,59 +80,6 @@ class Collection:
         if len(relevance) != rows.n_items:
             raise InvalidInput(f"{rows.n_items} items and {len(relevance)} grades must be equally many")
         return SparseDataset(rows, relevance, offsets, np.zeros(rows.n_items), tuple(self._names))
-
-
-def with_column(dataset: SparseDataset, marks: Sequence[int], numbers: Ints, value: float) -> SparseDataset:
-    """Return a data set with one more entry in each item.
-
-    Args:
-      dataset: The data set.
-      marks: The names of the new columns, as numbers that no hashed column has.
-      numbers: For each item, its new column, as an index of `marks`.
-      value: The value there.
-
-    Returns:
-      The data set with the new columns.
-    """
-    features, n_items = dataset.features, dataset.features.n_items
-    n_columns = len(features.columns)
-    at = features.starts[1:]
-    positions = np.insert(features.positions, at, n_columns + numbers)
-    values = np.insert(features.values, at, value)
-    starts = features.starts + np.arange(n_items + 1)
-    columns = np.concatenate([features.columns, np.array(marks, np.int64)])
-    return dataset._replace(features=Rows(starts, positions, values, columns, features.dense))
-
-
-@kernel
-def squared_slopes(features: Rows, grad: Floats, offsets: Ints) -> Floats:
-    """Return Σ over queries of the square of the query's slope, by column.
-
-    Args:
-      features: The rows of all items.
-      grad: The slope in the score of each item.
-      offsets: Query q has the rows from offsets[q] to offsets[q + 1].
-
-    Returns:
-      One number per column.
-    """
-    n_columns, n_dense = len(features.columns), features.dense.shape[1]
-    squares, slope = np.zeros(n_columns + n_dense), np.zeros(n_columns + n_dense)
-    for q in range(len(offsets) - 1):
-        for i in range(offsets[q], offsets[q + 1]):
-            for e in range(features.starts[i], features.starts[i + 1]):
-                slope[features.positions[e]] += grad[i] * features.values[e]
-            for j in range(n_dense):
-                slope[n_columns + j] += grad[i] * features.dense[i, j]
-        for i in range(offsets[q], offsets[q + 1]):
-            for e in range(features.starts[i], features.starts[i + 1]):
-                at = features.positions[e]
-                squares[at] += slope[at] * slope[at]
-                slope[at] = 0.0
-        for j in range(n_dense):
-            squares[n_columns + j] += slope[n_columns + j] * slope[n_columns + j]
-            slope[n_columns + j] = 0.0
-    return squares
 
 
 def _emptied(parts: list[Any]) -> Any:

@@ -4,9 +4,18 @@ The process pool is not that of joblib 1.6 and its loky. Workers that keep their
 10 ms; a worker that dies is replaced and its task named, where loky and concurrent.futures give up the pool.
 """
 
-from rankloop.engine.base import Engine, HeadDied, OutOfMemory, SummingEngine, WorkerDied, kept, usable_cores
+from rankloop.engine.base import (
+    Engine,
+    HeadDied,
+    Here,
+    OutOfMemory,
+    SummingEngine,
+    Threads,
+    WorkerDied,
+    kept,
+    usable_cores,
+)
 from rankloop.engine.cluster import Cluster
-from rankloop.engine.in_process import Here, Threads
 from rankloop.engine.processes import LocalProcesses
 
 __all__ = ["Cluster", "Engine", "HeadDied", "Here", "LocalProcesses", "OutOfMemory", "SummingEngine", "Threads"]

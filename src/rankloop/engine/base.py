@@ -6,10 +6,12 @@ Partitions may stay on disk: a worker loads each for its answer, the next one ah
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from itertools import count, islice, takewhile
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.types import Floats
@@ -33,9 +35,6 @@ class Engine(Protocol):
           tasks: The arguments, which can be pickled.
           function: An importable function, whose results can be pickled.
           done: Called in this process with index and result of each task as it finishes.
-
-        Returns:
-          The results.
         """
 
 
@@ -137,12 +136,6 @@ def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> 
       partitions: In memory or stored; `load` of a stored one only has the system read ahead, so it is called early.
       function: Of a partition and the argument.
       argument: Of all calls.
-
-    Returns:
-      The answers, in order.
-
-    Raises:
-      OutOfMemory: If a partition does not fit into memory.
     """
     answers, loaded = [], _loaded(partitions[0])
     for number, partition in enumerate(partitions):
@@ -175,3 +168,108 @@ def machine() -> str:
     if ray is not None and ray.is_initialized():
         return str(ray.util.get_node_ip_address())
     return f"{socket.gethostname()} (process {os.getpid()})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """The engine for debugging, small jobs and notebooks: one task after another."""
+
+    def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
+        results = []
+        for index, task in enumerate(tasks):
+            results.append(function(task))
+            if done is not None:
+                done(index, results[index])
+        return results
+
+    @contextmanager
+    def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
+        yield lambda argument: sum_in_order(answers_of(partitions, function, argument))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threads(ParallelEngine):
+    """The engine for compiled kernels, which run in parallel without the global lock; Python code gains nothing.
+
+    Attributes:
+      workers: The number of threads; None is one per usable core.
+    """
+
+    def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
+        pool = ThreadPoolExecutor(self.workers or usable_cores())
+        try:
+            futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
+            for future in as_completed(futures):
+                result = future.result()
+                if done is not None:
+                    done(futures[future], result)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return [future.result() for future in futures]
+
+    @contextmanager
+    def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
+        workers = min(self.workers or usable_cores(), len(partitions))
+        if workers == 1:
+            with Here().sum_over(partitions, function) as total:
+                yield total
+            return
+        with ThreadPoolExecutor(workers) as pool:
+
+            def answer(partition: Any, argument: Any) -> Any:
+                return answers_of([partition], function, argument)[0]
+
+            yield lambda argument: sum_in_order(list(pool.map(answer, partitions, [argument] * len(partitions))))
+
+
+T = TypeVar("T")
+PIECE_ENTRIES = 256
+PIECES_IN_MEMORY = 64  # pieces that the workers get at a time
+
+
+class Piece(NamedTuple):
+    """Consecutive entries, and the argument that all pieces share."""
+
+    first: int  # the number of the first entry, from 0
+    entries: list[Any]
+    shared: Any
+
+
+def over_pieces(
+    engine: Engine,
+    entries: Iterable[T],
+    function: Callable[[Piece], Result],
+    shared: Any = None,
+    *,
+    size: int = PIECE_ENTRIES,
+    progress: Callable[[int], None] = lambda finished: None,
+) -> Iterator[Result]:
+    """Yield function(piece) for every `size` entries, in their order, equal on every engine.
+
+    A few pieces are in memory at a time. A worker that dies is replaced, as in `Engine.map`.
+
+    Args:
+      engine: The engine.
+      entries: Of the log.
+      function: An importable function of a piece.
+      shared: The argument that all pieces share.
+      size: The number of entries of a piece.
+      progress: Called with the number of entries that are finished.
+    """
+    left = iter(entries)
+    cut = (Piece(first, list(islice(left, size)), shared) for first in count(0, size))
+    pieces = takewhile(lambda piece: piece.entries, cut)
+    window = 1 if isinstance(engine, Here) else PIECES_IN_MEMORY
+    finished = 0
+    while together := list(islice(pieces, window)):
+
+        def done(index: int, result: Any, together: list[Piece] = together) -> None:
+            nonlocal finished
+            finished += len(together[index].entries)
+            progress(finished)
+
+        yield from engine.map(together, function, done)

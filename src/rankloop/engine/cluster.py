@@ -256,7 +256,6 @@ def _check_versions(ray: Any) -> None:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions on which numbers may depend."""
     ours = {"rankloop's source": source_key(), "Python": platform.python_version()}
     return ours | {"numpy": np.__version__, "numba": numba.__version__}
 

@@ -44,7 +44,7 @@ class EngineProcess:
     def __init__(self) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs,), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
         with _environment(ONE_THREAD), _ignoring_ctrl_c():
             self.process.start()
         theirs.close()
@@ -71,7 +71,7 @@ class EngineProcess:
         self.pipe.close()
 
 
-def work(pipe: Connection) -> None:
+def _work(pipe: Connection) -> None:
     """Answer functions and their arguments, in the worker, until it is terminated or its parent ends.
 
     After a list of partitions, functions are applied to each of them and the argument, until None is received.

@@ -14,7 +14,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.core.types import Rows as SparseRows
 from rankloop.engine import Engine, Here
-from rankloop.engine.pieces import Piece, over_pieces
+from rankloop.engine.base import Piece, over_pieces
 from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
 from rankloop.features.encoder import Encoder

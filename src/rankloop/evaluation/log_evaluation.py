@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.bandits.saved_policy import SavedPolicy, load_policy
+from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest

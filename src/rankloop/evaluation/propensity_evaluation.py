@@ -11,13 +11,13 @@ import numpy as np
 from rankloop.bandits.ad_log import AdLog, split_rows, training_rows
 from rankloop.bandits.policies import Policy, Uniform
 from rankloop.bandits.reward_model import RewardModel, fit_reward_model
-from rankloop.bandits.saved_policy import SavedPolicy, load_policy
+from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Floats
 from rankloop.engine import Engine, Here
-from rankloop.engine.pieces import PIECE_ENTRIES, Piece, over_pieces
+from rankloop.engine.base import PIECE_ENTRIES, Piece, over_pieces
 from rankloop.evaluation.off_policy.estimators import (
     REWARD_MODEL_METHODS,
     SPANS,

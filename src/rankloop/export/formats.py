@@ -198,10 +198,6 @@ def export_model(path: str | Path, to: str, *, name: str, approximate: bool = Fa
 
     Returns:
       The content of the file.
-
-    Raises:
-      InvalidInput: If the format is unknown, or cannot hold all of the ranker and `approximate` is false, or would
-        order items in another way.
     """
     if to not in WRITERS:
         raise InvalidInput(f"--to {to!r} is not known{nearest(to, WRITERS)}")

@@ -66,14 +66,8 @@ class HashedModel(NamedTuple):
 def saved_model(path: str | Path) -> LinearModel | HashedModel:
     """Read the weighted sum that a saved ranker orders items by.
 
-    Args:
-      path: The file of the ranker.
-
     Returns:
       A weight per named feature, or per hashed column where the ranker has a schema.
-
-    Raises:
-      InvalidInput: If the ranker does not order items by a weighted sum.
     """
     session, notes = load_with_notes(path)
     name, lost = Path(path).name, list[str]()

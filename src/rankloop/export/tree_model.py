@@ -52,14 +52,7 @@ class TreeModel(NamedTuple):
 
 
 def read_tree_model(path: Path) -> TreeModel:
-    """Read the trees of `rankloop train --trees`, LightGBM or XGBoost as nodes; an item gets the mean of all folds.
-
-    Args:
-      path: The file.
-
-    Raises:
-      InvalidInput: If the file holds no trees, or its nodes give other scores than its library.
-    """
+    """Read the trees of `rankloop train --trees`, LightGBM or XGBoost as nodes; an item gets the mean of all folds."""
     booster = NamedBooster(path.read_bytes(), ())
     ranker, n_features = booster.trees, booster.grown[0].n_features
     names = booster.grown[0].names or [f"feature_{i}" for i in range(n_features)]
@@ -80,9 +73,6 @@ def lost_in_engines(model: TreeModel, *, keeps_missing: bool) -> tuple[str, ...]
     Args:
       model: The trees.
       keeps_missing: The engine tells missing values from 0.
-
-    Raises:
-      InvalidInput: If a feature is a text, of which an engine cannot compute the numbers.
     """
     texts = [column.field for column in model.columns if column.is_text]
     if texts:

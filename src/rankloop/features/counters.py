@@ -101,7 +101,6 @@ class ClickCounters:
         return repr(row.get(by)) if by else repr(id)
 
     def _value(self, name: str, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float) -> float:
-        """Return the value of a counter, see `Counter`."""
         kind = self.fields[name]
         count = self.counts[name].get(self._key(name, id, row, context), Count()).decayed(at, kind.half_life_days)
         total = self.totals[name].decayed(at, kind.half_life_days)

@@ -192,7 +192,6 @@ class Encoder:
         return self._store.add([column[i] for i in range(len(ids)) for column in by_field], len(ids), dense)
 
     def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats:
-        """Return the numbers of an item in the dense block."""
         numbers = np.zeros(self.schema.n_dense)
         for name, first in self.schema.slots.items():
             kind, value = self.schema.features.get(name), row.get(name)
@@ -234,7 +233,6 @@ class _Field:
         self.cached_tokens: dict[Any, _Tokens] = {}
 
     def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[_Tokens]:
-        """Return the tokens of this field for each item."""
         name, cache = self.name, self.cached_tokens
         values = [row.get(name) for row in rows]
         if self.kind.memory:
@@ -362,9 +360,6 @@ def check_context_names(context: Mapping[str, Any], fields: Mapping[str, Any]) -
     Args:
       context: Values by name.
       fields: The context fields of the schema.
-
-    Raises:
-      Rejected: With the field `context`.
     """
     if (fault := _unknown_name(context, fields)) is not None:
         raise Rejected("context", fault)
@@ -377,9 +372,6 @@ def check_item_names(id: Any, row: Mapping[str, Any], fields: Mapping[str, Any])
       id: The item id.
       row: Its values by name.
       fields: The item fields of the schema.
-
-    Raises:
-      InvalidInput: If a name is unknown.
     """
     if (fault := _unknown_name(row, fields)) is not None:
         raise InvalidInput(f"item {short_text(id)} {fault}")

@@ -73,7 +73,9 @@ def explain_item(
     """
     rows: Rows = encoder.rows([id], [row], context, at)
     names = [(column.name, column.column, column.value) for column in encoder.columns(id, row, context, at)]
-    names += [(name, encoder.schema.n_hashed + slot, float(rows.dense[0, slot])) for name, slot in dense_names(encoder)]
+    names += [
+        (name, encoder.schema.n_hashed + slot, float(rows.dense[0, slot])) for name, slot in _dense_names(encoder)
+    ]
     columns, n_hashed = np.array([column for _, column, _ in names], dtype=np.int64), encoder.schema.n_hashed
     in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
     weights = table.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
@@ -123,7 +125,7 @@ def named_weights(
         for id, row in zip(ids, values.rows):
             for column in encoder.columns(id, row, values.context, values.at):
                 sharing.setdefault(column.column, {})[column.name] = None
-    for name, slot in dense_names(encoder):
+    for name, slot in _dense_names(encoder):
         sharing[encoder.schema.n_hashed + slot] = {name: None}
     numbers = table.at(np.array(list(sharing), dtype=np.int64))[:, 0].tolist()
     weights = {
@@ -132,7 +134,7 @@ def named_weights(
     return dict(sorted(weights.items(), key=lambda part: (-abs(part[1][0]), part[0])))
 
 
-def dense_names(encoder: Encoder) -> list[tuple[str, int]]:
+def _dense_names(encoder: Encoder) -> list[tuple[str, int]]:
     """Return the numbers of the dense block by name, with their positions."""
     names = []
     for name, kind in encoder.schema.features.items():

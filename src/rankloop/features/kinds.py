@@ -49,9 +49,6 @@ class Field(Protocol):
         Args:
           value: The value.
           at: The time of the ranking in seconds since 1970.
-
-        Raises:
-          InvalidInput: If the value is not of this kind.
         """
 
     def numbers(self, value: Any) -> Sequence[float]:
@@ -182,7 +179,7 @@ class Number(HashedField):
     def tokens(self, value: Any, at: float) -> KeysAndValues:
         """See `Field.tokens`."""
         number = _finite(value)
-        return (("",), (self._scaled(number),)) if self.declared else tents(number)
+        return (("",), (self._scaled(number),)) if self.declared else _tents(number)
 
     def numbers(self, value: Any) -> Sequence[float]:
         """See `Field.numbers`."""
@@ -190,7 +187,7 @@ class Number(HashedField):
 
     def _scaled(self, number: float) -> float:
         if self.scale == "log":
-            number = math.copysign(octaves(abs(number)), number) * LN2
+            number = math.copysign(_octaves(abs(number)), number) * LN2
         return max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, (number - self.mean) / self.deviation))
 
 
@@ -207,7 +204,7 @@ class Date(HashedField):
         moment = moment_of(value)
         day = math.floor(moment / DAY_SECONDS)
         age, weekday = math.floor(at / DAY_SECONDS) - day, (day + 3) % 7  # 1970 began on a Thursday
-        knots, nearness = tents(float(age))
+        knots, nearness = _tents(float(age))
         return [*(f"age {knot}" for knot in knots), f"weekday {weekday}"], [*nearness, 1.0]
 
 
@@ -281,7 +278,7 @@ class Counter(HashedField):
         return (max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, _finite(value))),)
 
 
-def octaves(number: float) -> float:
+def _octaves(number: float) -> float:
     """Return log₂(1 + x) for x ≥ 0, interpolated linearly between powers of 2.
 
     It uses exact arithmetic, because the last bits of a library's logarithm differ between machines.
@@ -289,7 +286,7 @@ def octaves(number: float) -> float:
     return _line_log(1.0 + number)
 
 
-def tents(number: float) -> KeysAndValues:
+def _tents(number: float) -> KeysAndValues:
     """Return the knots on both sides of a number on the asinh scale, and linear weights by its distance to each."""
     size = abs(number)
     reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, doublings=1)

@@ -115,9 +115,6 @@ class Schema:
           context: New context fields, kinds by name.
           crosses: New crosses.
           remove: Names of fields, or crosses, to remove. A field that is added again must have its former kind.
-
-        Raises:
-          InvalidInput: If a name is taken or unknown, or nothing changes.
         """
         removed = list(_texts(remove))
         kept_crosses = {sorted_cross(cross): cross for cross in self.crosses}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
 from rankloop.games.certificate import Border, Order, Thresholds, Unseen, swapped
-from rankloop.games.numbers import (
+from rankloop.games.game import (
     NamedNumber,
     Terms,
     difference_terms,
@@ -65,50 +65,32 @@ class HiddenTerm(NamedTuple):
     items: tuple[int, ...]
 
 
-def trivial() -> Thresholds:
+def _trivial() -> Thresholds:
     """Return the thresholds of a game in which the order does not matter."""
     return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="closed form")
 
 
-def proved(learnable: int, fast: int, unseen: Unseen, border: Border | None = None) -> Thresholds:
-    """Return thresholds that a formula proves.
-
-    Args:
-      learnable: The least depth that is not hopeless.
-      fast: The least depth with √T.
-      unseen: The largest term.
-      border: A pair that needs depth `fast`; None when that is 1.
-    """
+def _proved(learnable: int, fast: int, unseen: Unseen, border: Border | None = None) -> Thresholds:
     return Thresholds(learnable=learnable, fast=fast, unseen=unseen, border=border, refuted=(), source="closed form")
 
 
-def runs(n_items: int, cutoff: int | None) -> tuple[int, ...]:
-    """Return groups of one position each up to the cutoff, and one group of all positions behind it.
-
-    Args:
-      n_items: The number of items.
-      cutoff: The cutoff of the measure; None for none.
-    """
+def _runs(n_items: int, cutoff: int | None) -> tuple[int, ...]:
+    """Return groups of one position each up to the cutoff, and one group of all positions behind it."""
     positions = min(n_items, cutoff or n_items)
     return (1,) * positions + ((n_items - positions,) if positions < n_items else ())
 
 
-def top_or_not(n_items: int, cutoff: int | None) -> tuple[int, ...]:
-    """Return two groups of positions: up to the cutoff and behind it.
-
-    Args:
-      n_items: The number of items.
-      cutoff: The cutoff of the measure; None for none.
-    """
+def _top_or_not(n_items: int, cutoff: int | None) -> tuple[int, ...]:
+    """Return two groups of positions: up to the cutoff and behind it."""
     positions = min(n_items, cutoff or n_items)
     return (positions, n_items - positions) if positions < n_items else (n_items,)
 
 
-def position_thresholds(form: Weighted) -> Thresholds:
+def _position_thresholds(form: Weighted) -> Thresholds:
     """Return both thresholds of a measure that weighs positions."""
     n_items = sum(form.groups)
     if len(form.groups) == 1:
-        return trivial()
+        return _trivial()
     pair = next(_pairs(form.groups))
     others = [i for i in range(n_items) if i not in (pair.item, pair.other)]
     largest = tuple(sorted([pair.item, *others[: max(form.sizes)]]))
@@ -118,20 +100,16 @@ def position_thresholds(form: Weighted) -> Thresholds:
         items=largest,
         grades=(form.grade,) * len(largest),
     )
-    fast = next(depth for depth in range(1, n_items + 1) if hidden_term(form, depth) is None)
-    hidden = hidden_term(form, fast - 1) if fast > 1 else None
-    return proved(len(largest), fast, unseen, None if hidden is None else _border(form, hidden))
+    fast = next(depth for depth in range(1, n_items + 1) if _hidden_term(form, depth) is None)
+    hidden = _hidden_term(form, fast - 1) if fast > 1 else None
+    return _proved(len(largest), fast, unseen, None if hidden is None else _border(form, hidden))
 
 
-def hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
+def _hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
     """Return two neighbours and a term of their difference that the top of neither holds; None if there is none.
 
     Inside a group the order is free, so that the top consists of the groups that fit completely, and any `room` items
     of the group that is cut.
-
-    Args:
-      form: The measure.
-      depth: The number of top items whose grades come back.
     """
     ends = list(itertools.accumulate(form.groups))
     group_of = [g for g, length in enumerate(form.groups) for _ in range(length)]
@@ -151,14 +129,8 @@ def hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
     return None
 
 
-def one_hot_border(groups: tuple[int, ...], pair: BorderPair, grade: int) -> tuple[tuple[Order, float], ...]:
-    """Return a distribution with one relevant item at a time, likelier in better groups, equally likely for the pair.
-
-    Args:
-      groups: The lengths of the groups of positions.
-      pair: The two items that tie.
-      grade: The grade of the relevant item.
-    """
+def _one_hot_border(groups: tuple[int, ...], pair: BorderPair, grade: int) -> tuple[tuple[Order, float], ...]:
+    """Return one relevant item at a time with probabilities: likelier in better groups, equally likely for the pair."""
     n_items, n_groups = sum(groups), len(groups)
     height = [float(n_groups - g) for g, length in enumerate(groups) for _ in range(length)]
     height[pair.item] = height[pair.other] = n_groups - pair.group - 0.5
@@ -177,7 +149,7 @@ def _border(form: Weighted, hidden: HiddenTerm) -> Border:
     return Border(
         first=tuple(range(n_items)),
         second=swapped(n_items, pair.item, pair.other),
-        witness=one_hot_border(form.groups, pair, form.grade),
+        witness=_one_hot_border(form.groups, pair, form.grade),
         items=hidden.items,
         grades=(form.grade,) * len(hidden.items),
     )
@@ -195,16 +167,16 @@ def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | 
     if kind not in _RULES | _BINARY_RULES or n_items > MAX_ITEMS:
         return None
     if n_items == 1:
-        return trivial()
+        return _trivial()
     if kind in _RULES:
         return _RULES[kind](measure, size)
     least = measure.relevant_from  # type: ignore[attr-defined]
     grade = next((grade for grade in range(1, max_grade + 1) if grade >= least), None)
-    return trivial() if grade is None else _BINARY_RULES[kind](measure, size, grade)
+    return _trivial() if grade is None else _BINARY_RULES[kind](measure, size, grade)
 
 
 def _sum_loss(measure: Any, size: GameSize) -> Thresholds | None:
-    return position_thresholds(Weighted(runs(size.n_items, None), (0,)))
+    return _position_thresholds(Weighted(_runs(size.n_items, None), (0,)))
 
 
 def _pairwise_loss(measure: Any, size: GameSize) -> Thresholds | None:
@@ -216,26 +188,26 @@ def _pairwise_loss(measure: Any, size: GameSize) -> Thresholds | None:
     border = Border(
         first=tuple(range(m)),
         second=swapped(m, last.item, last.other),
-        witness=one_hot_border((1,) * m, last, 1),
+        witness=_one_hot_border((1,) * m, last, 1),
         items=(last.item, last.other),
         grades=(1, 2),
     )
-    return proved(2, m, Unseen(first=tuple(range(m)), second=swapped(m, 0, 1), items=(0, 1), grades=(1, 2)), border)
+    return _proved(2, m, Unseen(first=tuple(range(m)), second=swapped(m, 0, 1), items=(0, 1), grades=(1, 2)), border)
 
 
 def _plain_sum(measure: Any, size: GameSize) -> Thresholds | None:
     """DCG and ERU: Σ_p weight[p] · gain(grade at p), falling weights up to the cutoff."""
     gains = _gains_of(measure, size.max_grade)
     if not any(gains):
-        return trivial()
-    return position_thresholds(Weighted(runs(size.n_items, measure.cutoff), (0,), _first_gain(gains)))
+        return _trivial()
+    return _position_thresholds(Weighted(_runs(size.n_items, measure.cutoff), (0,), _first_gain(gains)))
 
 
 def _normalised_sum(measure: Any, size: GameSize) -> Thresholds | None:
     """Handle nDCG and NERU: with one gain the scale depends on how many items have it; with several, on all of them."""
     gains = _gains_of(measure, size.max_grade)
     if not any(gains):
-        return trivial()
+        return _trivial()
     positions = min(size.n_items, measure.cutoff or size.n_items)
     if entry_of(measure).kind == "nDCG":
         discounts = log_discounts(positions)
@@ -247,11 +219,10 @@ def _normalised_sum(measure: Any, size: GameSize) -> Thresholds | None:
     sizes = _sizes_of_terms(size.n_items, lambda relevant: one_over_best([gain] * relevant, discounts))
     if sizes is None:
         return None
-    return position_thresholds(Weighted(runs(size.n_items, measure.cutoff), sizes, _first_gain(gains)))
+    return _position_thresholds(Weighted(_runs(size.n_items, measure.cutoff), sizes, _first_gain(gains)))
 
 
 def _gains_of(measure: Any, max_grade: int) -> list[Fraction]:
-    """Return the exact gain of each grade."""
     if entry_of(measure).kind in ("ERU", "NERU"):
         return [max(grade - Fraction(measure.neutral), Fraction(0)) for grade in range(max_grade + 1)]
     if measure.gain == "linear":
@@ -260,7 +231,6 @@ def _gains_of(measure: Any, max_grade: int) -> list[Fraction]:
 
 
 def _first_gain(gains: Sequence[Fraction]) -> int:
-    """Return the lowest grade with a gain."""
     return next(grade for grade, gain in enumerate(gains) if gain)
 
 
@@ -282,7 +252,7 @@ def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal]
             grades = tuple(gains.index(value) for value in values)
             order = tuple(range(size.n_items))
             unseen = Unseen(first=order, second=swapped(size.n_items, 0, 1), items=order, grades=grades)
-            return proved(size.n_items, size.n_items, unseen)
+            return _proved(size.n_items, size.n_items, unseen)
     return None
 
 
@@ -299,20 +269,20 @@ def _term_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> Te
 
 
 def _precision(measure: Any, size: GameSize, grade: int) -> Thresholds | None:
-    return position_thresholds(Weighted(top_or_not(size.n_items, measure.cutoff), (0,), grade))
+    return _position_thresholds(Weighted(_top_or_not(size.n_items, measure.cutoff), (0,), grade))
 
 
 def _recall(measure: Any, size: GameSize, grade: int) -> Thresholds | None:
     """The t-th difference of 1/s at 1 is ± 1/(t + 1): terms of every size."""
-    return position_thresholds(
-        Weighted(top_or_not(size.n_items, measure.cutoff), tuple(range(size.n_items - 1)), grade)
+    return _position_thresholds(
+        Weighted(_top_or_not(size.n_items, measure.cutoff), tuple(range(size.n_items - 1)), grade)
     )
 
 
 def _auc(measure: Any, size: GameSize, grade: int) -> Thresholds | None:
     """Pairs in the wrong order over the number of pairs, s·(m − s) with s relevant items."""
     sizes = _sizes_of_terms(size.n_items, lambda relevant: fraction(1, relevant * (size.n_items - relevant)))
-    return None if sizes is None else position_thresholds(Weighted(runs(size.n_items, None), sizes, grade))
+    return None if sizes is None else _position_thresholds(Weighted(_runs(size.n_items, None), sizes, grade))
 
 
 def _average_precision(measure: Any, size: GameSize, grade: int) -> Thresholds | None:
@@ -321,13 +291,13 @@ def _average_precision(measure: Any, size: GameSize, grade: int) -> Thresholds |
     if cutoff == 1:
         return _recall(measure, size, grade)
     if m == 2:
-        return position_thresholds(Weighted((1, 1), (0,), grade))
+        return _position_thresholds(Weighted((1, 1), (0,), grade))
     all_but_second = tuple(i for i in range(m) if i != 1)
     grades = (grade,) * (m - 1)
     order, other = tuple(range(m)), swapped(m, 0, 1)
-    witness = one_hot_border(runs(m, cutoff), BorderPair(0, 1, 0), grade)
+    witness = _one_hot_border(_runs(m, cutoff), BorderPair(0, 1, 0), grade)
     border = Border(first=order, second=other, witness=witness, items=all_but_second, grades=grades)
-    return proved(m - 1, m, Unseen(first=order, second=other, items=all_but_second, grades=grades), border)
+    return _proved(m - 1, m, Unseen(first=order, second=other, items=all_but_second, grades=grades), border)
 
 
 def _expected_reciprocal_rank(measure: Any, size: GameSize) -> Thresholds | None:
@@ -340,7 +310,7 @@ def _first_satisfying(measure: Any, size: GameSize, grade: int) -> Thresholds | 
     depth = min(measure.cutoff or m, m - 1)
     other = swapped(m, depth - 1, depth)
     unseen = Unseen(first=tuple(range(m)), second=other, items=tuple(range(depth)), grades=(grade,) * depth)
-    return proved(depth, depth, unseen)
+    return _proved(depth, depth, unseen)
 
 
 _RULES: dict[str, Callable[[Any, GameSize], Thresholds | None]] = {

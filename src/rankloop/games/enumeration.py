@@ -9,16 +9,146 @@ items all stand among those `depth`. So a difference of two loss rows can be est
 only if each of its terms lies inside the top of one of them; no rank computation is needed.
 """
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Bools, Floats, Ints
 from rankloop.games.certificate import Border, Order, Refuted, Source, Thresholds, Unseen, swapped
-from rankloop.games.game import Game
-from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
-from rankloop.games.numbers import EQUALITY_TOLERANCE, is_zero
+from rankloop.games.game import EQUALITY_TOLERANCE, Game, is_zero
+
+MIN_BORDER_WIDTH = 1e-6  # in practice the borders of distinct classes are wider than 1e-4
+ZERO_WIDTH = 1e-9  # a width up to this counts as 0
+INEQUALITIES_PER_STEP = 40
+ROUNDING_GRID = 2**52  # probabilities are rounded to multiples of 1 / 2^52 before the exact check
+
+
+class Witness(NamedTuple):
+    """Distribution under which two rankings are best and all others are worse."""
+
+    probabilities: Floats
+
+
+class Combination(NamedTuple):
+    """Proof that two rankings are not neighbours: Σ weights[i]·D[classes[i]] ≤ factor·D[c] in every relevance."""
+
+    classes: Ints
+    weights: Floats
+    factor: float
+
+
+def border(differences: Floats, which: int, first: Ints) -> Witness | Combination:
+    """Decide if a class is a neighbour of class 0, with the proof.
+
+    Inequalities are added as they are violated: a few dozen out of thousands decide.
+
+    Args:
+      differences: One row per class, of magnitude about 1; row 0 is zero.
+      which: The class.
+      first: The classes whose inequalities are used first.
+
+    Returns:
+      A witness if the class is a neighbour, else a combination.
+    """
+    others = np.ones(len(differences), dtype=np.bool_)
+    others[[0, which]] = False
+    used = np.array([c for c in first if others[c]], dtype=np.int64)
+    if len(used) == 0:
+        used = np.flatnonzero(others)[:INEQUALITIES_PER_STEP]
+    while True:
+        solved = _widest(differences[which], differences[used])
+        if solved.width <= ZERO_WIDTH:
+            needed = solved.weights > 0.0
+            return Combination(used[needed], solved.weights[needed], solved.factor)
+        slack = np.where(others, differences @ solved.probabilities, np.inf)
+        slack[used] = np.inf
+        missing = np.flatnonzero(slack < solved.width / 4.0)
+        if len(missing) == 0:
+            if solved.width < MIN_BORDER_WIDTH:
+                raise InvalidInput(f"no verdict: a border of width {solved.width:.1e} is too narrow for floating point")
+            return Witness(solved.probabilities)
+        used = np.concatenate((used, missing[np.argsort(slack[missing])][:INEQUALITIES_PER_STEP]))
+
+
+class _Solved(NamedTuple):
+    width: float
+    probabilities: Floats
+    weights: Floats
+    factor: float
+
+
+def _widest(difference: Floats, others: Floats) -> _Solved:
+    """Maximise t over distributions p with difference·p = 0 and others·p ≥ t; the dual weights prove t = 0."""
+    linprog = import_extra("scipy.optimize").linprog
+
+    n_others, n = others.shape
+    at_least_t = np.column_stack((-others, np.ones(n_others)))
+    on_border = np.zeros((2, n + 1))
+    on_border[0, :n] = difference
+    on_border[1, :n] = 1.0
+    minus_t = np.zeros(n + 1)
+    minus_t[n] = -1.0
+    bounds = [(0.0, None)] * n + [(0.0, 1.0)]
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    arguments = {"A_ub": at_least_t, "b_ub": np.zeros(n_others), "A_eq": on_border, "b_eq": np.array([0.0, 1.0])}
+    result = linprog(minus_t, **arguments, bounds=bounds, method="highs", options=options)
+    if result.status != 0:
+        raise InvalidInput(f"the linear program of a border could not be solved: {result.message}")
+    factor = -float(result.eqlin.marginals[0])
+    weights = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
+    return _Solved(float(result.x[n]), np.maximum(result.x[:n], 0.0), weights, factor)
+
+
+def _proved_witness(integers: Ints, which: int, witness: Witness) -> bool:
+    """Check a witness exactly, after moving it onto the border and mixing it with the uniform distribution.
+
+    Under the uniform distribution all rankings are equal, so that mixing with it changes no sign and makes every
+    probability positive.
+    """
+    rows = integers.astype(object)
+    p = np.array([round(value * ROUNDING_GRID) + 2**20 for value in witness.probabilities], dtype=object)
+    d = rows[which]
+    p = p * int(d @ d) - d * int(d @ p)
+    gaps = rows @ p
+    gaps[[0, which]] = 1
+    return bool((p > 0).all() and (gaps > 0).all() and rows[which] @ p == 0)
+
+
+def _proved_combination(integers: Ints, which: int, combination: Combination) -> bool:
+    """Check a combination exactly: its weights are solved for in fractions where the inequality is tight."""
+    rows = integers[combination.classes].astype(object)
+    target = integers[which].astype(object)
+    scale = float(np.abs(integers).max())
+    slack = combination.factor * integers[which] / scale - combination.weights @ (integers[combination.classes] / scale)
+    tight = np.flatnonzero(slack < 1e-9)
+    weights = _solve([[Fraction(int(rows[i][r])) for i in range(len(rows))] for r in tight], target[tight])
+    if weights is None or min(weights) < 0:
+        return False
+    left = [target[r] - sum(w * row[r] for w, row in zip(weights, rows)) for r in range(len(target))]
+    return all(value >= 0 for value in left)
+
+
+def _solve(equations: list[list[Fraction]], right: Ints) -> list[Fraction] | None:
+    """Return the unique solution of an overdetermined system in fractions, by elimination; None when there is none."""
+    lines = [[*row, Fraction(int(value))] for row, value in zip(equations, right)]
+    n_unknown = len(lines[0]) - 1 if lines else 0
+    for column in range(n_unknown):
+        pivot = next((i for i in range(column, len(lines)) if lines[i][column]), None)
+        if pivot is None:
+            return None
+        lines[column], lines[pivot] = lines[pivot], lines[column]
+        lead = lines[column][column]
+        lines[column] = [value / lead for value in lines[column]]
+        for i, line in enumerate(lines):
+            if i != column and line[column]:
+                lines[i] = [value - line[column] * lead_value for value, lead_value in zip(line, lines[column])]
+    if any(line[-1] for line in lines[n_unknown:]):
+        return None
+    return [line[-1] for line in lines[:n_unknown]] or None
 
 
 class Classes(NamedTuple):
@@ -62,9 +192,9 @@ def classes_of(game: Game) -> Classes:
     rows = np.unique(game.duplicates, return_index=True)[1]
     differences = scaled(game.loss[rows] - game.loss[0])
     integers = None if game.integer_loss is None else game.integer_loss[rows] - game.integer_loss[0]
-    terms = nonzero(coefficients(differences if integers is None else integers, game.n_items, game.max_grade))
-    needed = needed_sets(terms, item_sets(game.relevances), game.n_items)
-    depths_by_set = depth_to_see(game.ranks)
+    terms = _nonzero(_coefficients(differences if integers is None else integers, game.n_items, game.max_grade))
+    needed = _needed_sets(terms, _item_sets(game.relevances), game.n_items)
+    depths_by_set = _depth_to_see(game.ranks)
     of_class = np.array([depths_by_set[game.duplicates == c].min(axis=0) for c in range(len(rows))])
     depths = np.where(needed, np.minimum(of_class, of_class[0]), 0).max(axis=1)
     swaps = [game.action(swapped(game.n_items, position, position + 1)) for position in range(game.n_items - 1)]
@@ -83,8 +213,8 @@ def _proved(classes: Classes, c: int, proof: Witness | Combination) -> bool:
     if classes.integer_differences is None:
         return False
     if isinstance(proof, Witness):
-        return proved_witness(classes.integer_differences, c, proof)
-    return proved_combination(classes.integer_differences, c, proof)
+        return _proved_witness(classes.integer_differences, c, proof)
+    return _proved_combination(classes.integer_differences, c, proof)
 
 
 def _largest_term(game: Game, classes: Classes) -> Unseen:
@@ -98,9 +228,9 @@ def _largest_term(game: Game, classes: Classes) -> Unseen:
 
 def _border(game: Game, classes: Classes, c: int, support: Witness) -> Border:
     """Return the border with the term that needs the depth of this class."""
-    sets = item_sets(game.relevances)
+    sets = _item_sets(game.relevances)
     in_pair = np.isin(game.duplicates, [0, c])
-    needs = np.where(classes.terms[c], depth_to_see(game.ranks)[in_pair].min(axis=0)[sets], -1)
+    needs = np.where(classes.terms[c], _depth_to_see(game.ranks)[in_pair].min(axis=0)[sets], -1)
     items, grades = _term(game, int(needs.argmax()))
     uniform = np.full(len(sets), 1.0 / len(sets))  # under it all rankings are equal: mixing changes no comparison
     mixed = 0.999 * support.probabilities / support.probabilities.sum() + 0.001 * uniform
@@ -132,16 +262,11 @@ def _source(exact: bool) -> Source:
     return "exact arithmetic" if exact else "floating point"
 
 
-def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:
+def _coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:
     """Return the terms of functions of the relevance.
 
     Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform
     along every item: f(level) − f(0) for levels from 1, f(0) for level 0. Integers stay integers.
-
-    Args:
-      rows: The functions, one row each, with one value per relevance.
-      n_items: The number of items.
-      max_grade: Grades are 0, 1, … up to this.
     """
     terms = np.array(rows).reshape((len(rows),) + (max_grade + 1,) * n_items)
     for item in range(1, n_items + 1):
@@ -150,33 +275,27 @@ def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDA
     return terms.reshape(len(rows), -1)
 
 
-def nonzero(terms: NDArray[np.generic]) -> Bools:
+def _nonzero(terms: NDArray[np.generic]) -> Bools:
     """Mark the terms that differ from 0; floats must be of magnitude about 1."""
     if terms.dtype.kind == "i":
         return np.asarray(terms != 0)
     return ~is_zero(np.asarray(terms, dtype=np.float64))
 
 
-def item_sets(relevances: Ints) -> Ints:
+def _item_sets(relevances: Ints) -> Ints:
     """Return the set of items with grade ≥ 1 of each relevance, as a binary number (item i is bit i)."""
     return np.asarray((relevances > 0) @ (1 << np.arange(relevances.shape[1])), dtype=np.int64)
 
 
-def needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
-    """Mark the sets of items that have at least one term, as (n_rows, 2^n_items).
-
-    Args:
-      present: The terms of each row that differ from 0.
-      sets: The set of items of each term, as `item_sets` returns it.
-      n_items: The number of items.
-    """
+def _needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
+    """Mark the sets of items that have at least one term, as (n_rows, 2^n_items)."""
     needed = np.zeros((len(present), 1 << n_items), dtype=np.bool_)
     for number in range(1, 1 << n_items):
         needed[:, number] = present[:, sets == number].any(axis=1)
     return needed
 
 
-def depth_to_see(ranks: Ints) -> Ints:
+def _depth_to_see(ranks: Ints) -> Ints:
     """Return the number of top positions that hold all items of a set, as (n_rankings, 2^n_items)."""
     n_rankings, n_items = ranks.shape
     depths = np.zeros((n_rankings, 1 << n_items), dtype=np.int64)

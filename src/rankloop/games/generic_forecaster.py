@@ -40,18 +40,8 @@ class EstimateTable(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> EstimateTable:
-    """Solve estimates · signals = losses with the smallest numbers.
-
-    Args:
-      measure: The measure.
-      n_items: The number of items.
-      depth: The number of top items whose grades come back.
-      max_grade: Grades are 0, 1, … up to this.
-
-    Raises:
-      InvalidInput: If there is no solution: then no learner has sublinear regret.
-    """
+def _table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> EstimateTable:
+    """Solve estimates · signals = losses with the smallest numbers."""
     game = Game(measure=measure, n_items=n_items, max_grade=max_grade)
     members = np.array(list(combinations(range(n_items), depth)), dtype=np.int64)
     number = {group: i for i, group in enumerate(map(tuple, members.tolist()))}
@@ -176,7 +166,7 @@ class GenericForecaster:
         return _log_sum(table, self._probabilities(state, table), ranking, state.shown)
 
     def _table(self, state: State, n_items: int) -> EstimateTable:
-        return table_of(self.measure, n_items, state.depth, state.max_grade)  # type: ignore[arg-type]  # hashable
+        return _table_of(self.measure, n_items, state.depth, state.max_grade)  # type: ignore[arg-type]  # hashable
 
     def _probabilities(self, state: State, table: EstimateTable) -> Floats:
         if table.spread == 0.0 or len(state.losses) == 1:

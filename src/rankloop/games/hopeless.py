@@ -48,12 +48,6 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
       n_items: The number of items.
       depth: The number of top items whose grades come back.
       max_grade: Grades are 0, 1, … up to this.
-
-    Returns:
-      Both distributions and their gap.
-
-    Raises:
-      InvalidInput: If the game is not hopeless, so that no such pair exists.
     """
     built = measure_for(measure, max_grade)
     verdict = analyse(built, n_items, depth, max_grade).verdict

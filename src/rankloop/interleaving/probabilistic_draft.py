@@ -117,7 +117,7 @@ class Probabilistic:
     decay: float = 3.0
 
     def __post_init__(self) -> None:
-        check_positive("decay", self.decay)
+        check_positive(decay=self.decay)
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
         """Return one list that mixes the rankings."""

@@ -24,10 +24,9 @@ class FixedWeights(GreedyLearner):
       weights: One weight for each feature.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("fixed_weights(weights=[1.0, 0.0, -1.0])"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "linear_gaussian(n_items=6, n_features=3)"
+      >>> round(play_mean("fixed_weights(weights=[1.0, 0.0, -1.0])", stream, "full", "nDCG@5"), 3)
       0.708
     """
 
@@ -38,7 +37,7 @@ class FixedWeights(GreedyLearner):
     learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_finite("weights", self.weights)
+        check_finite(weights=self.weights)
 
     def init(self, problem: Problem) -> LinearState:
         """Return the first state for a problem."""
@@ -59,41 +58,40 @@ class State(NamedTuple):
     shown: int
 
 
-@register("random_order")
-class RandomOrder:
-    """Show a uniformly random ranking each time: the lower limit that every learner must beat.
-
-    All orders of the seen items are equally likely: log_prob = −log(m! / (m − shown)!) for m items. Every kind of
-    feedback is accepted and ignored.
-
-    Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("random_order"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
-      0.4
-    """
+class _LearnsNothing:
+    """A learner that accepts every kind of feedback and ignores it; its best order is the given one."""
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
     reports: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         return State(shown_or_all(problem))
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        return state
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return np.arange(query.n_items)
+
+
+@register("random_order")
+class RandomOrder(_LearnsNothing):
+    """Show a uniformly random ranking each time: the lower limit that every learner must beat.
+
+    All orders of the seen items are equally likely: log_prob = −log(m! / (m − shown)!) for m items. Every kind of
+    feedback is accepted and ignored.
+
+    Examples:
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("random_order", "web_search", "dcm", "nDCG@10"), 3)
+      0.4
+    """
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking = random_ranking(query.n_items, rng)
         return Decision(ranking, self.log_prob(state, query, ranking), ())
-
-    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
-        return state
-
-    def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
-        return np.arange(query.n_items)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         """Return the log-probability with which `rank` shows this ranking."""
@@ -102,7 +100,7 @@ class RandomOrder:
 
 
 @register("given_order")
-class GivenOrder:
+class GivenOrder(_LearnsNothing):
     """Show the items in the order in which they are given: today's order, to compare with or to fall back to.
 
     It uses no features, so that it ranks items of any kind. Every kind of feedback is accepted and ignored.
@@ -117,26 +115,11 @@ class GivenOrder:
       0.0
     """
 
-    accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
-    reports: ClassVar[tuple[str, ...]] = ()
     ignores_features: ClassVar[bool] = True
-    learns: ClassVar[bool] = False
-
-    def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
-        return State(shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         """Return the items as they are given, with probability 1."""
         return Decision(np.arange(query.n_items), 0.0, ())
-
-    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state as it is."""
-        return state
-
-    def predict(self, state: State, query: Query) -> Ints:
-        """Return the items as they are given."""
-        return np.arange(query.n_items)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         """Return 0 for the given order in the seen part, and −∞ for any other."""

@@ -131,11 +131,9 @@ class BubbleRank:
       via Implicit Click Feedback, Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
-      >>> users, measure = build("cascade(max_grade=1)"), build("nDCG@5")
-      >>> rounds = play(build("bubble_rank"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("bubble_rank", stream, "cascade(max_grade=1)", "nDCG@5"), 3)
       0.742
     """
 

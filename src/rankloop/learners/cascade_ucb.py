@@ -77,11 +77,9 @@ class CascadeUcb:
       Kveton, Szepesvári, Wen and Ashkan (2015), Cascading Bandits: Learning to Rank in the Cascade Model, Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
-      >>> users, measure = build("cascade(max_grade=1)"), build("nDCG@5")
-      >>> rounds = play(build("cascade_ucb"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("cascade_ucb", stream, "cascade(max_grade=1)", "nDCG@5"), 3)
       0.919
     """
 
@@ -91,7 +89,7 @@ class CascadeUcb:
     reports: ClassVar[tuple[str, ...]] = ("click_rate",)
 
     def __post_init__(self) -> None:
-        check_positive("exploration", self.exploration)
+        check_positive(exploration=self.exploration)
 
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""

@@ -133,10 +133,8 @@ class ClickRegression(PairSwapper):
       Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("position_based"), build("nDCG@10")
-      >>> rounds = play(build("click_regression"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("click_regression", "web_search", "position_based", "nDCG@10"), 3)
       0.533
     """
 

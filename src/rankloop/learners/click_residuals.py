@@ -92,10 +92,8 @@ class ClickResiduals(PairSwapper):
       Models, for examination from the top.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("click_residuals"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("click_residuals", "web_search", "dcm", "nDCG@10"), 3)
       0.481
     """
 

@@ -46,15 +46,8 @@ def _rankings(features: Floats, weights: Floats, directions: Floats, spread: flo
 
 
 @kernel
-def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
-    """Return weights + step · the mean direction of the candidates that earned more than the current ranker.
-
-    Args:
-      weights: The current weights.
-      directions: The direction of each candidate.
-      credits: The credit of the current ranker, then of each candidate.
-      step: The length of the step.
-    """
+def _step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
+    """Return weights + step · the mean direction of the candidates that earned more than the current ranker."""
     total, winners = np.zeros(len(weights)), 0
     for candidate in range(len(directions)):
         if credits[candidate + 1] > credits[0]:
@@ -91,7 +84,7 @@ class DuellingLearner(LinearLearner):
         check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
         check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
         credits = self.interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
-        weights = step_to_winners(state.weights, directions, credits, self.learning_rate * self.spread)
+        weights = _step_to_winners(state.weights, directions, credits, self.learning_rate * self.spread)
         return LinearState(require_finite(weights), state.shown)
 
     def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
@@ -122,10 +115,8 @@ class Dbgd(DuellingLearner):
       Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("dbgd"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("dbgd", "web_search", "dcm", "nDCG@10"), 3)
       0.449
     """
 
@@ -155,10 +146,8 @@ class Mgd(DuellingLearner):
       Schuth, Oosterhuis, Whiteson and de Rijke (2016), Multileave Gradient Descent for Fast Online Learning to Rank.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("mgd"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("mgd", "web_search", "dcm", "nDCG@10"), 3)
       0.429
     """
 

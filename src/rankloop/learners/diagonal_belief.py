@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_not_negative
+from rankloop.core.checks import check_between, check_not_negative
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import (
     SparseLearner,
@@ -18,7 +18,7 @@ from rankloop.core.learner import (
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
-from rankloop.learners.linear_thompson import check_deviations
+from rankloop.learners.linear_thompson import MAX_DEVIATION, MIN_DEVIATION
 
 
 class State(NamedTuple):
@@ -62,7 +62,7 @@ class DiagonalBelief(SparseLearner):
     prior: float
 
     def __post_init__(self) -> None:
-        check_deviations(self.noise, self.prior)
+        check_between(MIN_DEVIATION, MAX_DEVIATION, noise=self.noise, prior=self.prior)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
@@ -102,10 +102,8 @@ class DiagonalThompson(DiagonalBelief):
       Empirical Evaluation of Thompson Sampling (diagonal precisions).
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("diagonal_thompson"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("diagonal_thompson", "web_search", "dcm", "nDCG@10"), 3)
       0.492
     """
 
@@ -160,10 +158,8 @@ class DiagonalUCB(DiagonalBelief):
       Li et al. (2016), Contextual Combinatorial Cascading Bandits.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("diagonal_ucb"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("diagonal_ucb", "web_search", "dcm", "nDCG@10"), 3)
       0.552
     """
 
@@ -177,7 +173,7 @@ class DiagonalUCB(DiagonalBelief):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_negative("width", self.width)
+        check_not_negative(width=self.width)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         """Return the ranking to show, its log-probability and the receipt for `learn`."""

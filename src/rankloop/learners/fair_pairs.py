@@ -23,20 +23,10 @@ class Receipt(NamedTuple):
 
 
 @kernel
-def pair_gradient(
+def _pair_gradient(
     newest_scores: Floats, scores: Floats, ranking: Ints, first: int, swap: float, clicked: Floats, either: bool = False
 ) -> Floats:
-    """Return the step by item: for each pair whose lower item was clicked more, that of a logistic regression.
-
-    Args:
-      newest_scores: The scores of the items by the weights that are updated.
-      scores: The scores by which the list was sorted.
-      ranking: The seen part of the list.
-      first: The upper position of the first pair.
-      swap: The probability with which each pair was swapped.
-      clicked: The weight of the click on each item.
-      either: If true, a pair also counts when its upper item was clicked more.
-    """
+    """Return the step by item: for each pair whose lower item was clicked more, that of a logistic regression."""
     row_weights = np.zeros(len(scores))
     for j in range(first, len(ranking) - 1, 2):
         upper, lower = ranking[j], ranking[j + 1]
@@ -85,10 +75,8 @@ class FairPairs(PairSwapper):
       Acceleration of Stochastic Approximation by Averaging.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("fair_pairs"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("fair_pairs", "web_search", "dcm", "nDCG@10"), 3)
       0.489
     """
 
@@ -124,7 +112,7 @@ class FairPairs(PairSwapper):
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         clicked, ranking = clicks_by_item(feedback, len(decision.ranking)), seen_part(decision.ranking, state.shown)
         newest_scores, rounds = scores_of(query.features, state.newest), min(state.rounds, self.memory)
-        gradient = pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
+        gradient = _pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
         weights, newest = corrected(
             query.features, state.weights, state.newest, rounds, True, gradient, self.learning_rate
         )

@@ -43,10 +43,8 @@ class FTPL(SummedGains):
       Kalai and Vempala (2005), Efficient Algorithms for Online Decision Problems.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("flipped_relevance(n_items=6, n_relevant=2)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("ftpl"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("ftpl", "flipped_relevance(n_items=6, n_relevant=2)", "full", "nDCG@5"), 3)
       0.967
     """
 
@@ -60,7 +58,7 @@ class FTPL(SummedGains):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epsilon is not None:
-            check_positive("1 / epsilon", 1.0 / self.epsilon)
+            check_positive(**{"1 / epsilon": 1.0 / self.epsilon})
 
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""

@@ -110,10 +110,9 @@ class KernelPerceptron:
       Best Hyperplane with a Simple Budget Perceptron.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("kernel_perceptron(budget=50)"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "linear_gaussian(n_items=6, n_features=3)"
+      >>> round(play_mean("kernel_perceptron(budget=50)", stream, "full", "nDCG@5"), 3)
       0.853
     """
 
@@ -135,8 +134,7 @@ class KernelPerceptron:
     )
 
     def __post_init__(self) -> None:
-        for name in ("scale", "learning_rate", "margin"):
-            check_positive(name, getattr(self, name))
+        check_positive(scale=self.scale, learning_rate=self.learning_rate, margin=self.margin)
         check_at_least(1, budget=self.budget, degree=self.degree)
         cutoff_and_kind(self.measure)
 

@@ -16,16 +16,6 @@ MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are nu
 MIN_PIVOT_SHARE = 1e-12  # a pivot below this share of its diagonal is rounding error
 
 
-def check_deviations(noise: float, prior: float) -> None:
-    """Raise `InvalidInput` for standard deviations whose squares, or the inverses of these, are not finite.
-
-    Args:
-      noise: The standard deviation of a click.
-      prior: The standard deviation of a weight.
-    """
-    check_between(MIN_DEVIATION, MAX_DEVIATION, noise=noise, prior=prior)
-
-
 class State(NamedTuple):
     """A normal belief about the weights."""
 
@@ -40,7 +30,7 @@ class State(NamedTuple):
 
 
 @kernel
-def cholesky(matrix: Floats) -> Floats:
+def _cholesky(matrix: Floats) -> Floats:
     """Return the lower triangle L with L Lᵀ = matrix."""
     n = len(matrix)
     lower = np.zeros((n, n))
@@ -57,16 +47,10 @@ def cholesky(matrix: Floats) -> Floats:
 
 
 @kernel
-def drawn_weights(precision: Floats, moment: Floats, normals: Floats) -> Floats:
-    """Return mean + L⁻ᵀ · normals with L Lᵀ = precision: a draw from the belief, or its mean for normals of 0.
-
-    Args:
-      precision: The precision of the belief.
-      moment: precision · mean.
-      normals: Independent standard normal numbers, one for each weight.
-    """
+def _drawn_weights(precision: Floats, moment: Floats, normals: Floats) -> Floats:
+    """Return mean + L⁻ᵀ · normals with L Lᵀ = precision: a draw from the belief, or its mean for normals of 0."""
     n = len(moment)
-    lower, values = cholesky(precision), np.empty(n)
+    lower, values = _cholesky(precision), np.empty(n)
     for i in range(n):
         total = moment[i]
         for k in range(i):
@@ -93,7 +77,7 @@ def _updated(
             new_moment[i] += certainty * clicked[ranking[position]] * row[i]
             for j in range(len(row)):
                 new_precision[i, j] += certainty * row[i] * row[j]
-    return drawn_weights(new_precision, new_moment, np.zeros(len(moment))), new_precision, new_moment
+    return _drawn_weights(new_precision, new_moment, np.zeros(len(moment))), new_precision, new_moment
 
 
 @register("linear_thompson")
@@ -120,10 +104,8 @@ class LinearThompson(LinearLearner):
       Cascading Bandits for Large-Scale Recommendation Problems (CascadeLinTS).
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("dcm"), build("nDCG@5")
-      >>> rounds = play(build("linear_thompson"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("linear_thompson", "linear_gaussian(n_items=6, n_features=3)", "dcm", "nDCG@5"), 3)
       0.902
     """
 
@@ -134,7 +116,7 @@ class LinearThompson(LinearLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
     def __post_init__(self) -> None:
-        check_deviations(self.noise, self.prior)
+        check_between(MIN_DEVIATION, MAX_DEVIATION, noise=self.noise, prior=self.prior)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
@@ -145,7 +127,7 @@ class LinearThompson(LinearLearner):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         """Return the ranking to show, its log-probability and the receipt for `learn`."""
-        weights = drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
+        weights = _drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
         return Decision(best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:

@@ -22,15 +22,11 @@ from rankloop.measures.dcg import DCG
 
 
 @kernel
-def nearest_mean(pulls: Floats, worth: Floats) -> Floats:
+def _nearest_mean(pulls: Floats, worth: Floats) -> Floats:
     """Return the point nearest to `pulls` among the means of random orders of `worth`.
 
     It is pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators): Lim and Wright
     (2016).
-
-    Args:
-      pulls: The point to project, descending.
-      worth: The worth of a unit of gain at each position, descending.
     """
     n_items = len(pulls)
     pulled, worths, sizes, n_pools = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64), 0
@@ -54,18 +50,11 @@ def nearest_mean(pulls: Floats, worth: Floats) -> Floats:
 
 
 @kernel
-def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
+def _exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
     """Return random exchanges of positions that make `worth` equal to `point` on average.
 
     Hardy, Littlewood and Pólya prove that a majorised vector is reached by m − 1 averagings of two entries: an entry
     with too much gives to the next one with too little, until one of the two is settled.
-
-    Args:
-      point: The mean to reach, as from `nearest_mean`.
-      worth: The worth of a unit of gain at each position, descending.
-
-    Returns:
-      The pairs (settled entry, other entry), and the probability of each exchange.
     """
     n_items = len(worth)
     mean, rich, n_rich, n = worth.copy(), np.empty(n_items, np.int64), 0, 0
@@ -129,7 +118,7 @@ def _log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking:
 def _plan(totals: Floats, step: float, worth: Floats) -> tuple[Ints, Ints, Floats]:
     """Return the items by summed gain, and the exchanges that draw an order with the nearest mean."""
     order = ranking_of(totals)
-    pairs, probabilities = exchanges(nearest_mean(step * totals[order], worth), worth)
+    pairs, probabilities = _exchanges(_nearest_mean(step * totals[order], worth), worth)
     return order, pairs, probabilities
 
 
@@ -179,10 +168,8 @@ class MirrorDescent(SummedGains):
       the Euclidean regulariser in its lazy form.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("flipped_relevance(n_items=6, n_relevant=2)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("mirror_descent"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("mirror_descent", "flipped_relevance(n_items=6, n_relevant=2)", "full", "nDCG@5"), 3)
       0.958
     """
 

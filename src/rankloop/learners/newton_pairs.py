@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_positive
-from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, scores_of, seen_count, width_of
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
@@ -68,6 +68,15 @@ def _diagonal_of(matrix: Floats) -> Floats:
 
 
 @kernel
+def _row_difference(features: Features, row: int, other: int) -> Floats:
+    """Return features[row] − features[other]."""
+    difference = np.zeros(width_of(features))
+    add_row(difference, features, row, 1.0)
+    add_row(difference, features, other, -1.0)
+    return difference
+
+
+@kernel
 def _first_click(ranking: Ints, clicked: Floats) -> float:
     """Return 1 / (1 + the position of the first click), and 0 without a click."""
     for position in range(len(ranking)):
@@ -104,7 +113,7 @@ def _swap_probability(
     margin = scores[upper] - scores[lower]
     if not margin > 0.0:
         return 0.5
-    doubt = alpha * np.sqrt(max(spread_of(covariance, row_difference(features, upper, lower)), 0.0))
+    doubt = alpha * np.sqrt(max(spread_of(covariance, _row_difference(features, upper, lower)), 0.0))
     if not doubt > 0.0:
         return floor
     probability = 0.5 * math.erfc(margin / doubt / math.sqrt(2.0))
@@ -148,20 +157,10 @@ def _log_prob_of_pairs(
 
 
 @kernel
-def log_prob_of(
+def _log_prob_of(
     features: Features, weights: Floats, covariance: Floats, ranking: Ints, shown: int, alpha: float, floor: float
 ) -> float:
-    """Return log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)) over the seen part.
-
-    Args:
-      features: The features of the items.
-      weights: The weights.
-      covariance: Σ, a matrix or its diagonal.
-      ranking: The ranking.
-      shown: The number of positions that are seen, −1 for all.
-      alpha: The factor of the standard deviation.
-      floor: The smallest swap probability.
-    """
+    """Return log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)) over the seen part."""
     scores = scores_of(features, weights)
     best, seen_items = ranking_of(scores), ranking[: seen_count(shown, len(scores))]
     total = -np.inf
@@ -172,21 +171,12 @@ def log_prob_of(
 
 
 @kernel
-def present(
+def _present(
     features: Features, weights: Floats, covariance: Floats, shown: int, alpha: float, floor: float, draws: Floats
 ) -> tuple[Ints, float, Floats, int]:
     """Return the ranking with its doubtful pairs swapped, its log-probability, and the receipt's two fields.
 
     A pair with both items below the seen part stays as it is.
-
-    Args:
-      features: The features of the items.
-      weights: The weights.
-      covariance: Σ, a matrix or its diagonal.
-      shown: The number of positions that are seen, −1 for all.
-      alpha: The factor of the standard deviation.
-      floor: The smallest swap probability.
-      draws: Uniform numbers: one for the first pair, then one for each pair.
     """
     scores = scores_of(features, weights)
     best = ranking_of(scores)
@@ -207,7 +197,7 @@ def present(
 
 
 @kernel
-def learn_pairs(
+def _learn_pairs(
     features: Features,
     weights: Floats,
     precision: Floats,
@@ -217,28 +207,14 @@ def learn_pairs(
     first: int,
     clicked: Floats,
 ) -> tuple[Floats, Floats, Floats, bool]:
-    """Take a Newton step for each pair of a seen ranking that was clicked unequally.
-
-    Args:
-      features: The features of the items.
-      weights: The weights before.
-      precision: Λ before.
-      covariance: Σ before.
-      ranking: The seen part of the ranking.
-      order_probabilities: The probability of the order in which each pair was shown.
-      first: The upper position of the first pair.
-      clicked: The weight of the click on each item.
-
-    Returns:
-      The new weights, precision and covariance, and true if the covariance has lost digits.
-    """
+    """Take a Newton step for each pair of a seen ranking that was clicked unequally."""
     weights, precision, covariance, lost = weights.copy(), precision.copy(), covariance.copy(), False
     for j in range(first, len(ranking) - 1, 2):
         preference = clicked[ranking[j]] - clicked[ranking[j + 1]]
         # Weighted by the probability of the other order, a pair counts equally whichever item stood above.
         weight = abs(preference) * 2.0 * (1.0 - order_probabilities[j // 2])
         if weight > 0.0:
-            x = row_difference(features, ranking[j], ranking[j + 1])
+            x = _row_difference(features, ranking[j], ranking[j + 1])
             if preference < 0.0:
                 x = -x
             step, digits_lost = inform(precision, covariance, x, weight, surprise_of(weights, x))
@@ -257,14 +233,8 @@ def _is_decided(ranking: Ints, first: int, clicked: Floats) -> bool:
 
 
 @kernel
-def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
-    """Return 1 for each column that is not 0 in every item, else 0.
-
-    Args:
-      features: The features of the items.
-      n_items: The number of items.
-      n_columns: The number of columns.
-    """
+def _in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
+    """Return 1 for each column that is not 0 in every item, else 0."""
     in_use = np.zeros(n_columns)
     for item in range(n_items):
         row = np.zeros(n_columns)
@@ -345,10 +315,8 @@ class NewtonPairs(SparseLearner):
       (1954), Continuous Inspection Schemes, for the change detector.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("newton_pairs"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("newton_pairs", "web_search", "dcm", "nDCG@10"), 3)
       0.526
     """
 
@@ -371,8 +339,8 @@ class NewtonPairs(SparseLearner):
 
     def __post_init__(self) -> None:
         check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
-        check_positive("alpha", self.alpha)
-        check_not_negative("alarm", self.alarm)
+        check_positive(alpha=self.alpha)
+        check_not_negative(alarm=self.alarm)
         super().__post_init__()
         check_between(0, 0.5, floor=self.floor)
         check_at_least(1, memory=self.memory)
@@ -415,7 +383,7 @@ class NewtonPairs(SparseLearner):
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         """Return the ranking to show, its log-probability and the receipt for `learn`."""
         draws = rng.random(1 + query.n_items // 2)
-        ranking, log_propensity, order_probabilities, first = present(
+        ranking, log_propensity, order_probabilities, first = _present(
             query.features, state.weights, state.covariance, state.shown, self.alpha, self.floor, draws
         )
         return Decision(ranking, log_propensity, Receipt(order_probabilities, first))
@@ -433,7 +401,7 @@ class NewtonPairs(SparseLearner):
         due = rounds % self._batch == 0  # This round discounts old evidence and rebuilds the inverse.
         if not due and not changed and not decided:
             return state._replace(watch=watch, rounds=rounds)
-        weights, precision, covariance, lost = learn_pairs(
+        weights, precision, covariance, lost = _learn_pairs(
             query.features,
             state.weights,
             state.precision,
@@ -466,10 +434,10 @@ class NewtonPairs(SparseLearner):
     def _after_change(self, state: State, query: Query, weights: Floats, covariance: Floats) -> Floats:
         """Return the weights, with those of the query's columns moved back as far as evidence was discounted."""
         pulled = pulled_back(weights, state.origin, covariance, (1.0 - KEPT_AFTER_CHANGE) * self.ridge)
-        return np.where(in_sight(query.features, query.n_items, len(weights)) > 0.0, pulled, weights)
+        return np.where(_in_sight(query.features, query.n_items, len(weights)) > 0.0, pulled, weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         """Return the log-probability with which `rank` shows this ranking."""
-        return log_prob_of(
+        return _log_prob_of(
             query.features, state.weights, state.covariance, ranking, state.shown, self.alpha, self.floor
         )

@@ -75,10 +75,8 @@ class OnlineGradient(GreedyLearner, SparseLearner):
       (2010), Less Regret via Online Conditioning.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("online_gradient"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("online_gradient", "linear_gaussian(n_items=6, n_features=3)", "full", "nDCG@5"), 3)
       0.925
     """
 

@@ -79,16 +79,8 @@ def _n_open(ends: Ints, best: Ints, position: int, positions: int, taken: Ints) 
 
 
 @kernel
-def draw(ends: Ints, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
-    """Return a ranking that is shuffled within its blocks, by one uniform number for each position.
-
-    Args:
-      ends: The end of the block of each position.
-      best: The items by descending score.
-      positions: The number of positions by which an item may move, −1 for any.
-      keep_first: If true, the first item stays first.
-      draws: Uniform numbers, one for each position.
-    """
+def _draw(ends: Ints, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
+    """Return a ranking that is shuffled within its blocks, by one uniform number for each position."""
     n_items = len(best)
     positions = min(positions, n_items)
     taken, ranking = np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
@@ -108,17 +100,8 @@ def draw(ends: Ints, best: Ints, positions: int, keep_first: bool, draws: Floats
 
 
 @kernel
-def log_prob_of(ends: Ints, best: Ints, ranking: Ints, n_seen: int, positions: int, keep_first: bool) -> float:
-    """Return the log-probability with which `draw` gives the first `n_seen` positions of `ranking`.
-
-    Args:
-      ends: The end of the block of each position.
-      best: The items by descending score.
-      ranking: The ranking.
-      n_seen: The number of positions that are seen.
-      positions: The number of positions by which an item may move, −1 for any.
-      keep_first: If true, the first item stays first.
-    """
+def _log_prob_of(ends: Ints, best: Ints, ranking: Ints, n_seen: int, positions: int, keep_first: bool) -> float:
+    """Return the log-probability with which `draw` gives the first `n_seen` positions of `ranking`."""
     n_items = len(best)
     positions = min(positions, n_items)
     at, taken, total = positions_of(best), np.zeros(n_items, np.int64), 0.0
@@ -142,15 +125,8 @@ def _blocks(features: Floats, weights: Floats, gram_inverse: Floats, alpha: floa
 
 
 @kernel
-def pairs_of(ranking: Ints, clicked: Floats, priorities: Floats, disjoint: bool) -> Ints:
-    """Return rows of a clicked and an unclicked item, among those down to the item after the last click.
-
-    Args:
-      ranking: The seen part of the ranking.
-      clicked: The weight of the click on each item.
-      priorities: A random number for each position.
-      disjoint: If true, each item is in one pair at most: those of the highest priority with each other, and so on.
-    """
+def _pairs_of(ranking: Ints, clicked: Floats, priorities: Floats, disjoint: bool) -> Ints:
+    """Return rows of a clicked and an unclicked item, among those down to the item after the last click."""
     n_seen, last = len(ranking), -2
     winners, losers = np.empty(n_seen, np.int64), np.empty(n_seen, np.int64)
     for position in range(n_seen):
@@ -180,7 +156,7 @@ def _updated(
     """Return weights, covariance and gram_inverse after a Newton step for each pair, one after another."""
     new_weights, new_covariance = state.weights.copy(), state.covariance.copy()
     new_inverse = state.gram_inverse.copy()
-    for pair in pairs_of(seen_items, clicked, priorities, disjoint):
+    for pair in _pairs_of(seen_items, clicked, priorities, disjoint):
         weight, x = clicked[pair[0]], features[pair[0]] - features[pair[1]]
         surprise, product, of_gram = surprise_of(new_weights, x), times(new_covariance, x), times(new_inverse, x)
         information = weight * surprise * (1.0 - surprise)
@@ -218,10 +194,8 @@ class PairRank(LinearLearner):
       Jia, Wang, Guo and Wang (2021), PairRank: Online Pairwise Learning to Rank by Divide-and-Conquer, Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("dcm"), build("nDCG@5")
-      >>> rounds = play(build("pairrank"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("pairrank", "linear_gaussian(n_items=6, n_features=3)", "dcm", "nDCG@5"), 3)
       0.913
     """
 
@@ -236,7 +210,7 @@ class PairRank(LinearLearner):
 
     def __post_init__(self) -> None:
         check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
-        check_not_negative("alpha", self.alpha)
+        check_not_negative(alpha=self.alpha)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
@@ -248,9 +222,9 @@ class PairRank(LinearLearner):
         """Return the ranking to show, its log-probability and the receipt for `learn`."""
         n_items, draws = query.n_items, rng.random(2 * len(query.features))
         best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
-        ranking = draw(ends, best, limit.positions, limit.keep_first, draws[:n_items])
+        ranking = _draw(ends, best, limit.positions, limit.keep_first, draws[:n_items])
         n_seen = seen_count(state.shown, n_items)
-        log_propensity = log_prob_of(ends, best, ranking, n_seen, limit.positions, limit.keep_first)
+        log_propensity = _log_prob_of(ends, best, ranking, n_seen, limit.positions, limit.keep_first)
         return Decision(ranking, log_propensity, Receipt(draws[n_items:]))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
@@ -268,4 +242,4 @@ class PairRank(LinearLearner):
         """Return the log-probability with which `rank` shows this ranking."""
         best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
         n_seen = seen_count(state.shown, len(best))
-        return log_prob_of(ends, best, ranking, n_seen, limit.positions, limit.keep_first)
+        return _log_prob_of(ends, best, ranking, n_seen, limit.positions, limit.keep_first)

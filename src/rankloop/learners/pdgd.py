@@ -23,7 +23,7 @@ FAR_BELOW = -600.0  # scores further below the best count as this far, so that n
 
 
 @kernel
-def strengths_of(scores: Floats) -> Floats:
+def _strengths_of(scores: Floats) -> Floats:
     """Return exp(score − best score) of each item."""
     strengths = np.empty(len(scores))
     best = scores.max()
@@ -34,16 +34,8 @@ def strengths_of(scores: Floats) -> Floats:
 
 
 @kernel
-def draw(strengths: Floats, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
-    """Return a ranking drawn position by position, with one uniform number for each.
-
-    Args:
-      strengths: exp(score) of each item, up to a factor.
-      best: The items by descending score.
-      positions: The number of positions by which an item may move from `best`, −1 for any.
-      keep_first: If true, the first item stays first.
-      draws: Uniform numbers, one for each position.
-    """
+def _draw(strengths: Floats, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
+    """Return a ranking drawn position by position, with one uniform number for each."""
     n_items = len(best)
     positions = min(positions, n_items)  # more are no limit either, and would overflow
     at, taken, ranking = positions_of(best), np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
@@ -64,17 +56,8 @@ def draw(strengths: Floats, best: Ints, positions: int, keep_first: bool, draws:
 
 
 @kernel
-def log_prob_of(strengths: Floats, best: Ints, ranking: Ints, n_seen: int, positions: int, keep_first: bool) -> float:
-    """Return the log-probability with which `draw` gives the first `n_seen` positions of `ranking`.
-
-    Args:
-      strengths: exp(score) of each item, up to a factor.
-      best: The items by descending score.
-      ranking: The ranking.
-      n_seen: The number of positions that are seen.
-      positions: The number of positions by which an item may move from `best`, −1 for any.
-      keep_first: If true, the first item stays first.
-    """
+def _log_prob_of(strengths: Floats, best: Ints, ranking: Ints, n_seen: int, positions: int, keep_first: bool) -> float:
+    """Return the log-probability with which `draw` gives the first `n_seen` positions of `ranking`."""
     positions = min(positions, len(best))
     at, taken, total = positions_of(best), np.zeros(len(best), np.int64), 0.0
     for position in range(n_seen):
@@ -99,15 +82,8 @@ def _total(strengths: Floats, at: Ints, taken: Ints, highest: int) -> float:
 
 
 @kernel
-def swap_odds(strengths: Floats, ranking: Ints, upper: int, lower: int) -> float:
-    """Return P(R′) / P(R), with R′ the ranking R with two positions swapped; only the factors between them differ.
-
-    Args:
-      strengths: exp(score) of each item, up to a factor.
-      ranking: The ranking R.
-      upper: The upper position.
-      lower: The lower position.
-    """
+def _swap_odds(strengths: Floats, ranking: Ints, upper: int, lower: int) -> float:
+    """Return P(R′) / P(R), with R′ the ranking R with two positions swapped; only the factors between them differ."""
     of_upper, odds, others = strengths[ranking[upper]], 1.0, 0.0
     of_lower = strengths[ranking[lower]]
     for position in range(lower + 1, len(ranking)):
@@ -126,8 +102,8 @@ def _limited_swap_odds(
     """Return P(R′) / P(R) by the two probabilities themselves, for items that may not move freely."""
     swapped = ranking.copy()
     swapped[upper], swapped[lower] = ranking[lower], ranking[upper]
-    as_shown = log_prob_of(strengths, best, ranking, n_seen, positions, keep_first)
-    other: float = np.exp(log_prob_of(strengths, best, swapped, n_seen, positions, keep_first) - as_shown)
+    as_shown = _log_prob_of(strengths, best, ranking, n_seen, positions, keep_first)
+    other: float = np.exp(_log_prob_of(strengths, best, swapped, n_seen, positions, keep_first) - as_shown)
     return other
 
 
@@ -156,10 +132,10 @@ def _present(
 ) -> tuple[Ints, float, Floats]:
     """Return a drawn ranking, its log-probability and the scores."""
     scores = scores_of(features, weights)
-    best, strengths = ranking_of(scores), strengths_of(scores)
-    ranking = draw(strengths, best, positions, keep_first, draws)
+    best, strengths = ranking_of(scores), _strengths_of(scores)
+    ranking = _draw(strengths, best, positions, keep_first, draws)
     n_seen = seen_count(shown, len(best))
-    return ranking, log_prob_of(strengths, best, ranking, n_seen, positions, keep_first), scores
+    return ranking, _log_prob_of(strengths, best, ranking, n_seen, positions, keep_first), scores
 
 
 @kernel
@@ -168,26 +144,18 @@ def _log_prob(
 ) -> float:
     scores = scores_of(features, weights)
     n_seen = seen_count(shown, len(scores))
-    return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, n_seen, positions, keep_first)
+    return _log_prob_of(_strengths_of(scores), ranking_of(scores), ranking, n_seen, positions, keep_first)
 
 
 @kernel
-def pair_weights(
+def _pair_weights(
     scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
 ) -> Floats:
     """Return the gradient by item.
 
     Clicked items are compared with unclicked ones down to the position after the last click.
-
-    Args:
-      scores: The scores of the decision.
-      ranking: The ranking that was shown.
-      shown: The number of positions that are seen, −1 for all.
-      positions: The number of positions by which items could move, −1 for any.
-      keep_first: Whether the first item had to stay first.
-      clicked: The weight of the click on each item.
     """
-    strengths, best = strengths_of(scores), ranking_of(scores)
+    strengths, best = _strengths_of(scores), ranking_of(scores)
     row_weights, n_seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
     for position in range(n_seen):
         if clicked[ranking[position]] > 0.0:
@@ -200,7 +168,7 @@ def pair_weights(
             winner = ranking[i]
             if clicked[winner] > 0.0:
                 if positions < 0 and not keep_first:
-                    odds = swap_odds(strengths, ranking, min(i, j), max(i, j))
+                    odds = _swap_odds(strengths, ranking, min(i, j), max(i, j))
                 else:
                     odds = _limited_swap_odds(
                         strengths, best, ranking, min(i, j), max(i, j), n_seen, positions, keep_first
@@ -235,10 +203,8 @@ class Pdgd(SparseLearner):
       Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank, Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("pdgd"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("pdgd", "web_search", "dcm", "nDCG@10"), 3)
       0.487
     """
 
@@ -272,7 +238,7 @@ class Pdgd(SparseLearner):
         check_receipt(scores.shape == (len(decision.ranking),))
         rate = self.learning_rate * self.decay**state.rounds
         clicked = clicks_by_item(feedback, query.n_items)
-        row_weights = pair_weights(scores, decision.ranking, state.shown, places, keep_first, clicked)
+        row_weights = _pair_weights(scores, decision.ranking, state.shown, places, keep_first, clicked)
         weights = state.weights + rate * weighted_rows(query.features, row_weights)
         return State(require_finite(weights), state.shown, state.rounds + 1)
 

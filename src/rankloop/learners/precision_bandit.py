@@ -16,17 +16,11 @@ from rankloop.learners._shared.fixed_set import GAIN_IS_CAPPED, AnytimeLearner, 
 
 
 @kernel
-def inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
+def _inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
     """Return x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
 
     In ascending order of losses, tail_i = Σ_{j ≥ i} exp(−rate · (loss_j − loss_i)), which neither overflows nor
     vanishes. An item that would get more than 1 is capped, and the others share the remainder.
-
-    Args:
-      losses: The estimated loss of each item.
-      best_first: The items by ascending loss.
-      rate: η.
-      n: The number of items to include.
     """
     n_items = len(losses)
     tails = np.ones(n_items)
@@ -53,18 +47,12 @@ def _shuffle(items: Ints, uniforms: Floats) -> None:
 
 
 @kernel
-def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
+def _drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
     """Return a ranking whose first n positions contain item i with probability probabilities[i], in random order.
 
     Systematic sampling: the items' probabilities are laid end to end in random order on a line from 0 to n, and an item
     is included if its stretch contains one of n points that are 1 apart, with a random start. The other items follow,
     best first.
-
-    Args:
-      probabilities: The inclusion probabilities, of sum n.
-      best_first: The items by ascending loss.
-      n: The number of items to include.
-      uniforms: 1 + n_items + n uniform numbers.
     """
     n_items = len(probabilities)
     ranking, outside, line, inside = np.empty(n_items, np.int64), np.ones(n_items, np.bool_), 0.0, 0
@@ -89,8 +77,8 @@ def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Float
 def _decide(losses: Floats, rate: float, n: int, revealed: int, uniforms: Floats) -> tuple[Ints, Floats]:
     """Return the ranking, and the probability with which each item in a revealed position was revealed."""
     best_first = ranking_of(-losses)
-    probabilities = inclusion_probabilities(losses, best_first, rate, n)
-    ranking = drawn_first(probabilities, best_first, n, uniforms)
+    probabilities = _inclusion_probabilities(losses, best_first, rate, n)
+    ranking = _drawn_first(probabilities, best_first, n, uniforms)
     return ranking, probabilities[ranking[:revealed]] * revealed / n
 
 
@@ -149,11 +137,9 @@ class PrecisionBandit(AnytimeLearner):
       Koolen, Warmuth and Kivinen (2010), Hedging Structured Concepts (entropic regularisation over sets).
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
-      >>> users, measure = build("top_k(depth=1)"), build("P@2")
-      >>> rounds = play(build("precision_bandit(n=2)"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("precision_bandit(n=2)", stream, "top_k(depth=1)", "P@2"), 3)
       0.785
     """
 
@@ -168,7 +154,7 @@ class PrecisionBandit(AnytimeLearner):
     def __post_init__(self) -> None:
         check_at_least(1, n=self.n)
         super().__post_init__()
-        check_positive("relevant_from", self.relevant_from)
+        check_positive(relevant_from=self.relevant_from)
 
     @functools.cached_property
     def _start(self) -> float:

@@ -20,13 +20,18 @@ from rankloop.core.learner import (
 from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
-from rankloop.learners._shared.joint_features import (
-    AveragedState,
-    correction,
-    moved_to_top,
-    pair_correction,
-    swapped_to_first,
-)
+from rankloop.learners._shared.joint_features import AveragedState, correction, moved_to_top, pair_correction
+
+
+@kernel
+def _swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
+    """Return the ranking with the uppermost clicked item and the first exchanged."""
+    better = shown.copy()
+    for position in range(len(shown)):
+        if clicked[shown[position]] > 0.0:
+            better[0], better[position] = shown[position], shown[0]
+            break
+    return better
 
 
 class Receipt(NamedTuple):
@@ -43,7 +48,7 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
         return pair_correction(shown, clicked, first, len(shown), False)
     if clicks_to == "top":
         return correction(shown, moved_to_top(shown, clicked))
-    return correction(shown, swapped_to_first(shown, clicked))
+    return correction(shown, _swapped_to_first(shown, clicked))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +95,8 @@ class PreferencePerceptron(PreferenceLearner):
       Shivaswamy and Joachims (2012), Online Structured Prediction via Coactive Learning, Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("preference_perceptron"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("preference_perceptron", "web_search", "dcm", "nDCG@10"), 3)
       0.55
     """
 
@@ -122,10 +125,8 @@ class AveragedPreferencePerceptron(PreferenceLearner):
       Training Methods for Hidden Markov Models.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("averaged_preference_perceptron"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("averaged_preference_perceptron", "web_search", "dcm", "nDCG@10"), 3)
       0.528
     """
 
@@ -168,10 +169,8 @@ class StructuredPerceptron(GreedyLearner, SparseLearner):
       Collins (2002), Discriminative Training Methods for Hidden Markov Models.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("structured_perceptron"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("structured_perceptron", "linear_gaussian(n_items=6, n_features=3)", "full", "nDCG@5"), 3)
       0.904
     """
 

@@ -204,10 +204,8 @@ class RankingPerceptron(MistakeDriven):
       Rank: Online Learning, Statistical Theory and Applications, Algorithm 2.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("separable(n_queries=50)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("ranking_perceptron"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("ranking_perceptron", "separable(n_queries=50)", "full", "nDCG@5"), 3)
       0.991
     """
 
@@ -238,10 +236,8 @@ class MaxPairPerceptron(MistakeDriven):
       Rank: Online Learning, Statistical Theory and Applications, Algorithm 3.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("separable(n_queries=50)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("max_pair_perceptron"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("max_pair_perceptron", "separable(n_queries=50)", "full", "nDCG@5"), 3)
       0.987
     """
 
@@ -286,10 +282,8 @@ class Perceptron(GreedyLearner):
       Statistical Theory and Applications, Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("perceptron"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("perceptron", "linear_gaussian(n_items=6, n_features=3)", "full", "nDCG@5"), 3)
       0.871
     """
 

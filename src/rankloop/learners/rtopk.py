@@ -20,10 +20,10 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.fixed_set import (
+    GAIN_IS_EXPONENTIAL,
     GainForm,
     gain_for,
     graded_depth,
-    grades_with,
     size_of_fixed_set,
     with_gains,
 )
@@ -34,7 +34,14 @@ NO_CELL = -1  # a round that does not explore
 
 
 @kernel
-def cells_left(explored: Ints) -> int:
+def _grades_with(gains: Floats, form: int, start: float) -> Floats:
+    """Return the grades that have these gains: the mean of 2^r − 1 is not 2^mean − 1."""
+    above = np.log2(1.0 + gains) if form == GAIN_IS_EXPONENTIAL else gains
+    return above + start
+
+
+@kernel
+def _cells_left(explored: Ints) -> int:
     """Return the number of cells that the block has not explored."""
     count = 0
     for times in explored:
@@ -43,14 +50,10 @@ def cells_left(explored: Ints) -> int:
 
 
 @kernel
-def exploration_probability(n_cells: int, rounds_left: int) -> float:
+def _exploration_probability(n_cells: int, rounds_left: int) -> float:
     """Return the probability c/r of exploring, which makes every placing of the cells in a block equally likely.
 
     A block that is overdue, because feedback came late, explores until every cell was on top.
-
-    Args:
-      n_cells: c, the number of cells that are left.
-      rounds_left: r, the number of rounds that are left.
     """
     if n_cells == 0:
         return 0.0
@@ -60,7 +63,7 @@ def exploration_probability(n_cells: int, rounds_left: int) -> float:
 @kernel
 def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
     """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers."""
-    if whether >= exploration_probability(n_cells, rounds_left):
+    if whether >= _exploration_probability(n_cells, rounds_left):
         return NO_CELL
     skip = int(which * n_cells)
     for cell in range(len(explored)):
@@ -72,14 +75,8 @@ def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: fl
 
 
 @kernel
-def cell_first(order: Ints, cell: int, depth: int) -> Ints:
-    """Return the items of a cell in their order, then all others in theirs.
-
-    Args:
-      order: The order of all items.
-      cell: The cell that comes first.
-      depth: The number of items in a cell.
-    """
+def _cell_first(order: Ints, cell: int, depth: int) -> Ints:
+    """Return the items of a cell in their order, then all others in theirs."""
     ranking = np.empty_like(order)
     inside, outside = 0, min(depth, len(order) - cell * depth)
     for item in order:
@@ -102,20 +99,13 @@ def _is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
 
 
 @kernel
-def log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, n_seen: int) -> float:
-    """Return the log-probability of the seen positions when a random cell is on top and all else is random.
-
-    Args:
-      explored: How often each cell was explored in this block.
-      ranking: The ranking.
-      depth: The number of items in a cell.
-      n_seen: The number of positions that are seen.
-    """
+def _log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, n_seen: int) -> float:
+    """Return the log-probability of the seen positions when a random cell is on top and all else is random."""
     cell = ranking[0] // depth
     if explored[cell] > 0:
         return -math.inf
     size = min(depth, len(ranking) - cell * depth)
-    total = -math.log(cells_left(explored))
+    total = -math.log(_cells_left(explored))
     for position in range(n_seen):
         on_top = position < size
         if (ranking[position] // depth == cell) != on_top:
@@ -132,9 +122,6 @@ def number_of_blocks(blocks: int | None, horizon: int, n_items: int, depth: int)
       horizon: T, the number of rounds.
       n_items: m, the number of items.
       depth: k, the number of graded items.
-
-    Raises:
-      InvalidInput: If the horizon is too short to put every item on top once.
     """
     cells = math.ceil(n_items / depth)
     if horizon < cells:
@@ -145,14 +132,8 @@ def number_of_blocks(blocks: int | None, horizon: int, n_items: int, depth: int)
     return min(theory if blocks is None else blocks, horizon // cells)
 
 
-def block_length(index: int, horizon: int, blocks: int) -> int:
-    """Return the number of rounds of block i, from floor(i·T/K) to floor((i + 1)·T/K), also past the horizon.
-
-    Args:
-      index: i.
-      horizon: T, the number of rounds.
-      blocks: K, the number of blocks.
-    """
+def _block_length(index: int, horizon: int, blocks: int) -> int:
+    """Return the number of rounds of block i, from floor(i·T/K) to floor((i + 1)·T/K), also past the horizon."""
     return (index + 1) * horizon // blocks - index * horizon // blocks
 
 
@@ -166,26 +147,13 @@ class OpenBlock(NamedTuple):
     counts: Floats  # The number of revealed gains per item.
 
 
-def open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
-    """Return a block without rounds.
-
-    Args:
-      number: Its running number.
-      n_cells: The number of cells.
-      n_items: The number of items.
-    """
+def _open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
+    """Return a block without rounds."""
     return OpenBlock(number, 0, np.zeros(n_cells, np.int64), np.zeros(n_items), np.zeros(n_items))
 
 
-def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: GainForm) -> OpenBlock:
-    """Return the block after one more round.
-
-    Args:
-      block: The block before.
-      cell: The cell that was explored, −1 for none.
-      revealed: The grades that are counted, if any.
-      gain: The form of the measure's gains.
-    """
+def _with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: GainForm) -> OpenBlock:
+    """Return the block after one more round."""
     number, rounds, explored, sums, counts = block
     if cell != NO_CELL:
         explored = explored.copy()
@@ -248,11 +216,9 @@ class RTopK:
       Online Learning, Statistical Theory and Applications, Algorithm 4.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
-      >>> users, measure = build("top_k(depth=2)"), build("nDCG@5")
-      >>> rounds = play(build("rtopk(horizon=200)"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("rtopk(horizon=200)", stream, "top_k(depth=2)", "nDCG@5"), 3)
       0.832
     """
 
@@ -286,7 +252,7 @@ class RTopK:
         n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
-        first = open_block(0, cells, n_items)
+        first = _open_block(0, cells, n_items)
         state = State(
             inner=(),
             horizon=0,
@@ -305,10 +271,10 @@ class RTopK:
         block = state.open
         draws = rng.random(2 + len(block.sums) if self.filler == "random" else 2)
         ranking = self._inner(state).rank(state.inner, query, rng).ranking
-        cell = _cell_to_explore(block.explored, cells_left(block.explored), self._left(state), draws[0], draws[1])
+        cell = _cell_to_explore(block.explored, _cells_left(block.explored), self._left(state), draws[0], draws[1])
         if cell != NO_CELL:
             order = ranking_of(draws[2:]) if self.filler == "random" else ranking
-            ranking = cell_first(order, cell, state.depth)
+            ranking = _cell_first(order, cell, state.depth)
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(block.number, cell))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
@@ -319,9 +285,9 @@ class RTopK:
         if number != state.open.number:
             return state._replace(dropped=state.dropped + 1)
         used = cell != NO_CELL or self.estimator == "all"
-        block = with_round(state.open, cell, expect(feedback, Relevances) if used else None, self._gain)
+        block = _with_round(state.open, cell, expect(feedback, Relevances) if used else None, self._gain)
         state = state._replace(open=block)
-        return self._next_block(state, query) if self._left(state) <= 0 and not cells_left(block.explored) else state
+        return self._next_block(state, query) if self._left(state) <= 0 and not _cells_left(block.explored) else state
 
     def predict(self, state: State, query: Query) -> Ints:
         """Return the best ranking, without exploration."""
@@ -330,7 +296,7 @@ class RTopK:
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         """Return the log-probability with which `rank` shows this ranking."""
         explored = state.open.explored
-        probability = exploration_probability(cells_left(explored), self._left(state))
+        probability = _exploration_probability(_cells_left(explored), self._left(state))
         unchanged = probability == 0.0 or (self.filler == "follow" and len(explored) == 1)
         if not unchanged and self.filler == "follow":
             return math.nan
@@ -338,7 +304,7 @@ class RTopK:
         follow = inner.log_prob(state.inner, query, ranking) if unchanged or probability < 1.0 else -math.inf
         if unchanged or math.isnan(follow):
             return follow
-        explore = log_prob_of_exploring(explored, ranking, state.depth, seen_count(state.shown, len(ranking)))
+        explore = _log_prob_of_exploring(explored, ranking, state.depth, seen_count(state.shown, len(ranking)))
         stay = math.log1p(-probability) + follow if probability < 1.0 else -math.inf
         return float(np.logaddexp(stay, math.log(probability) + explore))
 
@@ -348,7 +314,7 @@ class RTopK:
 
     def _left(self, state: State) -> int:
         """Return the rounds of the open block that are still to be learned; negative when it is overdue."""
-        return block_length(state.closed, state.horizon, state.blocks) - state.open.rounds
+        return _block_length(state.closed, state.horizon, state.blocks) - state.open.rounds
 
     def _inner(self, state: State) -> AnyLearner:
         return _fitted(self.inner, state.blocks, self.measure)  # type: ignore[arg-type]  # hashable
@@ -362,10 +328,10 @@ class RTopK:
     def _next_block(self, state: State, query: Query) -> State:
         """Hand the block's mean gains to the inner learner as grades, and open the next block."""
         inner, (number, _, explored, sums, counts) = self._inner(state), state.open
-        revealed = Relevances(np.arange(len(sums)), grades_with(sums / counts, self._gain.form, self._gain.start))
+        revealed = Relevances(np.arange(len(sums)), _grades_with(sums / counts, self._gain.form, self._gain.start))
         decision = Decision(inner.predict(state.inner, query), math.nan, ())
         learned = inner.learn(state.inner, query, decision, revealed)
-        block = open_block(number + 1, len(explored), len(sums))
+        block = _open_block(number + 1, len(explored), len(sums))
         state = state._replace(inner=learned, closed=state.closed + 1, open=block)
         if self.horizon is not None or state.closed < state.blocks:
             return state

@@ -85,10 +85,8 @@ class ThreePR(SparseLearner):
       (The line of Algorithm 3 that swaps the entries of a pair too would invert the feedback, and is left out.)
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("3pr"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("3pr", "web_search", "dcm", "nDCG@10"), 3)
       0.445
     """
 
@@ -116,7 +114,7 @@ class ThreePR(SparseLearner):
             raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PAIRINGS_BY_NAME)}")
         check_at_least(0, warm=self.warm)
         super().__post_init__()
-        check_finite("budget", (self.budget,))
+        check_finite(budget=self.budget)
 
     def init(self, problem: Problem) -> State:
         """Return the first state for a problem."""

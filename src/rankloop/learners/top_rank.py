@@ -32,7 +32,7 @@ class State(NamedTuple):
 
     def reachable(self, initial: "State") -> bool:
         """Return true if the blocks follow from the proofs."""
-        return bool(np.array_equal(self.block, blocks_of(self.worse)))
+        return bool(np.array_equal(self.block, _blocks_of(self.worse)))
 
 
 class Receipt(NamedTuple):
@@ -42,7 +42,7 @@ class Receipt(NamedTuple):
 
 
 @kernel
-def blocks_of(worse: Ints) -> Ints:
+def _blocks_of(worse: Ints) -> Ints:
     """Return the block of each item: block after block, the items that are worse than none of those that are left."""
     block, number = np.full(len(worse), -1), 0
     while block.min() < 0:
@@ -116,11 +116,9 @@ class TopRank:
       Algorithm 1.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream = build("flipped_relevance(n_items=6, n_relevant=2)")
-      >>> users, measure = build("cascade(max_grade=1)"), build("nDCG@5")
-      >>> rounds = play(build("top_rank"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("top_rank", stream, "cascade(max_grade=1)", "nDCG@5"), 3)
       0.826
     """
 
@@ -152,7 +150,7 @@ class TopRank:
         together = decision.receipt.block * len(clicked) + state.block  # then and now: late feedback proves nothing new
         confidence = math.log(self.horizon)
         lead, decided, worse = _proved(state.lead, state.decided, state.worse, together, clicked, confidence)
-        return State(lead, decided, worse, blocks_of(worse), state.shown)
+        return State(lead, decided, worse, _blocks_of(worse), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         """Return the best ranking, without exploration."""

@@ -117,18 +117,13 @@ def _weighted(terms: Floats, shared: Floats, likely: float, unlikely: float) -> 
     return shared / likely + (terms - shared) / unlikely
 
 
-def estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItems) -> Floats:
+def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItems) -> Floats:
     """Return z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items.
 
     h_A is the share of A in the gradient. The ranking was the best one with probability 1 − `exploration`, else
     uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25 of Chaudhuri (2016),
     with all grades used. A surrogate of span 1 may have a `known_part` of its gradient, which is added in full and
     subtracted from the shares.
-
-    Args:
-      surrogate: The surrogate loss.
-      scores: The scores of all items.
-      graded: The grades of the round.
     """
     n_items = len(scores)
     span = n_items if surrogate.span is None else min(surrogate.span, n_items)
@@ -165,7 +160,7 @@ def _term(surrogate: int, score: float, grade: float) -> float:
 
 @kernel
 def _from_pairs(scores: Floats, graded: GradedItems) -> Floats:
-    """Return `estimated_gradient` of rank_svm."""
+    """Return `_estimated_gradient` of rank_svm."""
     likely, unlikely = _probabilities(graded, len(scores), min(2, len(scores)))
     terms = rank_svm_terms(scores, graded.items, graded.grades)
     if _all_familiar(graded, len(scores)):
@@ -176,7 +171,7 @@ def _from_pairs(scores: Floats, graded: GradedItems) -> Floats:
 
 @kernel
 def _from_smoothed(scores: Floats, graded: GradedItems, smoothing: float) -> Floats:
-    """Return `estimated_gradient` of smooth_dcg."""
+    """Return `_estimated_gradient` of smooth_dcg."""
     likely, unlikely = _probabilities(graded, len(scores), 1)
     terms = smooth_terms(scores, graded.items, graded.grades, smoothing)[1]
     if _all_familiar(graded, len(scores)):
@@ -196,7 +191,7 @@ def _kernel_step(
     rate: float,
     radius: float,
 ) -> Floats:
-    """Step along `estimated_gradient`, for the surrogates of KERNEL_CODES; scores are multiplied by the sharpness."""
+    """Step along `_estimated_gradient`, for the surrogates of KERNEL_CODES; scores are multiplied by the sharpness."""
     scores = scores_of(features, weights) * sharpness
     if surrogate == RANK_SVM:
         return _step_on_all(weights, features, _from_pairs(scores, graded), rate, radius)
@@ -278,11 +273,8 @@ class TopKGradient(SparseLearner):
       Online Learning, Statistical Theory and Applications, Algorithm 5.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream = build("linear_gaussian(n_items=6, n_features=3)")
-      >>> users, measure = build("top_k(depth=2)"), build("nDCG@5")
-      >>> rounds = play(build("topk_gradient"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("topk_gradient", "linear_gaussian(n_items=6, n_features=3)", "top_k(depth=2)", "nDCG@5"), 3)
       0.91
     """
 
@@ -308,7 +300,7 @@ class TopKGradient(SparseLearner):
 
     def __post_init__(self) -> None:
         for name in ("exploration", "exploration_decay", "learning_rate_decay", "smoothing_decay"):
-            check_not_negative(name, getattr(self, name))
+            check_not_negative(**{name: getattr(self, name)})
         check_between(0, 1, floor=self.floor)
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
             raise InvalidInput(
@@ -344,7 +336,7 @@ class TopKGradient(SparseLearner):
             )
         else:
             scores = scores_of(query.features, state.weights) * sharpness
-            slope = estimated_gradient(self.surrogate, scores, graded)
+            slope = _estimated_gradient(self.surrogate, scores, graded)
             weights = _step_on_all(state.weights, query.features, slope, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)
 

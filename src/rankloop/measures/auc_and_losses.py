@@ -15,10 +15,6 @@ class AUC(BinaryMeasure):
     (pairs with the relevant item above the other) / (all such pairs); 1 where every item is relevant. Items with equal
     scores stand by item number, so a tie does not count a half.
 
-    Args:
-      relevant_from: The lowest grade that counts as relevant.
-      empty: See `RankedMeasure`.
-
     Examples:
       >>> AUC()([1, 0, 2], [1.0, 0.0, 0.0])
       0.5
@@ -36,10 +32,6 @@ class AUCLoss(AUC):
 
     (pairs with the other item above the relevant one) / (all such pairs). For a query without a relevant item `zero`
     is a loss of 1 and `one` a loss of 0.
-
-    Args:
-      relevant_from: The lowest grade that counts as relevant.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> AUCLoss()([1, 2, 0], [1.0, 0.0, 0.0])
@@ -60,9 +52,6 @@ class PairwiseLoss(RankedMeasure):
 
     Σ_{p < p'} [grade at p < grade at p'], over all pairs of positions.
 
-    Args:
-      empty: See `RankedMeasure`.
-
     Examples:
       >>> PairwiseLoss()([1, 2, 0], [2.0, 0.0, 1.0])
       3.0
@@ -82,9 +71,6 @@ class SumLoss(RankedMeasure):
 
     Σ_p (p + 1) · grade at p, over positions p = 0, 1, …; for grades 0 and 1 it differs from PairwiseLoss by a number
     that does not depend on the ranking.
-
-    Args:
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> SumLoss()([1, 2, 0], [2.0, 0.0, 1.0])

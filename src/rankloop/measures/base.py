@@ -15,17 +15,34 @@ from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
-from rankloop.measures.formulas import LOGARITHMIC_DISCOUNT, NO_CUTOFF, MeasureOptions, value_of, values_of
-from rankloop.measures.sorted_lists import checked_grades, checked_offsets, rankings_of
+from rankloop.measures.formulas import (
+    LOGARITHMIC_DISCOUNT,
+    NO_CUTOFF,
+    MeasureOptions,
+    checked_offsets,
+    rankings_of,
+    value_of,
+    values_of,
+)
 
 # For a sum without a relevant item 0 is the worst and the best value at once.
 EMPTY_VALUES_OF_SUMS: Final = {"zero": 0.0, "one": 0.0, "skip": math.nan}
 INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
+def _checked_grades(relevance: ArrayLike, n_items: int, name: str) -> Floats:
+    """Return finite grades as an array."""
+    grades = finite_floats(relevance, 1, "relevance")
+    if len(grades) != n_items:
+        raise InvalidInput(f"{name} and relevance must be equally long, got {n_items} and {len(grades)}")
+    return grades
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankedMeasure:
     """A measure of the grades in shown order; negative grades count as 0.
+
+    Measures that have a `cutoff` count this number of positions; None: all.
 
     Args:
       empty: The value of a query without a relevant item: `zero` is the worst value (trec_eval's rule), `one` the best
@@ -51,7 +68,7 @@ class RankedMeasure:
             plain = False
         if not plain or ranking.ndim != 1:
             ranking = item_indices(ranking, "ranking")
-            relevance = checked_grades(relevance, len(ranking), "ranking")
+            relevance = _checked_grades(relevance, len(ranking), "ranking")
         return value_of(ranking, relevance, NO_CUTOFF, self._options)
 
     def of_scores(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
@@ -64,12 +81,9 @@ class RankedMeasure:
 
         Returns:
           One value per query.
-
-        Raises:
-          InvalidInput: If lengths differ, or a number is not finite.
         """
         scores = finite_floats(scores, 1, "scores")
-        grades = checked_grades(relevance, len(scores), "scores")
+        grades = _checked_grades(relevance, len(scores), "scores")
         borders = checked_offsets(offsets, len(scores))
         return self._many(rankings_of(scores, borders, self._options.cutoff), grades, borders, np.diff(borders))
 
@@ -86,12 +100,9 @@ class RankedMeasure:
 
         Returns:
           One value per query.
-
-        Raises:
-          InvalidInput: If lengths differ, or a ranking does not name every item once.
         """
         items = item_indices(rankings, "rankings")
-        grades = checked_grades(relevance, len(items), "rankings")
+        grades = _checked_grades(relevance, len(items), "rankings")
         borders = checked_offsets(offsets, len(items))
         n_shown = np.diff(borders) if shown is None else item_indices(shown, "shown")
         if len(n_shown) != len(borders) - 1:
@@ -145,7 +156,7 @@ class BinaryMeasure(RankedMeasure):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("relevant_from", self.relevant_from)
+        check_positive(relevant_from=self.relevant_from)
 
 
 def parse_measure(name: str | Any) -> Measure:
@@ -153,9 +164,6 @@ def parse_measure(name: str | Any) -> Measure:
 
     Args:
       name: A name such as `AP`, `nDCG@10` or `nDCG(gain='linear')@10`; or a measure, which is returned.
-
-    Raises:
-      InvalidInput: If there is no such measure or parameter.
 
     Examples:
       >>> parse_measure("nDCG@2")([1, 0, 2], [1.0, 0.0, 0.0])

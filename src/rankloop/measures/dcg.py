@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from rankloop.core.checks import check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.measures.base import EMPTY_VALUES_OF_SUMS, RankedMeasure
-from rankloop.measures.formulas import DISCOUNTED_GAIN, NORMALISED_GAIN
+from rankloop.measures.formulas import DISCOUNTED_GAIN, NORMALISED_GAIN, RECIPROCAL_RANK_EXPECTED
 
 
 @register("DCG")
@@ -18,8 +19,6 @@ class DCG(RankedMeasure):
 
     Args:
       gain: `exponential`: 2^grade − 1; `linear`: the grade itself, as in trec_eval.
-      cutoff: The number of positions that count; None: all.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> DCG(gain="linear", cutoff=2)([1, 0, 2], [0.0, 3.0, 1.0])
@@ -45,8 +44,6 @@ class NDCG(RankedMeasure):
 
     Args:
       gain: `exponential`: 2^grade − 1; `linear`: the grade itself.
-      cutoff: The number of positions that count; None: all.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> round(NDCG()([1, 0, 2], [3.0, 0.0, 1.0]), 4)
@@ -85,8 +82,6 @@ class ERU(_HalfLife):
     Args:
       half_life: The item at this place, counted from 1, is examined half as often as the first.
       neutral: Grades up to this are worth nothing.
-      cutoff: The number of positions that count; None: all.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> ERU(half_life=2)([1, 0, 2], [0.0, 2.0, 4.0])
@@ -109,8 +104,6 @@ class NERU(_HalfLife):
     Args:
       half_life: The item at this place, counted from 1, is examined half as often as the first.
       neutral: Grades up to this are worth nothing.
-      cutoff: The number of positions that count; None: all.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> NERU(half_life=2)([1, 0, 2], [0.0, 2.0, 4.0])
@@ -121,3 +114,31 @@ class NERU(_HalfLife):
     """
 
     _formula: ClassVar[int] = NORMALISED_GAIN
+
+
+@register("ERR")
+class ERR(RankedMeasure):
+    """Expected reciprocal rank: for users who stop at the first item that satisfies them.
+
+    Σ_p R_p / (p + 1) · Π_{p' < p} (1 − R_p'), over positions before the cutoff, where R_p = (2^grade − 1) / 2^max_grade
+    is the probability that the item at p satisfies.
+
+    Args:
+      max_grade: The highest grade of the scale, not of the query.
+
+    Examples:
+      >>> ERR(max_grade=1)([1, 0, 2], [1.0, 0.0, 1.0])
+      0.3333333333333333
+
+    References:
+      Chapelle, Metzler, Zhang and Grinspan (2009), Expected reciprocal rank for graded relevance.
+    """
+
+    max_grade: int = 4
+    cutoff: int | None = None
+
+    _formula: ClassVar[int] = RECIPROCAL_RANK_EXPECTED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_between(1, 1000, max_grade=self.max_grade)

@@ -21,11 +21,6 @@ class Precision(_WithCutoff):
     Without a cutoff it is the share of relevant items in the list, which no ranking changes. The Precision@n of the
     regret papers is n times this.
 
-    Args:
-      cutoff: The number of positions that count; None: all.
-      relevant_from: The lowest grade that counts as relevant.
-      empty: See `RankedMeasure`.
-
     Examples:
       >>> Precision(cutoff=2)([1, 0, 2], [1.0, 0.0, 1.0])
       0.5
@@ -40,11 +35,6 @@ class Recall(_WithCutoff):
 
     (relevant items at positions before the cutoff) / (relevant items). Without a cutoff it is 1 for every ranking of
     all items, so it then judges only runs that left items out.
-
-    Args:
-      cutoff: The number of positions that count; None: all.
-      relevant_from: The lowest grade that counts as relevant.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> Recall(cutoff=2)([1, 0, 2], [1.0, 0.0, 1.0])
@@ -62,11 +52,6 @@ class AveragePrecision(_WithCutoff):
     by the number of all relevant items, as trec_eval's map and map_cut do. With more relevant items than the cutoff
     the best ranking stays below 1.
 
-    Args:
-      cutoff: The number of positions that count; None: all.
-      relevant_from: The lowest grade that counts as relevant.
-      empty: See `RankedMeasure`.
-
     Examples:
       >>> round(AveragePrecision()([1, 0, 2], [1.0, 0.0, 1.0]), 4)
       0.5833
@@ -80,11 +65,6 @@ class ReciprocalRank(_WithCutoff):
     """Reciprocal rank, whose mean over queries is MRR: for users who need one relevant item.
 
     1 / (p + 1) for the first position p with a relevant item; 0 when that is not before the cutoff.
-
-    Args:
-      cutoff: The number of positions that count; None: all.
-      relevant_from: The lowest grade that counts as relevant.
-      empty: See `RankedMeasure`.
 
     Examples:
       >>> ReciprocalRank()([1, 0, 2], [1.0, 0.0, 1.0])

@@ -10,9 +10,10 @@ from numpy.random import Generator
 from rankloop.core.checks import check_at_least, check_probability
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
-from rankloop.core.registry import category, register
+from rankloop.core.registry import build, category, register
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query, whole_number
+from rankloop.measures.base import mean_of
 
 
 @runtime_checkable
@@ -39,7 +40,7 @@ class LateDelivery:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        check_probability("share", self.share)
+        check_probability(share=self.share)
         check_at_least(0, rounds=self.rounds)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
@@ -59,7 +60,7 @@ class LostDelivery:
     share: float = 0.2
 
     def __post_init__(self) -> None:
-        check_probability("share", self.share)
+        check_probability(share=self.share)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         """Return the round t, or nothing."""
@@ -77,7 +78,7 @@ class RepeatedDelivery:
     share: float = 0.2
 
     def __post_init__(self) -> None:
-        check_probability("share", self.share)
+        check_probability(share=self.share)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         """Return the round t, and sometimes the next one too."""
@@ -146,9 +147,6 @@ def play(
     Returns:
       The rounds, which are played as they are iterated.
 
-    Raises:
-      InvalidInput: If the horizon is no integer from 0, or the learner does not fit the stream.
-
     Examples:
       >>> from rankloop import build, play
       >>> stream, users = build("flipped_relevance"), build("top_k(depth=5)")
@@ -159,6 +157,20 @@ def play(
     horizon = whole_number(horizon, "horizon", 0)
     problem = stream.problem._replace(shown=users.shown, depth=users.depth)
     return _rounds(Session(learner, problem, seed), stream, users, horizon, delivery)
+
+
+def play_mean(learner: Any, stream: Any, users: Any, measure: Any) -> float:
+    """Return the mean of a measure over 200 rounds of `play`, for a first impression.
+
+    Args:
+      learner: The learner or its spec.
+      stream: The stream or its spec.
+      users: The simulated users or their spec.
+      measure: The measure or its name.
+    """
+    judge = build(measure, "measure")
+    rounds = play(build(learner, "learner"), build(stream, "stream"), build(users, "feedback"), horizon=200, seed=0)
+    return mean_of([judge(each.decision.ranking, each.relevance) for each in rounds])
 
 
 def _rounds(

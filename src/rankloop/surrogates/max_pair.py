@@ -52,7 +52,7 @@ class MaxPair(ListwiseSurrogate):
     margin: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("margin", self.margin)
+        check_positive(margin=self.margin)
 
     @property
     def bounds(self) -> tuple[str, ...]:

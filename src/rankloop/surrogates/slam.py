@@ -136,7 +136,7 @@ class Slam(ListwiseSurrogate):
     )
 
     def __post_init__(self) -> None:
-        check_positive("margin", self.margin)
+        check_positive(margin=self.margin)
         if self.cutoff is not None and self.cutoff < 1:
             raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
         if self.measure == "AP" and (self.cutoff is not None or self.within != "mean"):

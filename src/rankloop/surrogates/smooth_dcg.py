@@ -67,7 +67,7 @@ class SmoothDCG:
     convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive("smoothing", self.smoothing)
+        check_positive(smoothing=self.smoothing)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient in the scores."""

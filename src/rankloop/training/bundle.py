@@ -286,9 +286,6 @@ def minimise(
     Returns:
       The solution. Where λ is so small that numbers cannot tell the cuts apart, the best weights so far, not converged.
 
-    Raises:
-      InvalidInput: If an argument is out of range, or the risk at the start is not finite.
-
     References:
       Teo, Vishwanathan, Smola and Le (2010), Bundle Methods for Regularized Risk Minimization; Franc and Sonnenburg
       (2009), Optimized Cutting Plane Algorithm for Large-Scale Risk Minimization; Lemaréchal, Nemirovskii and Nesterov
@@ -296,8 +293,7 @@ def minimise(
     """
     whole_number(max_iterations, "max_iterations", 1)
     first = np.array(start, dtype=np.float64)
-    check_positive("tolerance", tolerance)
-    check_positive("regularisation", regularisation)
+    check_positive(tolerance=tolerance, regularisation=regularisation)
     search = _Search(risk, RidgeModel(len(first), float(regularisation)), tolerance, callback)
     search.begin(first)
     with np.errstate(over="ignore", invalid="ignore"), suppress(_NotFinite):

@@ -69,13 +69,6 @@ def find_folds(
       stream: Read the data from a cache on disk at every pass, even if they fit into memory.
       seed: Cuts one file into folds.
       progress: Called with the number of parts that were read, and of all.
-
-    Returns:
-      The folds.
-
-    Raises:
-      InvalidInput: If a file is damaged, or there are too few queries.
-      NotFound: If there are no such data.
     """
     address = _stored_address(data, isinstance(engine, Cluster), stream)
     if address is not None:
@@ -117,10 +110,6 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
 
     Returns:
       The folds, all with as many features as the widest part.
-
-    Raises:
-      InvalidInput: If a file is damaged, or there are fewer queries than folds.
-      NotFound: If there is no such set, or a part of it is missing.
     """
     _check_folds(n_folds)
     if path.is_file() and not is_archive(path):
@@ -154,12 +143,6 @@ def cut_folds(dataset: Dataset, n_folds: int, seed: int = 0) -> list[Fold]:
       dataset: The queries.
       n_folds: The number of folds, at least 3.
       seed: Draws the parts.
-
-    Returns:
-      The folds.
-
-    Raises:
-      InvalidInput: If there are fewer queries than folds.
     """
     _check_folds(n_folds)
     if dataset.n_queries < n_folds:
@@ -243,9 +226,6 @@ def list_parts(address: str, engine: SummingEngine) -> PartListing:
 
     Returns:
       The parts and the published folds.
-
-    Raises:
-      NotFound: If there are no parts.
     """
     try:
         return listing_of(address)
@@ -283,9 +263,6 @@ def catalogue_of(
       options: How they are read.
       engine: The engine of the workers.
       progress: Called with the number of parts that were read, and of all.
-
-    Returns:
-      The catalogue of their queries.
     """
     finished = iter(range(1, 2 * len(sources) + 1))
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from rankloop.bandits.ad_log import training_rows
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.saved_policy import save_policy
-from rankloop.bandits.train import TrainedPolicy, fit_policy
+from rankloop.bandits.train import TrainedPolicy, fit_policy, save_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.evaluation.report import Report
@@ -79,12 +78,6 @@ def train_policy(
       features: Columns that are context even if they look like ids, times or outcomes.
       seed: Draws the rows that train.
       progress: Called with the number of rows that the estimate has read.
-
-    Returns:
-      The policy and its estimate.
-
-    Raises:
-      InvalidInput: If the log shows one ad only, or if no row to learn from was rewarded.
     """
     encoding = encoding_of(log.pieces(), context, without, features)
     if len(encoding.ads) < 2:

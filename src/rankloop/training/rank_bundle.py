@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
-from rankloop.core.registry.estimator import Estimator
+from rankloop.core.registry.specs import Estimator
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, finite_floats, item_indices, real_numbers
@@ -98,12 +98,6 @@ class RankBundle(Estimator):
           X: (n_rows, n_features).
           pairs: Row numbers (i, j): row j of X should stand above row i.
           costs: The cost of each pair; 1 unless given.
-
-        Returns:
-          Itself.
-
-        Raises:
-          InvalidInput: If the loss is not `preferences`, or a pair names no row.
         """
         if self.loss != "preferences":
             raise InvalidInput(f'fit_pairs needs loss="preferences", this ranker has {self.loss!r}')
@@ -236,9 +230,6 @@ def session_of(weights: Floats, max_grade: int = 1, feature_names: Sequence[str]
       weights: One per feature.
       max_grade: The highest grade of the problem.
       feature_names: The names of the features, where they have any.
-
-    Returns:
-      The session.
     """
     problem = Problem(len(weights), max_grade=max_grade, feature_names=tuple(feature_names))
     return Session(FixedWeights(weights=tuple(weights.tolist())), problem)
@@ -266,12 +257,6 @@ def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:
       X: (n_rows, n_features).
       y: The grade of each row.
       qid: The query of each row; None: all rows are one query.
-
-    Returns:
-      The data set.
-
-    Raises:
-      InvalidInput: If an argument is missing, empty or of another length.
     """
     if y is None:
         raise InvalidInput("a ranker requires y to be passed, but the target y is None: give a grade for each row")

@@ -19,9 +19,6 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     Args:
       header: The titles of the columns.
       rows: The cells of each row.
-
-    Returns:
-      The lines of the table.
     """
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     lines = []

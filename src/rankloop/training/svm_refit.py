@@ -74,7 +74,7 @@ class RefittedSVM(GreedyLearner):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"growth": 1.0, "memory": 3, "regularisation": 1.0})
 
     def __post_init__(self) -> None:
-        check_positive("regularisation", self.regularisation)
+        check_positive(regularisation=self.regularisation)
         super().__post_init__()
         if not (math.isfinite(self.growth) and self.growth >= 1):
             raise InvalidInput(f"growth = {self.growth} must be a factor from 1 on: 1 fits again in every round")

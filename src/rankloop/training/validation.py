@@ -14,12 +14,11 @@ from rankloop.data.dataset import Dataset
 from rankloop.engine import SummingEngine
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.folds import Fold, everything
-from rankloop.training.objective import InMemory, Part, Queries, parts_of
 from rankloop.training.rank_bundle import NORMALISED_NOTE, session_of
 from rankloop.training.report import draw_curves, text_table
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import Ordinal
-from rankloop.training.solution_path import BatchSolver, Fit, fit, fit_path
+from rankloop.training.solution_path import BatchSolver, Fit, InMemory, Part, Queries, fit, fit_path, parts_of
 
 Progress = Callable[[int, int], None]
 WeightsAndMeasure = tuple[Floats, str]
@@ -123,9 +122,6 @@ def cross_validate(
 
     Returns:
       The folds, and the model on all queries.
-
-    Raises:
-      InvalidInput: If a regularisation is not above 0.
     """
     risk, path = risk_of(solver.loss), solver.checked_path()
     total, finished, results = len(folds) * len(path) + 1, 0, []
@@ -149,9 +145,6 @@ def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: 
       pairs: Weights and the measure of their ranking.
       dataset: In memory or on disk.
       engine: Reads data on disk.
-
-    Returns:
-      A mean for each pair.
     """
     if isinstance(dataset, Dataset):
         return [mean_of(_values(weights, dataset, measure)) for weights, measure in pairs]

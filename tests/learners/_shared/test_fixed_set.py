@@ -12,13 +12,13 @@ from rankloop.core.types import Problem
 from rankloop.learners._shared.fixed_set import (
     gain_for,
     gain_of,
-    grades_with,
     largest_gain,
     require_all_grades,
     size_of_fixed_set,
     with_gains,
     worth_of_positions,
 )
+from rankloop.learners.rtopk import _grades_with
 from rankloop.measures import parse_measure
 
 NAMES = ["DCG", "DCG@3", "DCG(gain='linear')", "SumLoss", "P@2", "P(relevant_from=2.0)@3"]
@@ -52,7 +52,7 @@ def test_mean_gains_have_grades(name: str) -> None:
     gain = gain_for(parse_measure(name))
     top = gain_of(3.0, *gain)
     means = np.array([0.0, 0.3, 0.77, 1.0]) * top
-    back = [gain_of(grade, *gain) for grade in grades_with(means, *gain)]
+    back = [gain_of(grade, *gain) for grade in _grades_with(means, *gain)]
     assert back == pytest.approx(means)
 
 
@@ -60,7 +60,7 @@ def test_the_mean_of_gains_is_not_the_gain_of_the_mean() -> None:
     gain = gain_for(parse_measure("DCG"))
     mean = (gain_of(0.0, *gain) + gain_of(2.0, *gain)) / 2
     assert mean == (2**0 - 1 + 2**2 - 1) / 2
-    assert grades_with(np.array([mean]), *gain) == pytest.approx(np.log2(1 + 1.5))
+    assert _grades_with(np.array([mean]), *gain) == pytest.approx(np.log2(1 + 1.5))
 
 
 def test_with_gains_leaves_the_old_totals_alone() -> None:

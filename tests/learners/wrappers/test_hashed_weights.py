@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, Ranker
-from rankloop.contracts.cases import cases_of, feedback_of
+from rankloop.contracts.cases import _feedback_of, cases_of
 from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Rows, clicks
-from rankloop.learners.wrappers.hashed_weights import Hashed, check_takes_rows, with_hashed
+from rankloop.learners.wrappers.hashed_weights import Hashed, _check_takes_rows, with_hashed
 
 N_HASHED, N_DENSE = 32, 2
 PROBLEM = Problem(N_HASHED + N_DENSE, n_hashed=N_HASHED, max_grade=2)
@@ -83,7 +83,7 @@ def one_step(inner):
 
 
 def feedback_for(learner, decision, rng):
-    return feedback_of(learner.accepts[int(rng.integers(len(learner.accepts)))], PROBLEM, decision, rng)
+    return _feedback_of(learner.accepts[int(rng.integers(len(learner.accepts)))], PROBLEM, decision, rng)
 
 
 @pytest.mark.parametrize("inner", INNERS)
@@ -130,7 +130,7 @@ def test_a_column_that_is_0_is_neither_read_nor_changed(entry):
             assert decision.ranking.tolist() == other.ranking.tolist()
             assert decision.log_propensity == pytest.approx(other.log_propensity, nan_ok=True, abs=1e-12)
             assert learner.predict(narrow, query).tolist() == learner.predict(wide, zero).tolist()
-            feedback = feedback_of(learner.accepts[t % len(learner.accepts)], case.problem, decision, rng)
+            feedback = _feedback_of(learner.accepts[t % len(learner.accepts)], case.problem, decision, rng)
             narrow = learner.learn(narrow, query, decision, feedback)
             before = wide
             wide = learner.learn(wide, zero, other, feedback)
@@ -311,7 +311,7 @@ def test_every_learner_can_or_says_so():
                 assert with_hashed(case.learner) is case.learner
                 continue
             try:
-                check_takes_rows(case.learner)
+                _check_takes_rows(case.learner)
                 refused = ""
             except InvalidInput as error:
                 refused = str(error)

@@ -9,7 +9,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners.topk_gradient import GradedItems, TopKGradient, estimated_gradient
+from rankloop.learners.topk_gradient import GradedItems, TopKGradient, _estimated_gradient
 from rankloop.simulate.play import play
 from rankloop.simulate.users.readers import TopK
 from rankloop.surrogates.squared_loss import CalibratedSquared, normalised_gains
@@ -33,7 +33,7 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
         ranking = np.array(order)
         probability = gamma / math.factorial(len(grades)) + (1 - gamma) * np.array_equal(ranking, best)
         items = ranking[:depth]
-        z = estimated_gradient(surrogate, scores, GradedItems(items, grades[items], best[:depth], gamma, 0.0))
+        z = _estimated_gradient(surrogate, scores, GradedItems(items, grades[items], best[:depth], gamma, 0.0))
         total += probability * np.sum((features.T @ z) ** 2)
     return total
 

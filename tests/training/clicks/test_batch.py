@@ -16,11 +16,10 @@ from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import Here, Threads
 from rankloop.features import Schema
 from rankloop.logs.list_log import ShownList
-from rankloop.training import objective
-from rankloop.training.clicks.batch import merged, schema_rows
+from rankloop.training.clicks.batch import _merged, schema_rows
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import _train_on_lists
-from rankloop.training.clicks.weights import click_weights
+from rankloop.training.clicks.weights import _click_weights
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import DEFAULT_PATH, BatchSolver, SolverSettings, fit
@@ -85,7 +84,7 @@ def test_plain_numbers_become_what_the_dense_ranking_svm_makes_of_them() -> None
         lists, Schema(fields), path=[0.01], position_bias=EXAMINED, settings=CLOSE, clip=2.0
     )
     features = np.array([list(row.values()) for one in lists for row in one.rows])
-    weights = np.concatenate([one.clicked * click_weights(one.position, EXAMINED, 2.0) for one in lists])
+    weights = np.concatenate([one.clicked * _click_weights(one.position, EXAMINED, 2.0) for one in lists])
     pairs, costs = clicked_pairs(np.arange(41) * 4, weights)
     dense = RankBundle("preferences", 0.01, tolerance=1e-9).fit_pairs(features, pairs, costs)
     assert trained.solution.objective == pytest.approx(dense.solution_.objective, abs=1e-9)
@@ -149,7 +148,7 @@ def test_lists_of_a_query_are_merged_item_by_item() -> None:
     other = shown([red, blue], [0, 1], query_id="hat", context={"segment": "sport"})
     dearer = shown([{"brand": "acme", "price": 2}], [1], query_id="hat")
     rows = schema_rows([first, again, other, dearer, shown([red], [1]), shown([red], [0])], SCHEMA)
-    together = merged(rows, rows.clicked)
+    together = _merged(rows, rows.clicked)
     assert together.offsets.tolist() == [0, 3, 5, 6, 7]
     assert together.clicked.tolist() == [0.5, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0]
     assert list(together.query_ids) == ["hat", "hat", "", ""]
@@ -158,7 +157,7 @@ def test_lists_of_a_query_are_merged_item_by_item() -> None:
 
 
 def test_the_sum_is_the_same_wherever_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "ROWS_PER_PART", 64)
+    monkeypatch.setattr("rankloop.training.solution_path.ROWS_PER_PART", 64)
     engines = Here(), Threads(workers=2)
     found = [
         train_batch_with_schema(logged(100), SCHEMA, path=[0.1], settings=SolverSettings(engine=e)) for e in engines

@@ -99,7 +99,7 @@ def test_the_model_is_the_one_of_the_whole_log(tmp_path: Path) -> None:
 
 
 def test_threads_and_one_process_agree_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 200)
+    monkeypatch.setattr("rankloop.training.solution_path.ROWS_PER_PART", 200)
     folder = str(write_log(tmp_path / "log"))
     here, threads = (train_click_parts(folder, solver([1e-1, 1e-2], engine)) for engine in (Here(), Threads(workers=2)))
     assert np.array_equal(weights_of(here), weights_of(threads))

@@ -16,7 +16,7 @@ from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 from rankloop.logs.reader import lists_in
-from rankloop.training.clicks.batch import EncodedLists, dense_rows, merged
+from rankloop.training.clicks.batch import EncodedLists, _dense_rows, _merged
 from rankloop.training.clicks.train import train_clicks
 from rankloop.training.clicks.weights import exponential_grades
 from rankloop.training.risks.base import risk_of
@@ -206,7 +206,7 @@ def test_the_weight_of_a_single_click_cancels_in_a_normalised_loss_but_not_after
     np.testing.assert_allclose(one[1], ten[1])
     features, pair = np.eye(3)[[0, 1, 2, 1, 0, 2]], np.array([7, 3, 5, 3, 7, 5])
     rows = EncodedLists(
-        features=dense_rows(features),
+        features=_dense_rows(features),
         offsets=np.array([0, 3, 6]),
         position=np.array([0, 1, 2] * 2),
         clicked=np.zeros(6),
@@ -215,7 +215,7 @@ def test_the_weight_of_a_single_click_cancels_in_a_normalised_loss_but_not_after
         is_graded=False,
         merge_keys=lambda: (["q", "q"], pair.tolist()),
     )
-    both = merged(rows, np.array([0.0, 10.0, 0.0, 0.0, 1.0, 0.0]))
+    both = _merged(rows, np.array([0.0, 10.0, 0.0, 0.0, 1.0, 0.0]))
     np.testing.assert_array_equal(both.offsets, [0, 3])
     np.testing.assert_array_equal(both.features.dense, np.eye(3))
     np.testing.assert_allclose(both.clicked, [1 / 2, 10 / 2, 0])

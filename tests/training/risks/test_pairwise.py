@@ -8,9 +8,9 @@ from rankloop.core.types import Rows
 from rankloop.data.sparse_dataset import Collection, SparseDataset
 from rankloop.engine import Here
 from rankloop.training.bundle import minimise
-from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import ClickedPairs
+from rankloop.training.solution_path import objective_on
 
 N_COLUMNS = 30
 

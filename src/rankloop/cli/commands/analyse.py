@@ -63,9 +63,6 @@ def check_depth(depth: int | None, n_items: int | None) -> None:
     Args:
       depth: The value of --depth.
       n_items: The number of items.
-
-    Raises:
-      InvalidInput: If the depth is larger than the number of items.
     """
     if depth is not None and n_items is not None and depth > n_items >= 1:
         raise InvalidInput(f"--depth {depth} is larger than the number of items: give at most {n_items}")

@@ -121,7 +121,6 @@ def _score(
     normalise: bool,
     json: bool,
 ) -> None:
-    """Score a model or a run by measures."""
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
     from rankloop.evaluation.ranking.saved_model import is_model, score_model, was_normalised

@@ -147,7 +147,6 @@ def train_clicks(
 
 
 def _refuse(options: Mapping[str, object], reason: str) -> None:
-    """Raise for the first option that has a value."""
     for name, value in options.items():
         if value:
             raise InvalidInput(f"--{name} {reason}")

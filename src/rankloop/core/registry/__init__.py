@@ -177,10 +177,6 @@ def lookup(kind: str, category: str | None = None) -> Entry:
     Args:
       kind: The kind.
       category: Its category; None: the kind must be in one category only.
-
-    Raises:
-      UnknownKind: If it is not registered.
-      InvalidInput: If there is no such category, or the kind is in several.
     """
     if isinstance(category, str):
         entry = _entries.get((category, kind)) or _import_by_name(kind, category)

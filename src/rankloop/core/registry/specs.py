@@ -3,12 +3,13 @@
 import dataclasses
 import difflib
 import functools
+import inspect
 import json
 import re
 import tomllib
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def check_arguments(cls: type, nested: Nested) -> None:
         for name, value in arguments.items():
             if name not in hints:
                 raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
-            arguments[name] = convert(value, hints[name], name, nested)
+            arguments[name] = _convert(value, hints[name], name, nested)
         missing = [f.name for f in dataclasses.fields(cls) if _required(f) and f.name not in arguments]
         if missing:
             raise InvalidInput(f"the parameter {missing[0]!r} is missing")
@@ -100,18 +101,8 @@ def check_arguments(cls: type, nested: Nested) -> None:
     cls.__init__ = init  # type: ignore[misc]
 
 
-def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
-    """Return a value as the annotated type.
-
-    Args:
-      value: The value.
-      annotation: The type.
-      name: The name of the parameter, for error messages.
-      nested: Builds registered objects from specs.
-
-    Raises:
-      InvalidInput: If the value is not of this type.
-    """
+def _convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
+    """Return a value as the annotated type."""
     if isinstance(value, np.generic):
         value = value.item()
     if get_origin(annotation) in (Union, types.UnionType):
@@ -123,7 +114,7 @@ def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
     if get_origin(annotation) is tuple:
         if not isinstance(value, list | tuple):
             raise InvalidInput(f"{name} must be a list, got {value!r}")
-        return tuple(convert(part, get_args(annotation)[0], name, nested) for part in value)
+        return tuple(_convert(part, get_args(annotation)[0], name, nested) for part in value)
     thing = nested(value, annotation)
     if thing is not None:
         return thing
@@ -144,7 +135,7 @@ def _first_that_fits(value: Any, options: tuple[Any, ...], name: str, nested: Ne
     for option in options:
         if option is not type(None):
             try:
-                return convert(value, option, name, nested)
+                return _convert(value, option, name, nested)
             except InvalidInput as error:
                 reasons.append(str(error))
     raise InvalidInput("; or ".join(reasons))
@@ -158,3 +149,23 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 def _hints(cls: type) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+E = TypeVar("E", bound="Estimator")
+
+
+class Estimator:
+    """The base class of estimators; `fit` validates and learns, and learned attributes end with an underscore."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self: E, **parameters: Any) -> E:
+        """Change some of the constructor's arguments; raise `InvalidInput` for an unknown name."""
+        valid = self.get_params()
+        for name, value in parameters.items():
+            if name not in valid:
+                raise InvalidInput(f"no parameter {name!r}{nearest(name, valid)}")
+            setattr(self, name, value)
+        return self

@@ -64,12 +64,6 @@ def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterat
       path: The file, compressed or not.
       layout: The layout as far as it is known.
       block_bytes: The bytes of text that are read at a time.
-
-    Yields:
-      The pieces.
-
-    Raises:
-      InvalidInput: If a line is wrong; the error names it.
     """
     scratch, n_lines = _scratch(min(FIRST_WIDTH, layout.end_index)), 0
     for block in line_blocks(path, block_bytes):
@@ -166,7 +160,7 @@ def _side_file(path: Path) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def sizes_of(sizes: Sizes) -> Ints:
+def _sizes_of(sizes: Sizes) -> Ints:
     """Return the number of items of each query, from a list or from a file of whole numbers."""
     name, values = "sizes", sizes
     if isinstance(sizes, str | os.PathLike):
@@ -254,7 +248,7 @@ class Namer:
         self._kind = kind
         beside = _side_file(self._path)
         if self._ends is None and kind != parser.IN_QID and beside is not None:
-            self._ends = np.cumsum(sizes_of(beside))
+            self._ends = np.cumsum(_sizes_of(beside))
 
     def _check_kinds(self, rows: LetorRows) -> None:
         wrong = np.flatnonzero((rows.kinds != self._kind) | (rows.kinds == parser.NOWHERE))
@@ -302,15 +296,12 @@ def read_letor(
       zero_based: True if indices count from 0; unless given, true if an index 0 occurs.
       max_features: A larger index is an error.
 
-    Returns:
-      The data set.
-
     Raises:
       InvalidInput: If a line is wrong; the error names it.
       NotFound: If there is no such file.
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
-    namer, blocks, lowest, highest = Namer(file, None if sizes is None else sizes_of(sizes)), [], 1, -1
+    namer, blocks, lowest, highest = Namer(file, None if sizes is None else _sizes_of(sizes)), [], 1, -1
     for rows in pieces(file, layout):
         blocks.append(_block(rows, namer.number(rows)))
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
@@ -356,7 +347,7 @@ def stream_letor(
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
     whole_number(block_bytes, "block_bytes", 1)
-    counts = None if sizes is None else sizes_of(sizes)
+    counts = None if sizes is None else _sizes_of(sizes)
     if layout.n_features is None or layout.zero_based is None:
         layout = _measured(file, layout, block_bytes)
     return _complete_queries(file, layout, Namer(file, counts), block_bytes)
@@ -377,7 +368,6 @@ def _layout(n_features: int | None, zero_based: bool | None, max_features: int) 
 
 
 def _measured(path: Path, layout: Layout, block_bytes: int) -> Layout:
-    """Read the file once to complete its layout."""
     lowest, highest = 1, -1
     for rows in pieces(path, layout, block_bytes):
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)

@@ -282,9 +282,6 @@ def name_runs(buffer: Bytes, queries: Ints) -> Ints:
     Args:
       buffer: The bytes.
       queries: (n_rows, 4), the noted names.
-
-    Returns:
-      The row numbers.
     """
     n_rows, n_runs = len(queries), 0
     starts = np.empty(n_rows, np.int64)

@@ -152,9 +152,6 @@ def copy_of(source: PartSource, options: PartOptions) -> ColumnCopy:
     Args:
       source: The part.
       options: How it is read.
-
-    Returns:
-      The columns, mapped.
     """
     return ColumnCopy(source, options)
 

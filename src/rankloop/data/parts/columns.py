@@ -176,9 +176,6 @@ class ColumnCopy:
 
         Returns:
           Views of the mapped files, or a wider copy.
-
-        Raises:
-          InvalidInput: If the file became shorter, whose missing end cannot be read from the map.
         """
         if os.stat(self._file).st_size < self._n_bytes:
             raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")

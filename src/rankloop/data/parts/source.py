@@ -219,9 +219,6 @@ def check_memory(log: Path, solver: str) -> None:
     Args:
       log: The file.
       solver: "batch" or "online".
-
-    Raises:
-      InvalidInput: If it needs more memory than there is.
     """
     n_bytes = log.stat().st_size * (PACKED_RATIO if log.name.endswith((*PACKED_SUFFIXES, *PACKED_TABLES)) else 1)
     copies, available = SCHEMA_COPIES[solver], _available_memory()

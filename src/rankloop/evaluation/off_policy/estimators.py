@@ -220,9 +220,9 @@ def check_options(options: Options, method: str) -> None:
     whole_number(options.seed, "seed", 0)
     if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
         raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
-    check_positive("max_reward", options.max_reward)
+    check_positive(max_reward=options.max_reward)
     if options.max_weight is not None:
-        check_positive("max_weight", options.max_weight)
+        check_positive(max_weight=options.max_weight)
 
 
 @np.errstate(over="ignore", invalid="ignore")

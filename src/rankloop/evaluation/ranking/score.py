@@ -12,8 +12,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, finite_floats, rows_in
 from rankloop.data.dataset import Dataset
 from rankloop.measures.base import RankedMeasure, mean_of, parse_measure
-from rankloop.measures.formulas import NO_CUTOFF
-from rankloop.measures.sorted_lists import checked_offsets, rankings_of
+from rankloop.measures.formulas import NO_CUTOFF, checked_offsets, rankings_of
 
 Measures = Sequence[str | RankedMeasure]
 

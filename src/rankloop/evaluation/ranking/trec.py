@@ -12,8 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.data.compression import READ_ERRORS, opened
 from rankloop.evaluation.ranking.score import Measures, Scores, score_rankings
-from rankloop.measures.formulas import NO_CUTOFF
-from rankloop.measures.sorted_lists import rankings_of
+from rankloop.measures.formulas import NO_CUTOFF, rankings_of
 
 Lists = dict[str, dict[str, float]]
 QRELS_COLUMNS = "query iteration document grade"

@@ -106,7 +106,6 @@ def judge(claim: Claim, curves: Curves) -> Verdict:
 
 
 def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
-    """Decide a claim on one stream."""
     if isinstance(claim, Exponent):
         return _growth_verdict(claim, curves, stream)
     left, right = _sides(claim, curves, stream)

@@ -21,9 +21,6 @@ def write_report(folder: Path, title: str, findings: Sequence[Finding], front: s
       title: The title of the page.
       findings: The sections; several get a heading each.
       front: HTML before the findings.
-
-    Returns:
-      The path of the page.
     """
     for finding in findings:
         for chart in finding.charts + finding.inside:

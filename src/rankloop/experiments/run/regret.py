@@ -31,7 +31,7 @@ def best_fixed(measure: Measure, problem: Problem) -> "BySorting | ByTrying | No
     if problem.n_items is None:
         return None
     graded_pairs = isinstance(measure, PairwiseLoss) and problem.max_grade > 1
-    if not graded_pairs and shares(measure, np.zeros((1, problem.n_items))) is not None:
+    if not graded_pairs and _shares(measure, np.zeros((1, problem.n_items))) is not None:
         return BySorting(measure, problem.n_items)
     return ByTrying(measure, problem.n_items) if problem.n_items <= BRUTE_FORCE_UP_TO else None
 
@@ -46,13 +46,8 @@ class BySorting:
         self.earned = 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
-        """Add rounds that were played.
-
-        Args:
-          rankings: The shown rankings, as (n_rounds, n_items).
-          relevance: The grades, as (n_rounds, n_items).
-        """
-        factors = shares(self.measure, relevance)
+        """Add rounds that were played, one row of items and grades each."""
+        factors = _shares(self.measure, relevance)
         if factors is None:
             raise TypeError(f"{self.measure} is not additive")
         self.weights = factors.weights
@@ -60,10 +55,7 @@ class BySorting:
         self.earned += float((np.take_along_axis(factors.gains, rankings, axis=1) * factors.weights).sum())
 
     def lead(self) -> float:
-        """Return the sum over rounds by which the best fixed ranking is better than the shown rankings.
-
-        It is ≥ 0 for gains and losses alike if the same ranking was shown in every round.
-        """
+        """Return the sum over rounds by which the best fixed ranking is better than the shown rankings."""
         best = float((self.weights * -np.sort(-self.summed)).sum())
         return best - self.earned if self.measure.higher_is_better else self.earned - best
 
@@ -81,12 +73,7 @@ class ByTrying:
         self.earned = 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
-        """Add rounds that were played.
-
-        Args:
-          rankings: The shown rankings, as (n_rounds, n_items).
-          relevance: The grades, as (n_rounds, n_items).
-        """
+        """Add rounds that were played, one row of items and grades each."""
         for ranking, grades in zip(rankings.tolist(), relevance):
             values = self._values(grades)
             self.totals += values
@@ -115,13 +102,8 @@ class Shares(NamedTuple):
     gains: Floats
 
 
-def shares(measure: Measure, relevance: Floats) -> Shares | None:
-    """Return the two factors of an additive measure; None for other measures.
-
-    Args:
-      measure: The measure.
-      relevance: The grades, as (n_rounds, n_items).
-    """
+def _shares(measure: Measure, relevance: Floats) -> Shares | None:
+    """Return the two factors of an additive measure; None for other measures."""
     n_items, grades = relevance.shape[1], np.maximum(relevance, 0.0)
     positions = np.arange(float(n_items))
     match measure:

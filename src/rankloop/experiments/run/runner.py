@@ -25,7 +25,7 @@ from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rou
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
-from rankloop.simulate.streams.held_out import HeldOut
+from rankloop.simulate.streams.pool import HeldOut
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -149,9 +149,6 @@ def run_experiment(
       folder: The folder of the results; runs that it has are not repeated.
       engine: The engine that computes.
       progress: Called with the number of finished runs and of all runs.
-
-    Raises:
-      Conflict: If the folder has results of another experiment or version, or another process writes to it.
     """
     return run_experiments([(experiment, folder)], engine, progress)[0]
 

@@ -30,10 +30,6 @@ def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
     Args:
       imports: Names of modules on Python's path or in `folder`, or paths of .py files relative to `folder`.
       folder: The folder.
-
-    Raises:
-      NotFound: If there is no such module or file.
-      InvalidInput: If a name is no module name, or the module fails when it is imported.
     """
     for entry in imports:
         name, file = _located(entry, folder)

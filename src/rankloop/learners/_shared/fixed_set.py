@@ -67,27 +67,11 @@ def with_gains(totals: Floats, items: Ints, grades: Floats, form: int, start: fl
     return new
 
 
-@kernel
-def grades_with(gains: Floats, form: int, start: float) -> Floats:
-    """Return the grades that have these gains: the mean of 2^r − 1 is not 2^mean − 1.
-
-    Args:
-      gains: The gains.
-      form: The form of the gain.
-      start: The largest grade without a gain.
-    """
-    above = np.log2(1.0 + gains) if form == GAIN_IS_EXPONENTIAL else gains
-    return above + start
-
-
 def gain_for(measure: Measure) -> GainForm:
     """Return the form in which a measure turns a grade into a gain.
 
     [grade ≥ relevant_from] of a precision becomes min(grade − relevant_from + 1, 1), which is equal for integral
     grades, so that the mean of several grades has a grade with that gain.
-
-    Raises:
-      InvalidInput: If the measure is not linear in gains.
     """
     if isinstance(measure, DCG):
         return GainForm(GAIN_IS_EXPONENTIAL if measure.gain == "exponential" else GAIN_IS_GRADE, 0.0)
@@ -168,7 +152,7 @@ class AnytimeLearner:
     def __post_init__(self) -> None:
         check_at_least(1, horizon=self.horizon)
         if getattr(self, self.tuned) is not None:
-            check_positive(self.tuned, getattr(self, self.tuned))
+            check_positive(**{self.tuned: getattr(self, self.tuned)})
 
     @functools.cached_property
     def _anytime(self) -> bool:

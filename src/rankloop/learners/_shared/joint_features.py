@@ -78,22 +78,6 @@ def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
 
 
 @kernel
-def swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
-    """Return the ranking with the uppermost clicked item and the first exchanged.
-
-    Args:
-      shown: The ranking that was shown.
-      clicked: The weight of the click on each item.
-    """
-    better = shown.copy()
-    for position in range(len(shown)):
-        if clicked[shown[position]] > 0.0:
-            better[0], better[position] = shown[position], shown[0]
-            break
-    return better
-
-
-@kernel
 def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
     """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
 

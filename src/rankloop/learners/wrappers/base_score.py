@@ -29,10 +29,8 @@ class BaseScore(Wrapper):
       weight: The first weight of the base score.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("base_score(inner='newton_pairs', feature=0)"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("base_score(inner='newton_pairs', feature=0)", "web_search", "dcm", "nDCG@10"), 3)
       0.486
     """
 
@@ -46,8 +44,8 @@ class BaseScore(Wrapper):
     )
 
     def __post_init__(self) -> None:
-        check_positive("weight", self.weight)
-        started_at(self.inner, ())
+        check_positive(weight=self.weight)
+        _started_at(self.inner, ())
 
     def init(self, problem: Problem) -> Any:
         """Return the first state for a problem."""
@@ -56,19 +54,11 @@ class BaseScore(Wrapper):
             raise InvalidInput(f"feature = {self.feature} is to be the base score, but there are {n_features} features")
         start = [0.0] * n_features
         start[self.feature] = self.weight
-        return started_at(self.inner, tuple(start)).init(problem)
+        return _started_at(self.inner, tuple(start)).init(problem)
 
 
-def started_at(learner: AnyLearner, start: tuple[float, ...]) -> AnyLearner:
-    """Return the learner with other start weights; wrappers pass them on to the learner inside.
-
-    Args:
-      learner: A linear learner, or wrappers around one.
-      start: The first weights.
-
-    Raises:
-      InvalidInput: If there is no linear learner inside.
-    """
+def _started_at(learner: AnyLearner, start: tuple[float, ...]) -> AnyLearner:
+    """Return the learner with other start weights; wrappers pass them on to the learner inside."""
     if from_layers(learner, "start") is None:
         *_, innermost = layers_of(learner)
         raise InvalidInput(f"{type(innermost).__name__} has no start weights: base_score needs a linear learner inside")

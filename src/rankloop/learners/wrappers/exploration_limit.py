@@ -27,10 +27,8 @@ class ExploreAtMost(Wrapper):
       keep_first: If true, the predicted first item stays first.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("explore_at_most(inner='pdgd', places=1)"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("explore_at_most(inner='pdgd', places=1)", "web_search", "dcm", "nDCG@10"), 3)
       0.549
     """
 

@@ -110,10 +110,8 @@ class Hashed(Wrapper):
       Weinberger et al. (2009), Feature Hashing for Large Scale Multitask Learning.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("position_based"), build("nDCG@10")
-      >>> rounds = play(build("hashed(inner='click_regression')"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("hashed(inner='click_regression')", "web_search", "position_based", "nDCG@10"), 3)
       0.55
     """
 
@@ -134,9 +132,9 @@ class Hashed(Wrapper):
     def __post_init__(self) -> None:
         for name in ("rate", "prior", "memory_rate", "memory_prior"):
             if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        check_finite("start", self.start)
-        check_takes_rows(self.inner)
+                check_positive(**{name: getattr(self, name)})
+        check_finite(start=self.start)
+        _check_takes_rows(self.inner)
 
     @property
     def reports(self) -> tuple[str, ...]:
@@ -219,7 +217,7 @@ class Hashed(Wrapper):
         return np.array([half + hash_of(UPDATE_COUNTER, query.id) % half])
 
 
-def check_takes_rows(learner: AnyLearner) -> None:
+def _check_takes_rows(learner: AnyLearner) -> None:
     """Raise `InvalidInput` for a learner that needs every column of every item."""
     if from_layers(learner, "diagonal") is False:
         raise InvalidInput(

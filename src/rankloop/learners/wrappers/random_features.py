@@ -24,14 +24,8 @@ class State(NamedTuple):
 
 
 @reassociated
-def cosines(features: Floats, directions: Floats, phases: Floats) -> Floats:
-    """Return √(2 / D) · cos(directions · features[i] + phases) row by row; equal rows stay equal.
-
-    Args:
-      features: The features of the items.
-      directions: One row for each new feature.
-      phases: One number for each new feature.
-    """
+def _cosines(features: Floats, directions: Floats, phases: Floats) -> Floats:
+    """Return √(2 / D) · cos(directions · features[i] + phases) row by row; equal rows stay equal."""
     n_out = len(phases)
     scale = np.sqrt(2.0 / n_out)
     mapped = np.empty((len(features), n_out))
@@ -64,10 +58,9 @@ class RandomFeatures(FeatureMap):
       Rahimi and Recht (2007), Random Features for Large-Scale Kernel Machines.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("linear_gaussian(n_items=6, n_features=3)"), build("full"), build("nDCG@5")
-      >>> rounds = play(build("random_features(inner='online_gradient')"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "linear_gaussian(n_items=6, n_features=3)"
+      >>> round(play_mean("random_features(inner='online_gradient')", stream, "full", "nDCG@5"), 3)
       0.895
     """
 
@@ -79,7 +72,7 @@ class RandomFeatures(FeatureMap):
     examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient", "n_features": 8},)
 
     def __post_init__(self) -> None:
-        check_positive("bandwidth", self.bandwidth)
+        check_positive(bandwidth=self.bandwidth)
         if self.bandwidth < MIN_BANDWIDTH:
             raise InvalidInput(f"bandwidth = {self.bandwidth} must be at least {MIN_BANDWIDTH}: it is divided by")
         check_at_least(1, n_features=self.n_features)
@@ -95,4 +88,4 @@ class RandomFeatures(FeatureMap):
 
     def mapped(self, state: State, query: Query) -> Query:
         """Return the query with the cosine features."""
-        return query._replace(features=cosines(query.features, state.directions, state.phases))
+        return query._replace(features=_cosines(query.features, state.directions, state.phases))

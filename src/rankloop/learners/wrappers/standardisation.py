@@ -24,15 +24,8 @@ class State(NamedTuple):
 
 
 @kernel
-def add_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> tuple[Floats, Floats]:
-    """Return mean and squares after Welford's update, row by row: exact for constant features, accurate for large ones.
-
-    Args:
-      n_rows: The number of items before.
-      mean: The mean before.
-      squares: The summed squared deviations before.
-      features: The new rows.
-    """
+def _add_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> tuple[Floats, Floats]:
+    """Return mean and squares after Welford's update, which is exact for constant and accurate for large features."""
     mean, squares = mean.copy(), squares.copy()
     for i in range(len(features)):
         part = 1.0 / (n_rows + i + 1)
@@ -44,15 +37,8 @@ def add_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> tu
 
 
 @kernel
-def scale_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> Floats:
-    """Return (features − mean) / deviation; 0 for features that never varied, unchanged before the first item.
-
-    Args:
-      n_rows: The number of items.
-      mean: The mean of each feature.
-      squares: The summed squared deviations.
-      features: The rows to scale.
-    """
+def _scale_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> Floats:
+    """Return (features − mean) / deviation; 0 for features that never varied, unchanged before the first item."""
     if n_rows == 0:
         return features
     factors = np.empty(len(mean))
@@ -83,10 +69,8 @@ class Standardised(FeatureMap):
       Welford (1962), Note on a Method for Calculating Corrected Sums of Squares and Products.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("standardised(inner='newton_pairs')"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("standardised(inner='newton_pairs')", "web_search", "dcm", "nDCG@10"), 3)
       0.522
     """
 
@@ -101,11 +85,11 @@ class Standardised(FeatureMap):
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         """Return the state after the feedback on a decision."""
-        mean, squares = add_rows(state.n_rows, state.mean, state.squares, query.features)
+        mean, squares = _add_rows(state.n_rows, state.mean, state.squares, query.features)
         moments = State(state.n_rows + query.n_items, require_finite(mean), require_finite(squares), None)
         return moments._replace(inner=self.inner.learn(state.inner, self.mapped(moments, query), decision, feedback))
 
     def mapped(self, state: State, query: Query) -> Query:
         """Return the query with the scaled features."""
-        features = scale_rows(state.n_rows, state.mean, state.squares, query.features)
+        features = _scale_rows(state.n_rows, state.mean, state.squares, query.features)
         return query._replace(features=features)

@@ -139,10 +139,8 @@ class TrustedMemory(Hashed):
       user_sure: The statistic of contradiction at which a user counts nothing.
 
     Examples:
-      >>> from rankloop import build, play
-      >>> stream, users, measure = build("web_search"), build("dcm"), build("nDCG@10")
-      >>> rounds = play(build("trusted_memory(inner='click_residuals')"), stream, users, horizon=200, seed=0)
-      >>> round(sum(measure(r.decision.ranking, r.relevance) for r in rounds) / 200, 3)
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("trusted_memory(inner='click_residuals')", "web_search", "dcm", "nDCG@10"), 3)
       0.497
     """
 
@@ -160,10 +158,8 @@ class TrustedMemory(Hashed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("sure", self.sure)
+        check_positive(sure=self.sure, trust_prior=self.trust_prior, user_prior=self.user_prior)
         check_at_least(0, span=self.span)
-        check_positive("trust_prior", self.trust_prior)
-        check_positive("user_prior", self.user_prior)
         if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
             raise InvalidInput(f"{kind} has step sizes of its own, which trust would distort: use hashed")

@@ -55,8 +55,6 @@ class FlippedRelevance(_BinaryGrades):
     The relevant items are drawn once per run.
 
     Args:
-      n_items: The number of items.
-      n_relevant: The number of relevant items.
       flip: The probability with which a grade is flipped.
 
     References:
@@ -69,7 +67,7 @@ class FlippedRelevance(_BinaryGrades):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_probability("flip", self.flip)
+        check_probability(flip=self.flip)
 
     def _wrong(self) -> float:
         return self.flip
@@ -82,8 +80,6 @@ class NoisyRelevance(_BinaryGrades):
     So each grade is wrong with probability Φ(−1 / (2·sd)). The relevant items are drawn once per run.
 
     Args:
-      n_items: The number of items.
-      n_relevant: The number of relevant items.
       sd: The standard deviation of the noise.
 
     References:
@@ -96,7 +92,7 @@ class NoisyRelevance(_BinaryGrades):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_negative("sd", self.sd)
+        check_not_negative(sd=self.sd)
 
     def _wrong(self) -> float:
         return normal_cdf(-0.5 / self.sd) if self.sd > 0.0 else 0.0

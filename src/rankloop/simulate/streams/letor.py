@@ -24,7 +24,15 @@ NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
 
 @dataclass(frozen=True, kw_only=True)
 class LetorQueries:
-    """The parameters of both streams over LETOR files."""
+    """The parameters of both streams over LETOR files.
+
+    Args:
+      path: Where the files are.
+      normalise: If true, every feature is scaled to [0, 1] inside each query.
+      min_items: Queries with fewer items are left out.
+      need_relevant: If true, queries without a grade above 0 are left out.
+      candidates: The number of random items of the query in each round; all if None.
+    """
 
     path: str | tuple[str, ...]
     normalise: bool = False
@@ -42,10 +50,6 @@ class Letor(LetorQueries):
 
     Args:
       path: A file, a folder of files, or a list of files. A path that does not exist is looked for in the data folder.
-      normalise: If true, every feature is scaled to [0, 1] inside each query.
-      min_items: Queries with fewer items are left out.
-      need_relevant: If true, queries without a grade above 0 are left out.
-      candidates: The number of random items of the query in each round; all if None.
     """
 
     @property
@@ -111,10 +115,6 @@ class LetorPasses(LetorQueries):
 
     Args:
       path: A file, a list of files, or a published set (a folder or an archive: MSLR-WEB10K, Yahoo, Istella).
-      normalise: If true, every feature is scaled to [0, 1] inside each query.
-      min_items: Queries with fewer items are left out.
-      need_relevant: If true, queries without a grade above 0 are left out.
-      candidates: The number of random items of the query in each round; all if None.
       part: The part of a published set's first fold.
     """
 

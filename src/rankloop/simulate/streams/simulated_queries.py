@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_at_least, check_not_negative
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import normals, scores_of, unit_vector
+from rankloop.core.kernels import normals, scores_of
 from rankloop.core.registry import register
 from rankloop.core.statistics import normal_cdf, normal_quantiles
 from rankloop.core.types import Floats, Problem, Query
@@ -54,9 +54,6 @@ class LinearGaussian(SimulatedQueries):
     w is a random unit vector, drawn with the queries once per run. No ranker is perfect, but a linear one is the best.
 
     Args:
-      n_items: The number of items of each query.
-      n_features: The number of features.
-      n_queries: The number of queries.
       noise: The standard deviation of the noise.
     """
 
@@ -67,15 +64,15 @@ class LinearGaussian(SimulatedQueries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_negative("noise", self.noise)
+        check_not_negative(noise=self.noise)
 
     def dataset(self, rng: Generator) -> Dataset:
         """Return the queries of one run."""
-        weights = unit_vector(rng, self.n_features)
+        weights = _unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)
         latent = scores_of(features, weights)
         latent += self.noise * normals(rng, self.n_queries * self.n_items)
-        return dataset_of_equal(features, grades_by_share(latent, LINEAR_SHARES), self.n_items)
+        return _dataset_of_equal(features, _grades_by_share(latent, LINEAR_SHARES), self.n_items)
 
 
 @register("separable")
@@ -87,9 +84,6 @@ class Separable(SimulatedQueries):
     margin too. Use it for learners whose loss should stay bounded.
 
     Args:
-      n_items: The number of items of each query.
-      n_features: The number of features.
-      n_queries: The number of queries.
       margin: The margin before features are scaled.
 
     References:
@@ -112,13 +106,13 @@ class Separable(SimulatedQueries):
 
     def dataset_and_weights(self, rng: Generator) -> tuple[Dataset, Floats]:
         """Return the queries and the unit vector that ranks them."""
-        weights = unit_vector(rng, self.n_features)
+        weights = _unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)
         grades = np.tile(np.arange(self.n_items) % N_GRADES, self.n_queries).astype(np.float64)
         targets = grades - (N_GRADES - 1) / 2 + self._wobble(rng.random(len(grades)))
         features += (targets - scores_of(features, weights))[:, np.newaxis] * weights
         features /= np.sqrt(np.sum(features**2, axis=1).max())
-        return dataset_of_equal(features, grades, self.n_items), weights
+        return _dataset_of_equal(features, grades, self.n_items), weights
 
     def _wobble(self, uniform: Floats) -> Floats:
         """Return standard normal numbers, conditioned on lying within ±(1 − margin)/2."""
@@ -135,9 +129,6 @@ class WebSearch(SimulatedQueries):
     drawn once per run. Use it to compare learners from clicks where the best linear ranker is good but not perfect.
 
     Args:
-      n_items: The number of items of each query.
-      n_features: The number of features.
-      n_queries: The number of queries.
       noise: The standard deviation of the noise.
     """
 
@@ -148,7 +139,7 @@ class WebSearch(SimulatedQueries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_negative("noise", self.noise)
+        check_not_negative(noise=self.noise)
 
     def dataset(self, rng: Generator) -> Dataset:
         """Return the queries of one run."""
@@ -158,7 +149,14 @@ class WebSearch(SimulatedQueries):
         products = centred * np.roll(centred, 1, axis=1)
         nonlinear = scores_of(products, normals(rng, self.n_features))
         latent = _standard(linear) + NONLINEAR_WEIGHT * _standard(nonlinear) + self.noise * normals(rng, len(features))
-        return dataset_of_equal(features, grades_by_share(latent, WEB_SHARES), self.n_items)
+        return _dataset_of_equal(features, _grades_by_share(latent, WEB_SHARES), self.n_items)
+
+
+def _unit_vector(rng: Generator, length: int) -> Floats:
+    """Return a uniformly random vector of length 1."""
+    direction = normals(rng, length)
+    scaled: Floats = direction / np.sqrt(np.sum(direction**2))
+    return scaled
 
 
 def _standard(values: Floats) -> Floats:
@@ -166,24 +164,13 @@ def _standard(values: Floats) -> Floats:
     return centred / max(float(centred.std()), np.finfo(np.float64).tiny)
 
 
-def dataset_of_equal(features: Floats, relevance: Floats, n_items: int) -> Dataset:
-    """Return a data set whose queries have `n_items` rows each.
-
-    Args:
-      features: The features, query after query.
-      relevance: The grades.
-      n_items: The number of rows of each query.
-    """
+def _dataset_of_equal(features: Floats, relevance: Floats, n_items: int) -> Dataset:
+    """Return a data set whose queries have `n_items` rows each."""
     offsets = np.arange(0, len(features) + 1, n_items, dtype=np.int64)
     return Dataset(np.ascontiguousarray(features), relevance, offsets, tuple(map(str, range(len(offsets) - 1))))
 
 
-def grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
-    """Return grades 0, 1, … by ascending latent value.
-
-    Args:
-      latent: The latent value of each item.
-      shares: The share of the items that gets each grade.
-    """
+def _grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
+    """Return grades 0, 1, … by ascending latent value."""
     cuts = np.quantile(latent, np.cumsum(shares)[:-1] / np.sum(shares))
     return np.searchsorted(cuts, latent, side="left").astype(np.float64)

@@ -101,7 +101,13 @@ def _clicks_by_grade(
 
 @dataclass(frozen=True, kw_only=True)
 class GradedClicks:
-    """Users who click by the grade of the items that they examine."""
+    """Users who click by the grade of the items that they examine.
+
+    Args:
+      behaviour: The published click probabilities by grade.
+      max_grade: The largest grade of the scale: 1, 2 or 4.
+      shown: The number of positions that are seen.
+    """
 
     behaviour: Behaviour = "navigational"
     max_grade: int = 4
@@ -164,9 +170,6 @@ class PositionBased(GradedClicks):
     Draws one double per position. Use it when `propensities` must be known, as for inverse propensity weighting.
 
     Args:
-      behaviour: The published click probabilities by grade.
-      max_grade: The largest grade of the scale: 1, 2 or 4.
-      shown: The number of positions that are seen.
       severity: The strength of the position bias; 0 is none.
 
     References:
@@ -178,7 +181,7 @@ class PositionBased(GradedClicks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_negative("severity", self.severity)
+        check_not_negative(severity=self.severity)
 
     @cached_property
     def model(self) -> ClickModel:
@@ -202,11 +205,6 @@ class Ubm(GradedClicks):
     P(click at p) = P(examined | p, distance) · P(click | examined, grade), the first factor as published. Draws one
     double per position. Use it for users who skip: a click makes the next positions likelier to be examined.
 
-    Args:
-      behaviour: The published click probabilities by grade.
-      max_grade: The largest grade of the scale: 1, 2 or 4.
-      shown: The number of positions that are seen.
-
     References:
       Dupret and Piwowarski (2008), A User Browsing Model to Predict Search Engine Click Data from Past Observations.
     """
@@ -225,11 +223,6 @@ class Cascade(GradedClicks):
 
     P(click | examined, grade) is that of the `behaviour`. Draws three doubles per position. Use it for searches that
     one item satisfies.
-
-    Args:
-      behaviour: The published click probabilities by grade.
-      max_grade: The largest grade of the scale: 1, 2 or 4.
-      shown: The number of positions that are seen.
 
     References:
       Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
@@ -251,8 +244,6 @@ class Dcm(GradedClicks):
 
     Args:
       behaviour: The published click and stop probabilities by grade.
-      max_grade: The largest grade of the scale: 1, 2 or 4.
-      shown: The number of positions that are seen.
 
     References:
       Guo, Liu and Wang (2009), Efficient Multiple-Click Models in Web Search, with stopping by grade as in Hofmann,
@@ -275,8 +266,6 @@ class Sdbn(GradedClicks):
 
     Args:
       behaviour: The published click and stop probabilities by grade.
-      max_grade: The largest grade of the scale: 1, 2 or 4.
-      shown: The number of positions that are seen.
       persistence: The probability of going on to the next item.
 
     References:
@@ -287,7 +276,7 @@ class Sdbn(GradedClicks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_probability("persistence", self.persistence)
+        check_probability(persistence=self.persistence)
 
     @cached_property
     def model(self) -> ClickModel:

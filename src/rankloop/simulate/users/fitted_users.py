@@ -55,7 +55,7 @@ class FittedUsers:
 
     def __post_init__(self) -> None:
         check_at_least(1, shown=self.shown)
-        check_probability("persistence", self.persistence)
+        check_probability(persistence=self.persistence)
         rows = self.examination
         if not self.attraction or any(len(row) != len(rows[0]) or not row for row in rows):
             raise InvalidInput("attraction needs a level, and the rows of examination equally many numbers")
@@ -68,7 +68,7 @@ class FittedUsers:
             ("stop", self.stop),
         ):
             for value in values:
-                check_probability(name, value)
+                check_probability(**{name: value})
 
     @cached_property
     def by_level(self) -> ClickParameters:

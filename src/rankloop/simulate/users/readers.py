@@ -83,7 +83,7 @@ class FirstRelevant:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        check_probability("accuracy", self.accuracy)
+        check_probability(accuracy=self.accuracy)
         check_at_least(1, shown=self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
@@ -114,7 +114,7 @@ class NoisyReader:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        check_probability("noise", self.noise)
+        check_probability(noise=self.noise)
         check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
@@ -155,7 +155,7 @@ class GaussianGrader:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        check_not_negative("sd", self.sd)
+        check_not_negative(sd=self.sd)
         check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
@@ -181,7 +181,7 @@ class Adversarial:
     share: float = 0.2
 
     def __post_init__(self) -> None:
-        check_probability("share", self.share)
+        check_probability(share=self.share)
 
     @property
     def shown(self) -> int | None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build
@@ -18,7 +18,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Problem, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.data.dataset import offsets_of
-from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, with_column
+from rankloop.data.sparse_dataset import Collection, SparseDataset
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
@@ -49,6 +49,40 @@ OFFSET_VALUE = 10.0  # in the column of a position: so large that the regularisa
 Progress = Callable[[int, int], None]
 
 
+def _with_column(dataset: SparseDataset, marks: Sequence[int], numbers: Ints, value: float) -> SparseDataset:
+    """Return a data set with one more entry in each item."""
+    features, n_items = dataset.features, dataset.features.n_items
+    n_columns = len(features.columns)
+    at = features.starts[1:]
+    positions = np.insert(features.positions, at, n_columns + numbers)
+    values = np.insert(features.values, at, value)
+    starts = features.starts + np.arange(n_items + 1)
+    columns = np.concatenate([features.columns, np.array(marks, np.int64)])
+    return dataset._replace(features=Rows(starts, positions, values, columns, features.dense))
+
+
+@kernel
+def _squared_slopes(features: Rows, grad: Floats, offsets: Ints) -> Floats:
+    """Return Σ over queries of the square of the query's slope, by column."""
+    n_columns, n_dense = len(features.columns), features.dense.shape[1]
+    squares, slope = np.zeros(n_columns + n_dense), np.zeros(n_columns + n_dense)
+    for q in range(len(offsets) - 1):
+        for i in range(offsets[q], offsets[q + 1]):
+            for e in range(features.starts[i], features.starts[i + 1]):
+                slope[features.positions[e]] += grad[i] * features.values[e]
+            for j in range(n_dense):
+                slope[n_columns + j] += grad[i] * features.dense[i, j]
+        for i in range(offsets[q], offsets[q + 1]):
+            for e in range(features.starts[i], features.starts[i + 1]):
+                at = features.positions[e]
+                squares[at] += slope[at] * slope[at]
+                slope[at] = 0.0
+        for j in range(n_dense):
+            squares[n_columns + j] += slope[n_columns + j] * slope[n_columns + j]
+            slope[n_columns + j] = 0.0
+    return squares
+
+
 class EncodedLists(NamedTuple):
     """The lists of a log as features, one row per shown item."""
 
@@ -70,15 +104,12 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
     Args:
       log: The lists.
       features: The numbers of each row.
-
-    Returns:
-      One row per shown item.
     """
     numbers, names = log.query_numbers()
     pair, n_rows = log.pair_numbers(), log.n_rows
     is_graded = log.export is not None and "relevances" in log.export.feedback
     return EncodedLists(
-        features=dense_rows(features.values),
+        features=_dense_rows(features.values),
         offsets=log.offsets,
         position=log.position,
         clicked=log.weight if is_graded or log.columns.weight else log.clicked,
@@ -99,9 +130,6 @@ def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = 
       lists: The lists.
       schema: By which values become columns.
       shown: The number of first items of each list that count; None: all.
-
-    Returns:
-      One row per shown item.
     """
     lists = [_cut(page, shown) for page in lists]
     encoder, collection = Encoder(schema), Collection(schema.n_hashed)
@@ -121,7 +149,7 @@ def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = 
     )
 
 
-def dense_rows(features: Floats) -> Rows:
+def _dense_rows(features: Floats) -> Rows:
     """Return a table of numbers as rows without hashed columns."""
     nothing = np.empty(0, np.int64)
     return Rows(np.zeros(len(features) + 1, np.int64), nothing, np.empty(0), nothing, features)
@@ -149,18 +177,11 @@ def _text(values: Mapping[str, Any]) -> str:
     return repr(sorted(values.items(), key=lambda pair: pair[0]))
 
 
-def merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
+def _merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
     """Merge all lists of a query into one, in which an item has its mean weight: an estimate of its relevance.
 
     A measure that is normalised inside a list needs this. A list with one click has the same nDCG loss whatever that
     click weighs, so over single impressions the weights would cancel. An item whose features change is another item.
-
-    Args:
-      rows: The lists.
-      weights: The weight of the click of each row.
-
-    Returns:
-      The merged lists.
     """
     list_keys, item_keys = rows.merge_keys()
     groups: dict[Hashable, dict[Hashable, list[int]]] = {}
@@ -205,9 +226,6 @@ def train_batch(
 
     Returns:
       The ranker, and the gains by which its regularisation was chosen.
-
-    Raises:
-      InvalidInput: If there is no click, or if the position bias is needed and cannot be estimated.
     """
     if not rows.clicked.any():
         raise InvalidInput(NO_CLICK)
@@ -259,7 +277,7 @@ class BatchTask:
         if not (rows.is_graded or self.by_item):
             weights = self._weighted(rows.clicked, rows.position, self.examined)
             in_pairs = isinstance(self.risk, ClickedPairs)
-            rows = rows._replace(clicked=weights) if in_pairs else merged(rows, weights)
+            rows = rows._replace(clicked=weights) if in_pairs else _merged(rows, weights)
         self.position, self.clicked = rows.position, rows.clicked
         is_exponential = isinstance(self.risk, NDCGLoss) and not rows.is_graded
         grades = exponential_grades(self.clicked) if is_exponential else self.clicked
@@ -305,7 +323,7 @@ class BatchTask:
             recipe = with_in_layers(recipe, "offset", 0.0)  # as in the loss that was minimised
         data, weights = self.data, fit.weights
         _, grad = self.risk.of_lists(scores_of(data.features, weights) + data.base, data.relevance, data.offsets)
-        squares = squared_slopes(data.features, grad, data.offsets)
+        squares = _squared_slopes(data.features, grad, data.offsets)
         columns = np.concatenate([data.features.columns, schema.n_hashed + np.arange(schema.n_dense)])
         session = Session(with_hashed(recipe), problem, seed)
         state, generator, _, _ = session.snapshot()
@@ -336,7 +354,7 @@ class BatchTask:
         data = data._replace(base=self.first_offsets[position])
         if self.has_fixed_offsets:
             return data
-        return with_column(data, range(-1, -1 - len(self.first_offsets), -1), position, OFFSET_VALUE)
+        return _with_column(data, range(-1, -1 - len(self.first_offsets), -1), position, OFFSET_VALUE)
 
     def _first_offsets(self) -> Floats:
         """Return the offsets of positions: known ones, or the log odds of a click there, where learning begins."""

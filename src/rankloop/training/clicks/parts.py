@@ -141,9 +141,6 @@ def train_click_parts(
 
     Returns:
       The ranker: it prints as a table, and `save` writes it.
-
-    Raises:
-      InvalidInput: If the loss needs a log in one file, or there is no click.
     """
     if solver.loss not in PAIR_LOSSES or solver.tight:
         raise InvalidInput(f"a log in parts is trained with the loss {PAIR_LOSSES[0]}; {solver.loss} needs one file")

@@ -81,9 +81,6 @@ def train_in_passes(
 
     Returns:
       The ranker, and the gains by which the number of passes was chosen.
-
-    Raises:
-      InvalidInput: If there is no click, or the learner cannot learn from the log of another ranker.
     """
     if not any(page.clicked.any() for page in lists):
         raise InvalidInput(NO_CLICK)

@@ -123,9 +123,6 @@ def schema_for(lists: ListLog, features: Sequence[str] = (), *, is_needed: bool 
 
     Returns:
       The schema, None for plain numbers; and a sentence about a guessed one.
-
-    Raises:
-      InvalidInput: If one is needed for the export of a service with plain numbers, or no column tells of the items.
     """
     if lists.schemas:
         return lists.schemas[-1], ""
@@ -189,12 +186,6 @@ def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
     Args:
       schema: The schema.
       names: Its fields to leave out.
-
-    Returns:
-      The smaller schema.
-
-    Raises:
-      InvalidInput: If the schema has no such field.
     """
     fields = [*schema.features, *schema.context]
     unknown = next((name for name in names if name not in fields), None)
@@ -215,9 +206,6 @@ def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:
       log: A path, or anything else that is not checked.
       schema: By which values become features; an export may have its own.
       solver: "batch" or "online".
-
-    Raises:
-      InvalidInput: If there is not as much memory as it needs.
     """
     if isinstance(log, str | Path) and Path(log).is_file():
         path = Path(log)

@@ -50,9 +50,6 @@ def train_click_trees(
       n_folds: The number of boosters, each grown without the queries of its fold; fewer where queries are few.
       settings: The settings of the boosters.
 
-    Returns:
-      The boosters.
-
     Raises:
       InvalidInput: If there is no click, or if the position bias cannot be estimated.
     """

@@ -27,19 +27,8 @@ LOGGED_ORDER_WEIGHT = 0.3  # of `click_regression`, for pages that another syste
 NO_CLICK = "the log has no click, so there is nothing to learn from"
 
 
-def click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf) -> Floats:
+def _click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf) -> Floats:
     """Return min(clip, 1 / examined[position]) for each click.
-
-    Args:
-      position: Where each click came, from 0.
-      examined: The probability of each position to be examined.
-      clip: The largest weight: it trades a little bias for much less noise.
-
-    Returns:
-      A weight per click.
-
-    Raises:
-      InvalidInput: If a position is unknown or never examined, or the clip is not above 0.
 
     References:
       Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
@@ -66,12 +55,9 @@ def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: 
       position: Of each row, from 0.
       examined: The probability of each position to be examined.
       clip: The largest weight of a position.
-
-    Returns:
-      A weight per row.
     """
     weights, rows = np.zeros(len(clicked)), np.flatnonzero(clicked > 0.0)
-    weights[rows] = click_weights(position[rows], examined, clip) * clicked[rows]
+    weights[rows] = _click_weights(position[rows], examined, clip) * clicked[rows]
     return weights
 
 
@@ -153,9 +139,6 @@ def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
     Args:
       offsets: The log odds of each position; later positions have the last ones.
       n_positions: The length of the result.
-
-    Returns:
-      Probabilities relative to the first position.
     """
     by_position = offsets[np.minimum(np.arange(n_positions), len(offsets) - 1)]
     examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
@@ -168,12 +151,6 @@ def checked_examined(bias: ArrayLike, n_positions: int) -> Floats:
     Args:
       bias: The probability of each position to be examined.
       n_positions: The number of positions of the log.
-
-    Returns:
-      The probabilities.
-
-    Raises:
-      InvalidInput: If it is not a probability above 0 for each position of the log.
     """
     examined = finite_floats(bias, 1, "position_bias")
     if len(examined) < n_positions or not ((examined > 0) & (examined <= 1)).all():
@@ -190,9 +167,6 @@ def held_out_lists(n_lists: int, seed: int) -> np.ndarray[tuple[int], np.dtype[n
 
     Returns:
       True for lists that are held out.
-
-    Raises:
-      InvalidInput: If there are fewer than two lists.
     """
     held_out: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
         np.random.default_rng(seed).permutation(n_lists) % HELD_OUT_SHARE == 0
@@ -209,8 +183,5 @@ def mean_gain(scores: Floats, weights: Floats, offsets: Ints | Sequence[int]) ->
       scores: Of all items.
       weights: The weight of each item's click.
       offsets: List q has the items from offsets[q] to offsets[q + 1].
-
-    Returns:
-      The mean of `GAIN_MEASURE`.
     """
     return mean_of(parse_measure(GAIN_MEASURE).of_scores(scores, weights, np.asarray(offsets)))

@@ -17,7 +17,7 @@ from rankloop.surrogates.base import levels_of
 
 
 @kernel
-def assign(cost: Floats) -> Ints:
+def _assign(cost: Floats) -> Ints:
     """Return the column of each row that minimises the summed cost, no column twice; needs rows ≤ columns.
 
     Shortest augmenting paths, O(rows² · columns).
@@ -94,9 +94,9 @@ def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts
     """Return the first items of the ranking that maximises Σ (weights · scores − discounts · gains)."""
     n_positions = len(weights)
     if n_positions == len(scores):  # faster with items as rows
-        return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, weights)))
+        return positions_of(_assign(np.outer(gains, discounts) - np.outer(scores, weights)))
     items = _candidates(scores, levels, n_levels, n_positions)
-    return items[assign(np.outer(discounts, gains[items]) - np.outer(weights, scores[items]))]
+    return items[_assign(np.outer(discounts, gains[items]) - np.outer(weights, scores[items]))]
 
 
 @kernel
@@ -255,7 +255,7 @@ class PrecisionLoss(PositionLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("relevant_from", self.relevant_from)
+        check_positive(relevant_from=self.relevant_from)
 
     @property
     def bounds(self) -> str:

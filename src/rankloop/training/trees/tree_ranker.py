@@ -81,7 +81,7 @@ class TreeSettings(NamedTuple):
             raise InvalidInput(f"trees are grown by {' or '.join(BOOSTER_KINDS)}, not by {self.kind!r}")
         for name, least in (("n_trees", 1), ("threads", 1), ("n_leaves", 2)):
             whole_number(getattr(self, name), name, least)
-        check_positive("learning_rate", self.learning_rate)
+        check_positive(learning_rate=self.learning_rate)
         if self.kind == XGBOOST:
             fixed = {"objective": "rank:ndcg", "tree_method": "hist", "grow_policy": "lossguide", "seed": 0}
             grown = {"max_leaves": self.n_leaves, "max_depth": 0, "eta": self.learning_rate, "nthread": self.threads}
@@ -237,12 +237,6 @@ def fit_trees(
       names: Of the features, which the file keeps.
       columns: In place of names, the fields that the features were encoded from: LightGBM splits codes of categories
         by sets of values.
-
-    Returns:
-      The boosters as one score.
-
-    Raises:
-      InvalidInput: If grades, weights or names do not fit, there are too few queries, or the library is missing.
     """
     n_folds = whole_number(n_folds, "n_folds", 2)
     parameters = settings.parameters()
@@ -281,9 +275,6 @@ def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[Tre
 
     Returns:
       The trees, and the mean of each measure over all queries.
-
-    Raises:
-      InvalidInput: If the path is a folder.
     """
     file = given_path(os.fspath(path))
     if file.is_dir():
@@ -339,9 +330,6 @@ def fold_of(query_id: str, n_folds: int) -> int:
     Args:
       query_id: The query.
       n_folds: The number of folds.
-
-    Returns:
-      The number of the fold, from 0.
     """
     return zlib.crc32(query_id.encode()) % n_folds
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.bandits.auc_loss import LOSSES, StepSize, auc_loss, steepness
-from rankloop.bandits.auc_ranker import AUCRanker, objective, reservoir_position, stepped
+from rankloop.bandits.auc_policy import _reservoir_position
+from rankloop.bandits.auc_ranker import LOSSES, AUCRanker, StepSize, _auc_loss, _steepness, objective, stepped
 from rankloop.core.errors import InvalidInput
 
 sk = pytest.importorskip("sklearn.metrics")
@@ -31,7 +31,7 @@ def over_all_pairs(clicked, unclicked, loss):
 @given(clicked=scores, unclicked=scores)
 def test_the_sum_over_all_pairs(loss, clicked, unclicked):
     for found, expected in zip(
-        auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
+        _auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -42,7 +42,7 @@ def test_large_sets_and_far_scores(loss, sizes):
     rng = np.random.default_rng(0)
     clicked, unclicked = rng.normal(1000.5, 1, sizes[0]), rng.normal(1000, 1, sizes[1])
     for found, expected in zip(
-        auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
+        _auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
@@ -52,7 +52,7 @@ def test_the_hinge_of_scaled_scores_is_one_minus_auc():
     rng = np.random.default_rng(1)
     clicked, unclicked = rng.permutation(60)[:20], rng.permutation(np.arange(0.5, 80))[:50]
     labels = np.r_[np.ones(20), np.zeros(50)]
-    value = sum(auc_loss(clicked[i : i + 1] * 1.0, unclicked * 1.0, "hinge")[2].sum() for i in range(20)) / 20
+    value = sum(_auc_loss(clicked[i : i + 1] * 1.0, unclicked * 1.0, "hinge")[2].sum() for i in range(20)) / 20
     near = [((clicked[:, None] - unclicked) < 1).mean(), ((clicked[:, None] - unclicked) < 0).mean()]
     assert value == pytest.approx(near[0])
     assert 1 - sk.roc_auc_score(labels, np.r_[clicked, unclicked]) == pytest.approx(near[1])
@@ -72,7 +72,7 @@ def test_the_gradient_by_finite_differences(loss):
 def test_steepness_is_minus_the_derivative(loss):
     for margin in (-5.0, -0.3, 0.2, 0.9, 1.5, 40.0):
         _, slope, _ = over_all_pairs(np.array([margin]), np.array([0.0]), loss)
-        assert steepness(margin, LOSSES[loss]) == pytest.approx(-slope[0], abs=1e-12)
+        assert _steepness(margin, LOSSES[loss]) == pytest.approx(-slope[0], abs=1e-12)
 
 
 def sparse_clicks(n=4000, seed=0):
@@ -115,7 +115,7 @@ def test_conventions_and_refusals():
     with pytest.raises(InvalidInput, match="loss"):
         AUCRanker(loss="square").fit(X, y)
     with pytest.raises(InvalidInput, match="at least one clicked"):
-        auc_loss(np.zeros(0), np.zeros(3))
+        _auc_loss(np.zeros(0), np.zeros(3))
     shifted = AUCRanker(solver="full").fit(X + 100, y)
     np.testing.assert_allclose(
         shifted.decision_function(X + 100), AUCRanker(solver="full").fit(X, y).decision_function(X), atol=1e-4
@@ -148,7 +148,7 @@ def test_the_reservoir_is_a_uniform_sample():
     for _ in range(repeats):
         kept = np.full(4, -1)
         for seen, draw in enumerate(rng.random(12)):
-            position = reservoir_position(seen, 4, draw)
+            position = _reservoir_position(seen, 4, draw)
             if position >= 0:
                 kept[position] = seen
         counts[kept] += 1

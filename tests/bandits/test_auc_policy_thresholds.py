@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop.bandits.thresholds import threshold
+from rankloop.bandits.auc_policy import threshold
 from rankloop.core.errors import InvalidInput
 
 coarse = st.integers(-4, 4).map(float)

@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, LocalProcesses, Threads
-from rankloop.engine.pieces import PIECE_ENTRIES, PIECES_IN_MEMORY, over_pieces
+from rankloop.engine.base import PIECE_ENTRIES, PIECES_IN_MEMORY, over_pieces
 from tests.engine.tasks import summed
 
 

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.kernels import MAX_COUNTED_ITEMS as MANY
-from rankloop.measures.formulas import NO_CUTOFF
-from rankloop.measures.sorted_lists import MAX_SELECTED_POSITIONS, descending, rankings_of
+from rankloop.measures.formulas import MAX_SELECTED_POSITIONS, NO_CUTOFF, _descending, rankings_of
 from tests.measures.plain_measures import GRADES
 
 
@@ -30,4 +29,4 @@ def test_selecting_counting_and_sorting_agree(seed: int, n_items: int, cutoff: i
 @settings(deadline=None)
 @given(st.lists(GRADES | st.floats(0, 100), max_size=20))
 def test_descending(grades: list[float]) -> None:
-    assert descending(np.array(grades)).tolist() == sorted(grades, reverse=True)
+    assert _descending(np.array(grades)).tolist() == sorted(grades, reverse=True)

@@ -7,9 +7,8 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
-from rankloop.games.enumeration import classes_of
+from rankloop.games.enumeration import Combination, Witness, _proved_combination, _proved_witness, border, classes_of
 from rankloop.games.game import measure_for
-from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
 from research.games.matrices import neighbourhood_of, neighbours_of
 from tests.games import brute_force
 from tests.games.cases import registered_measures
@@ -79,14 +78,14 @@ def test_every_answer_is_proved_in_whole_numbers(measure: str) -> None:
     for c in range(1, len(classes.rows)):
         found = border(classes.differences, c, classes.first)
         if isinstance(found, Witness):
-            assert proved_witness(classes.integer_differences, c, found)
-            assert not proved_combination(
+            assert _proved_witness(classes.integer_differences, c, found)
+            assert not _proved_combination(
                 classes.integer_differences, c, any_combination(classes.integer_differences, c)
             )
         else:
-            assert proved_combination(classes.integer_differences, c, found)
+            assert _proved_combination(classes.integer_differences, c, found)
             uniform = Witness(np.full(classes.integer_differences.shape[1], 1.0 / classes.integer_differences.shape[1]))
-            assert not proved_witness(classes.integer_differences, c, uniform)
+            assert not _proved_witness(classes.integer_differences, c, uniform)
 
 
 def any_combination(whole: np.ndarray, c: int) -> Combination:
@@ -102,8 +101,8 @@ def test_a_witness_for_one_border_is_none_for_another() -> None:
     for c, other in itertools.permutations(found, 2):
         witness = found[c]
         assert isinstance(witness, Witness)
-        assert proved_witness(classes.integer_differences, c, witness)
-        assert not proved_witness(classes.integer_differences, other, witness)
+        assert _proved_witness(classes.integer_differences, c, witness)
+        assert not _proved_witness(classes.integer_differences, other, witness)
 
 
 def test_combinations_follow_from_the_other_inequalities() -> None:
