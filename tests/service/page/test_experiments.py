@@ -30,6 +30,7 @@ def visit_shop(address: str, users: int, seed: int = 1) -> None:
     with httpx.Client(base_url=address, timeout=60) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
         client.put("/experiments/new-or-today", json=TEST).raise_for_status()
+        client.post("/rankers/shop/freeze").raise_for_status()  # its outcomes are counted, but its order stays
         for user in range(users):
             goods = {f"p{i}": (rng.random(), rng.random()) for i in range(6)}
             body = {"items": [{"id": id, "features": list(row)} for id, row in goods.items()], "user": f"u{user}"}
