@@ -10,6 +10,7 @@ import pytest
 
 from rankloop.experiments.report.charts import Line
 from research.charts import small_multiples
+from tools import first_contact
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 
@@ -148,3 +149,10 @@ def test_small_multiples_have_a_cell_for_each_pair():
     assert chart.png.startswith(b"\x89PNG")
     assert chart.svg.count("axes_") == 6
     assert all(text in chart.svg for text in ("MQ2007", "simulated", "random order", "nDCG@5"))
+
+
+def test_the_page_of_first_contact_shows_what_is_kept():
+    kept = json.loads((FOLDER / "first-contact.json").read_text(encoding="utf-8"))
+    assert first_contact.page(kept) == (FOLDER / "first-contact.md").read_text(encoding="utf-8")
+    missed = [row["name"] for entry in kept.values() for row in entry["rows"] if row["value"] > row["goal"]]
+    assert missed == []
