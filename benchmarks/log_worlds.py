@@ -318,6 +318,7 @@ class Kind:
     n_items: int = 10
     drift: float = 0.0  # standard deviation of the log attraction from one of eight weeks to the next
     mobile_share: float = 0.0
+    same_devices: bool = False  # devices have the same shares in all queries
     has_evidence: bool = True
     clara: bool = False
     mix_shift: bool = False  # the popularity of queries is reversed over time
@@ -390,12 +391,25 @@ def build_world(kind: Kind, seed: int) -> World:
     rng = np.random.default_rng([seed, 77])
     if kind.clara:
         return _clara_world(kind, rng)
+    rows, half = play_pages(kind, rng), kind.n_pages // 2
+    return World(
+        kind=kind,
+        pages=[row[0] for row in rows[half:]],
+        items=[row[1] for row in rows[half:]],
+        attraction=[row[3] for row in rows[half:]],
+        first=_log(rows[:half]),
+        second=_log(rows[half:]),
+    )
+
+
+def play_pages(kind: Kind, rng: Generator) -> list[tuple[Page, Ints, Floats, Floats]]:
+    """Return by page its circumstances, the order, the clicks, and the attraction of items by number."""
     attraction = kind.attraction(rng, (kind.n_queries, kind.n_items))
     popularity = (1.0 + np.arange(kind.n_queries)) ** -0.7
     popularity /= popularity.sum()
-    mobile = np.clip(kind.mobile_share + 0.3 * rng.standard_normal(kind.n_queries), 0.05, 0.95) * (
-        kind.mobile_share > 0
-    )
+    spread = 0.0 if kind.same_devices else 0.3
+    mobile = np.clip(kind.mobile_share + spread * rng.standard_normal(kind.n_queries), 0.05, 0.95)
+    mobile = mobile * (kind.mobile_share > 0)
     clicks, shown = np.zeros((2, kind.n_queries, kind.n_items))
     memories: list[dict[str, Any]] = [{} for _ in range(kind.n_queries)]
     rows: list[tuple[Page, Ints, Floats, Floats]] = []
@@ -416,15 +430,7 @@ def build_world(kind: Kind, seed: int) -> World:
         if hits.any():
             memories[query]["last_click"] = int(order[np.flatnonzero(hits)[-1]])
         rows.append((page, order, hits, now[query].copy()))
-    half = kind.n_pages // 2
-    return World(
-        kind=kind,
-        pages=[row[0] for row in rows[half:]],
-        items=[row[1] for row in rows[half:]],
-        attraction=[row[3] for row in rows[half:]],
-        first=_log(rows[:half]),
-        second=_log(rows[half:]),
-    )
+    return rows
 
 
 def _log(rows: list[tuple[Page, Ints, Floats, Floats]]) -> ClickArrays:

@@ -26,8 +26,10 @@ RATE_PRIOR_CLICKS = 1.0  # of the belief about the click rate of a pair
 MIN_RELATIVE_RATE, MAX_RELATIVE_RATE = 0.02, 8.0  # of a pair, by the mean
 N_RATE_NODES = 24  # between these, when attraction is expected from clicks
 N_DEPTHS = 6  # classes of pairs by where they stand on average
-TRUST_ROUNDS = 6
-TRUST_CHOICES = (0.0, 0.4, 1.0, 2.5)  # clicks by trust in the first position, by the mean attraction
+BACKGROUND_ROUNDS = 6
+# Clicks on any item, by the mean attraction: by trust in the first position, and by chance in every position (bots).
+BACKGROUND_CHOICES = ((0.0, 0.0), (0.4, 0.0), (1.0, 0.0), (2.5, 0.0), (0.0, 0.05), (0.0, 0.15))
+APPEAL_FACTOR = 2.0  # by which attractive items may stop users more than the clicks on other pages can show
 MIN_EXAMINATION = 1e-4
 SURE_P_VALUE = 1e-6  # at which families without memory are dropped
 SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are dropped
@@ -45,7 +47,7 @@ class Reading(NamedTuple):
       prior_covariance: (n, n), the part of their variance that no page explains.
       after_click_p: The p-value of the test that clicks above change nothing.
       has_memory: True where clicks above count.
-      background: By position, the clicks that any item draws there by trust in the position alone.
+      background: By position, the clicks that any item draws there, by trust in the position or by chance.
       log_likelihood: The conditional log-likelihood, for the comparison of families.
     """
 
@@ -64,7 +66,7 @@ class Reading(NamedTuple):
 
     @property
     def trusts(self) -> bool:
-        """True where high positions draw clicks for any item."""
+        """True where positions draw clicks for any item."""
         return bool(self.background.any())
 
 
@@ -131,9 +133,10 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     """Fit the families of users that the log cannot tell apart, the simplest of the likely ones first.
 
     Where clicks above change what is examined below (cascade, dependent click, dynamic Bayesian and user browsing
-    models), it depends on how far above the click is and on how attractive the clicked item is. Otherwise users go by
-    position, and more or less by trust in high positions, as the likelihood leaves open. Where it is not sure that
-    clicks above count, or that positions react to clicks, the families without that remain possible.
+    models), it depends on how far above the click is and on how attractive the clicked item is, or more so. Otherwise
+    users go by position, and some clicks go to any item by trust in its position or by chance, as the likelihood leaves
+    open. These families remain possible where it is not sure that clicks above count or that positions react to clicks,
+    and where a click goes with more clicks below, which may only show that users differ.
 
     Args:
       log: What was shown and clicked.
@@ -149,13 +152,19 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     memory = fit_memory(log, examination, base_position)
     has_memory = memory.after_click_p < MAX_P_VALUE
     readings = [memory if has_memory else simple._replace(after_click_p=memory.after_click_p)]
-    is_sure = memory.after_click_p < SURE_P_VALUE if has_memory else abs(examination.reaction_z) > SURE_REACTION_Z
+    if has_memory and memory.parameters[-1] < 0.0:
+        steeper = np.append(memory.parameters[:-1], APPEAL_FACTOR * memory.parameters[-1])
+        readings.append(memory._replace(parameters=steeper))
+    is_sure = abs(examination.reaction_z) > SURE_REACTION_Z
+    if has_memory:
+        n, stops = memory.n_positions, memory.after_click_p < SURE_P_VALUE
+        is_sure = stops and bool((memory.parameters[n + 1 : n + LAST_CLICK_GROUPS] < 0.0).all())
     if examination.evidence != "moves" or is_sure:
         return readings
     cells = _cells_of(log, examination, log.position, None)
-    trusting = [_trust_reading(log, cells, examination, trust) for trust in TRUST_CHOICES]
-    best = max(reading.log_likelihood for reading in trusting)
-    possible = [reading for reading in trusting if reading.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
+    families = [_background_reading(log, cells, examination, *choice) for choice in BACKGROUND_CHOICES]
+    best = max(reading.log_likelihood for reading in families)
+    possible = [reading for reading in families if reading.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
     if has_memory or examination.reacts:
         return [*readings, *possible]
     return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:]]
@@ -260,11 +269,14 @@ def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination
     )
 
 
-def _trust_reading(log: ClickArrays, cells: UnitCells, examination: Examination, trust: float) -> Reading:
-    """Return users who click an examined item by its attraction γ, or by trust in its position: E c = θ_k (γ + τ / k).
+def _background_reading(
+    log: ClickArrays, cells: UnitCells, examination: Examination, trust: float, noise: float
+) -> Reading:
+    """Return users who click by attraction γ, by trust in a position, or by chance: E c = θ_k (γ + τ / k) + ν.
 
-    τ is `trust` times the mean attraction. Given τ, the attraction of a unit is expected from its clicks and from what
-    units have that stand as high on average, and θ maximises the conditional likelihood with log(γ + τ / k) as offset.
+    τ and ν are `trust` and `noise` times the mean attraction. Given these, the attraction of a unit is expected from
+    its clicks and from what units have that stand as high on average, and θ maximises the conditional likelihood with
+    log(γ + τ / k + ν / θ_k) as offset.
     References: Agarwal, Wang, Li, Bendersky and Najork (2019), Addressing Trust Bias for Unbiased Learning-to-Rank;
     Vardasbi, Oosterhuis and de Rijke (2020), When Inverse Propensity Scoring Does Not Work.
     """
@@ -278,9 +290,9 @@ def _trust_reading(log: ClickArrays, cells: UnitCells, examination: Examination,
     row_bin = np.searchsorted(edges, depth)[log.pair]
     unit_depth = np.bincount(cells.unit, cells.rows * np.log1p(cells.cell)) / np.bincount(cells.unit, cells.rows)
     unit_bin = np.searchsorted(edges, unit_depth)
-    for _ in range(TRUST_ROUNDS if trust else 1):
-        mean = float(log.clicked.sum() / (shown * theta * (1.0 + trust * shape)).sum())
-        drawn = trust * mean * shape  # by position, the clicks of those who examine it, by trust
+    for _ in range(BACKGROUND_ROUNDS if trust or noise else 1):
+        mean = float(log.clicked.sum() / (shown * (theta * (1.0 + trust * shape) + noise)).sum())
+        drawn = mean * (trust * shape + noise / theta)  # by position, clicks on any item, by examination
         by_attraction = log.clicked - (theta * drawn)[log.position]
         rates = np.bincount(row_bin, by_attraction, N_DEPTHS) / np.bincount(row_bin, theta[log.position], N_DEPTHS)
         rates = np.maximum(np.nan_to_num(rates), MIN_RELATIVE_RATE * mean)
