@@ -155,7 +155,7 @@ class LogJudge:
         """Return the value of an order for each family of users that the log cannot tell apart."""
         n, seed = self.options.resamples, self.options.seed
         return [
-            judge.doubly_robust(slots, self.model, n // 4, seed)
+            judge.doubly_robust(slots, self.model, n // 4 if judge is self.orders else n // 8, seed)
             if judge.needs_model(slots)
             else judge.clicks_reweighted(slots, n, seed)
             for judge in self.judges

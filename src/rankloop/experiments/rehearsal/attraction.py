@@ -20,6 +20,7 @@ from rankloop.logs.list_log import ShownList
 TODAY_FIELD = "todays_position"  # the field that tells learners, and this model, where an item stands today
 RIDGE_CHOICES = (300.0, 100.0, 30.0, 10.0, 3.0)  # how strongly fields are taken to say nothing; the strongest first
 HELD_OUT_SHARE = 4  # one visit in so many chooses the ridge
+MIN_PRIOR_ROWS = 0.5  # of the belief about a pair
 MAX_STEPS = 80
 
 
@@ -73,9 +74,21 @@ class Attraction(NamedTuple):
         mean = np.clip(prior.mean * scale, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
         if prior.rows >= ALIKE_ROWS:
             return self._rows(mean), fitted.spec(by_grade=False)
-        misses = np.maximum(examined - hits, 0.0)
-        drawn = rng.beta(prior.rows * mean + hits + 1e-9, prior.rows * (1.0 - mean) + misses + 1e-9)
+        misses, rows = np.maximum(examined - hits, 0.0), self._prior_rows(mean)
+        drawn = rng.beta(rows * mean + hits + 1e-9, rows * (1.0 - mean) + misses + 1e-9)
         return self._rows(drawn), fitted.spec(by_grade=False)
+
+    def _prior_rows(self, mean: Floats) -> Floats:
+        """Return by pair how many rows the belief counts for, so that pairs differ from it by a share of its mean.
+
+        The variance that the log shows is that of pairs that are examined often. Were it the same for all, pairs that
+        the fields and today's order take for poor would be drawn as good far too often.
+        """
+        evidence = self.fitted.evidence
+        noise = float(np.average(mean * (1.0 - mean), weights=evidence.examined + 1e-12))
+        weight = evidence.examined**2 + 1e-12
+        clicks = (evidence.prior.rows + 1.0) * float(np.average(mean**2, weights=weight)) / noise
+        return np.maximum(clicks / mean, MIN_PRIOR_ROWS)
 
     def _rows(self, by_pair: Floats) -> Floats:
         """Return the attraction of each row: that of its pair, as its fields differ from the mean of the pair."""
@@ -114,7 +127,7 @@ def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attractio
 def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
     """Attraction of each row by its fields, and whether these matter at all."""
     pages = log.pages
-    design, typical = _designs(log)
+    design = _design(log)
     visits = np.random.default_rng(seed).permutation(int(pages.session.max()) + 1) % HELD_OUT_SHARE == 0
     out = np.repeat(visits[pages.session], np.diff(pages.offsets))
     if out.all() or not out.any():
@@ -130,7 +143,7 @@ def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, 
     if not gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         return np.empty(0), False
     weights = _fitted(design, pages.clicked, examined, best, weights)
-    shares: Floats = np.clip(_logistic(typical @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    shares: Floats = np.clip(_logistic(design @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return shares, True
 
 
@@ -164,15 +177,15 @@ def _rowwise(share: Floats, clicked: Floats, examined: Floats) -> Floats:
     return -np.where(clicked > 0.0, np.log(p), np.log1p(-p))
 
 
-def _designs(log: RehearsalLog) -> tuple[Any, Any]:
-    """A column of ones and those of the fields; of the rows as they stood, and where their pairs stand on average."""
+def _design(log: RehearsalLog) -> Any:
+    """A column of ones and those of the fields, where each pair stands on average.
+
+    Where a row itself stood is by chance in part, which would hide how much today's order knows.
+    """
     pages = log.pages
     counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
     typical = (np.bincount(pages.pair, pages.position, pages.n_pairs) / counts)[pages.pair]
-    encoder = Encoder(without_memory(with_today(log.schema)))
-    parts = [_encoded(log.lists, encoder, stands) for stands in (pages.position.astype(np.float64), typical)]
-    columns = np.unique(np.concatenate([part[1] for part in parts]))
-    return tuple(_matrix(*part, columns) for part in parts)
+    return _matrix(*_encoded(log.lists, Encoder(without_memory(with_today(log.schema))), typical))
 
 
 def _encoded(lists: Sequence[ShownList], encoder: Encoder, stands: Floats) -> tuple[Any, Any, Floats, Floats]:
@@ -192,7 +205,8 @@ def _logistic(log_odds: Floats) -> Floats:
     return probabilities
 
 
-def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats, used: Any) -> Any:
+def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats) -> Any:
+    used = np.unique(columns)
     sparse, n_rows = import_extra("scipy.sparse"), len(starts) - 1
     hashed = sparse.csr_matrix((values, np.searchsorted(used, columns), starts), shape=(n_rows, max(len(used), 1)))
     scale = np.maximum(dense.std(axis=0), 1e-9) if dense.size else np.ones(dense.shape[1])
