@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx
@@ -60,7 +61,7 @@ HASH = hash_of("some-key-or-other")
         f"rank:{HASH}:a b",
         f"rank:{HASH}:a:fast",
         f"rank:{HASH}:a:-1",
-        f"rank:{HASH}:a:1:2",
+        f"rank:{HASH}:a:1:2:3:4",
     ],
 )
 def test_what_is_no_key_is_refused(line: str) -> None:
@@ -190,3 +191,34 @@ def test_keys_change_while_it_runs_and_the_log_names_key_and_request(tmp_path: P
     (log,) = tmp_path.glob("stderr-*")
     assert f'"request": "mine", "key": "{hash_of(second)[7:15]}"' in log.read_text()
     assert second not in log.read_text()
+
+
+def test_a_line_has_the_quota_of_a_day() -> None:
+    line = line_of("rank", "a-long-enough-key", ["shop"], None, 1000, 5e9)
+    _, grant = read_line(line)
+    assert (grant.rate, grant.calls_per_day, grant.bytes_per_day) == (None, 1000.0, 5e9)
+    for wrong in ("shop::x", "shop::0", "shop:::-1", "shop::::1"):
+        with pytest.raises(InvalidInput):
+            read_line(f"rank:{hash_of('a-long-enough-key')}:{wrong}")
+
+
+@pytest.mark.parametrize(("limits", "n_calls"), [((3, None), 3), ((None, 1000), 5)])
+def test_a_key_beyond_its_quota_is_refused_until_the_next_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int | None, int | None], n_calls: int
+) -> None:
+    lines = [line_of("admin", "the-key-of-the-owner"), line_of("rank", "the-key-of-a-page", (), None, *limits)]
+    keys = tuple((role, key) for role, _, key in (line.partition(":") for line in lines))
+    with running(Location(tmp_path), keys=keys) as client:
+        owner = {"Authorization": "Bearer the-key-of-the-owner"}
+        client.put("/rankers/shop", json=SHOP, headers=owner).raise_for_status()
+        page = {"Authorization": "Bearer the-key-of-a-page"}
+        body = {"items": items(3), "tags": {"padding": "x" * 20}}
+        size = len(client.build_request("POST", "/", json=body).content)
+        sent = [client.post("/rankers/shop/rank", json=body, headers=page).status_code for _ in range(8)]
+        allowed = n_calls if limits[0] else 1000 // size
+        assert sent == [200] * allowed + [429] * (8 - allowed)
+        assert client.get("/rankers/shop", headers=owner).status_code == 200
+        clock = time.time
+        monkeypatch.setattr("rankloop.service.http.middleware.time.time", lambda: clock() + 86_400)
+        assert client.post("/rankers/shop/rank", json=body, headers=page).status_code == 200
+        assert 'reason="key-quota"' in client.get("/metrics", headers=owner).text

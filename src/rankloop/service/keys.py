@@ -29,6 +29,8 @@ class Grant(NamedTuple):
     id: str  # names the key in logs: the beginning of its hash
     rankers: tuple[str, ...] = ()  # patterns of names; empty: all
     rate: float | None = None  # calls per second; None: that of the settings
+    calls_per_day: float | None = None  # None: any number
+    bytes_per_day: float | None = None  # of bodies; None: any number
 
     def reaches(self, name: str) -> bool:
         """Return True if the key is for this ranker, experiment or catalogue."""
@@ -45,7 +47,14 @@ def hash_of(key: str) -> str:
     return f"sha256-{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def line_of(role: str, key: str, rankers: Iterable[str] = (), rate: float | None = None) -> str:
+def line_of(
+    role: str,
+    key: str,
+    rankers: Iterable[str] = (),
+    rate: float | None = None,
+    calls_per_day: float | None = None,
+    bytes_per_day: float | None = None,
+) -> str:
     """Return the line of a key for a file or for RANKLOOP_KEYS.
 
     Args:
@@ -53,18 +62,24 @@ def line_of(role: str, key: str, rankers: Iterable[str] = (), rate: float | None
       key: The key itself; the line has its hash.
       rankers: Patterns of the names that it is for.
       rate: Calls per second.
+      calls_per_day: The most calls of a day.
+      bytes_per_day: The most bytes of bodies of a day.
 
     Raises:
       InvalidInput: If the line could not be read again.
     """
-    parts = [role, hash_of(key), "|".join(rankers), "" if rate is None else f"{rate:g}"]
+    numbers = ["" if number is None else f"{number:.15g}" for number in (rate, calls_per_day, bytes_per_day)]
+    parts = [role, hash_of(key), "|".join(rankers), *numbers]
     line = ":".join(parts).rstrip(":")
     read_line(line)
     return line
 
 
 def read_line(line: str) -> tuple[str, Grant]:
-    """Return the hash and the permissions of `role:key` or `role:sha256-…[:pattern|pattern[:calls per second]]`.
+    """Return the hash and the permissions of `role:key` or of a hashed key with its limits.
+
+    Limits follow `role:sha256-…` after colons: patterns of names (`shop-*|blog`), calls per second, calls per day, and
+    bytes per day. Each may be empty.
 
     Raises:
       InvalidInput: If the line has another form.
@@ -77,21 +92,25 @@ def read_line(line: str) -> tuple[str, Grant]:
         if len(secret) < MIN_KEY_LENGTH:
             raise InvalidInput(f"a key must have at least {MIN_KEY_LENGTH} characters")
         hashed, limits = hash_of(secret), []
-    patterns, rate, *surplus = [*limits, "", ""]
+    patterns, rate, calls_per_day, bytes_per_day, *surplus = [*limits, "", "", "", ""]
     rankers = tuple(filter(None, patterns.split("|")))
     if any(surplus) or not all(map(_PATTERN.fullmatch, rankers)):
-        raise InvalidInput(f"after a hash come patterns of names and a rate, as in {role}:sha256-…:shop-*|blog:100")
-    return hashed, Grant(role, hashed[7:15], rankers, _rate(rate))
+        raise InvalidInput(
+            f"after a hash come patterns of names, a rate, and calls and bytes per day, as in {role}:sha256-…:"
+            "shop-*|blog:100:1000000:5e9"
+        )
+    limits_of_day = _number(calls_per_day, "calls per day"), _number(bytes_per_day, "bytes per day")
+    return hashed, Grant(role, hashed[7:15], rankers, _number(rate, "calls per second"), *limits_of_day)
 
 
-def _rate(text: str) -> float | None:
+def _number(text: str, unit: str) -> float | None:
     try:
-        rate = float(text) if text else None
+        number = float(text) if text else None
     except ValueError:
-        rate = math.nan
-    if rate is not None and not 0 < rate < math.inf:
-        raise InvalidInput(f"the rate of a key must be a number of calls per second above 0, got {text!r:.40}")
-    return rate
+        number = math.nan
+    if number is not None and not 0 < number < math.inf:
+        raise InvalidInput(f"the limit of a key must be a number of {unit} above 0, got {text!r:.40}")
+    return number
 
 
 def _grants_of(lines: Iterable[str]) -> dict[str, Grant]:

@@ -168,6 +168,8 @@ def key(
         list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")
     ] = None,
     rate: Annotated[float | None, option("--rate", "N", "Most calls per second, over all users of the key.")] = None,
+    calls_per_day: Annotated[float | None, option("--calls-per-day", "N", "Most calls of a day (UTC).")] = None,
+    bytes_per_day: Annotated[float | None, option("--bytes-per-day", "N", "Most bytes of bodies of a day.")] = None,
 ) -> None:
     """Make a key for callers of a service.
 
@@ -182,7 +184,7 @@ def key(
         raise InvalidInput(
             f"the key is shorter than {MIN_KEY_LENGTH} characters: use a longer one: `echo KEY | rankloop key hash`"
         )
-    line = line_of(role, key_text, rankers or (), rate)
+    line = line_of(role, key_text, rankers or (), rate, calls_per_day, bytes_per_day)
     if action == "new":
         typer.echo(f"rankloop: the key, which is stored nowhere: {key_text}", err=True)
     typer.echo(line)

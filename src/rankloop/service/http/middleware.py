@@ -3,6 +3,7 @@
 import logging
 import re
 import time
+from dataclasses import dataclass
 from hashlib import sha256
 from random import getrandbits
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ CLOSE_HEADER = (b"connection", b"close")
 RUNNING_STATE = SimpleNamespace(stopping=False)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
 MAX_CLIENTS = 10_000  # whose rates are kept in memory
+DAY_SECONDS = 86_400
 MAX_LOGGED_CALLS_PER_SECOND = 20  # refused or slow ones
 DISCONNECTED_STATUS = 499  # in logs and metrics, of a call whose client left before its body was complete
 _encode = msgspec.json.Encoder().encode
@@ -71,6 +73,15 @@ class RankloopApp(FastAPI):
         await super().__call__(scope, receive, send)
 
 
+@dataclass
+class _DayUsage:
+    """The calls and bytes of a key on one day."""
+
+    day: int
+    calls: int = 0
+    bytes: int = 0
+
+
 class AccessMiddleware:
     """ASGI middleware: keys, rate limits, size limits, security headers, metrics, and a log of failed or slow calls.
 
@@ -92,6 +103,7 @@ class AccessMiddleware:
         self.metrics = metrics
         self._needs_key = self.settings.keyring.is_needed
         self._tokens: dict[str, tuple[float, float]] = {}
+        self._usage: dict[str, _DayUsage] = {}  # by the id of the key
         self._series: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._log_second, self._n_logged, self._n_not_logged = 0, 0, 0
 
@@ -125,6 +137,7 @@ class AccessMiddleware:
 
         try:
             self._check(scope, endpoint, headers)
+            receive = self._metered(scope, receive)
             if endpoint.handler is None:
                 await self.app(scope, receive, send_with_headers)
             else:
@@ -223,6 +236,30 @@ class AccessMiddleware:
                 self._check_rate(scope, f"key {grant.id} {client}", self.settings.rate)
             shared = grant.rate / self.settings.sharers if grant.rate else self.settings.rate
             self._check_rate(scope, f"key {grant.id}", shared)
+
+    def _metered(self, scope: Scope, receive: Receive) -> Receive:
+        """Count a call towards the quota of its key; return the channel that counts the bytes of the body, too."""
+        grant: Grant | None = scope["grant"]
+        if grant is None or (grant.calls_per_day is None and grant.bytes_per_day is None):
+            return receive
+        day, usage = int(time.time() // DAY_SECONDS), self._usage.get(grant.id)
+        if usage is None or usage.day != day:
+            usage = self._usage[grant.id] = _DayUsage(day)
+        sharers, max_bytes = self.settings.sharers, grant.bytes_per_day
+        usage.calls += 1
+        if grant.calls_per_day is not None and usage.calls > grant.calls_per_day / sharers:
+            scope["refusal"] = "key-quota"
+            raise TooMany(f"the key may send {grant.calls_per_day:g} calls a day: go on tomorrow (UTC)")
+
+        async def receive_metered() -> Message:
+            message = await receive()
+            usage.bytes += len(message.get("body", b""))
+            if max_bytes is not None and usage.bytes > max_bytes / sharers:
+                scope["refusal"] = "key-quota"
+                raise TooMany(f"the key may send {max_bytes:g} bytes a day: go on tomorrow (UTC)")
+            return message
+
+        return receive_metered
 
     def _check_rate(self, scope: Scope, client: str, rate: float) -> None:
         now = time.monotonic()
