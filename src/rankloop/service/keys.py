@@ -99,8 +99,14 @@ def read_line(line: str) -> tuple[str, Grant]:
             f"after a hash come patterns of names, a rate, and calls and bytes per day, as in {role}:sha256-…:"
             "shop-*|blog:100:1000000:5e9"
         )
-    limits_of_day = _number(calls_per_day, "calls per day"), _number(bytes_per_day, "bytes per day")
-    return hashed, Grant(role, hashed[7:15], rankers, _number(rate, "calls per second"), *limits_of_day)
+    return hashed, Grant(
+        role,
+        id=hashed[7:15],
+        rankers=rankers,
+        rate=_number(rate, "calls per second"),
+        calls_per_day=_number(calls_per_day, "calls per day"),
+        bytes_per_day=_number(bytes_per_day, "bytes per day"),
+    )
 
 
 def _number(text: str, unit: str) -> float | None:
