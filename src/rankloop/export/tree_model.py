@@ -181,8 +181,8 @@ def _lightgbm_node(node: Mapping[str, Any], share: float) -> Any:
     missing_left = {"None": not is_category and threshold >= 0.0, "NaN": node["default_left"]}.get(node["missing_type"])
     if missing_left is None:
         raise InvalidInput("the trees take 0 as missing (zero_as_missing), which other formats cannot tell apart")
-    children = (_lightgbm_node(node[side], share) for side in ("left_child", "right_child"))
-    return Split(node["split_feature"], threshold, codes, bool(missing_left) and not is_category, *children)
+    left, right = (_lightgbm_node(node[side], share) for side in ("left_child", "right_child"))
+    return Split(node["split_feature"], threshold, codes, bool(missing_left) and not is_category, left, right)
 
 
 def _xgboost_node(node: Mapping[str, Any], share: float) -> Any:
@@ -191,8 +191,8 @@ def _xgboost_node(node: Mapping[str, Any], share: float) -> Any:
     children = {child["nodeid"]: child for child in node["children"]}
     threshold = float(np.nextafter(np.float32(node["split_condition"]), np.float32(-np.inf)))  # it compares by <
     feature = int(node["split"].removeprefix("f"))
-    sides = (_xgboost_node(children[node[side]], share) for side in ("yes", "no"))
-    return Split(feature, threshold, (), node["missing"] == node["yes"], *sides)
+    left, right = (_xgboost_node(children[node[side]], share) for side in ("yes", "no"))
+    return Split(feature, threshold, (), node["missing"] == node["yes"], left, right)
 
 
 def _leaf_of(node: Any, row: list[float]) -> float:
