@@ -89,14 +89,9 @@ class PostgresAdapter:
 
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> dict[str, Snippet]:
         """Return the highlighted pieces by `ts_headline`."""
-        parts = (
-            self._conditions.language,
-            self._body,
-            sql.Literal(MAX_BODY_CHARACTERS),
-            self._conditions.tsquery(query),
-            sql.Literal(HEADLINE),
-        )
-        piece = sql.SQL("ts_headline({}, left({}, {}), {}, {}) AS rankloop_piece").format(*parts)
+        text = sql.SQL("left({}, {})").format(self._body, sql.Literal(MAX_BODY_CHARACTERS))
+        arguments = self._conditions.language, text, self._conditions.tsquery(query), sql.Literal(HEADLINE)
+        piece = sql.SQL("ts_headline({}) AS rankloop_piece").format(sql.SQL(", ").join(arguments))
         rows = self._rows(SELECT_BY_ID, self._id, piece, self._table, sql.Literal(list(ids)))
         name = self._settings.column("id")
         return {row[name]: adapter.snippet_from(row["rankloop_piece"] or "") for row in rows}

@@ -66,6 +66,6 @@ class PostgresConditions:
                 conditions.append(equal.format(field, sql.Literal(condition.value)))
             elif "at" in self.names:
                 dated = sql.SQL("{0} >= to_timestamp({1}) AND {0} < to_timestamp({2})")
-                limits = sql.Literal(condition.start), sql.Literal(condition.end or MAX_DATE_SECONDS)
-                conditions.append(dated.format(self.names["at"], *limits))
+                start, end = sql.Literal(condition.start), sql.Literal(condition.end or MAX_DATE_SECONDS)
+                conditions.append(dated.format(self.names["at"], start, end))
         return sql.SQL(" AND ").join(conditions)
