@@ -32,6 +32,13 @@ WINDOW = 5.0  # seconds; half of the impressions get no feedback and are closed 
 GROWTH = 1.1  # memory after all impressions, against that after a quarter of them
 TESTS = Path("tests/service")
 BAD_REQUESTS = "promises/test_bad_requests.py"
+HOSTILE_SHAPES = {
+    "bad rows, clicks of one user": "promises/test_poisoning.py",
+    "hostile connections, headers and trailers": "http/test_connections.py",
+    "hostile HTML, mail and documents": "../search/test_file_formats.py",
+    "hostile logs": "../logs/ubi",
+    "keys: patterns, rates and quotas": "test_keys.py",
+}
 
 
 LAST_RUN = Path("results/soak.json")
@@ -92,6 +99,10 @@ def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str,
             partial(checked, BAD_REQUESTS, store, **asked),
         )
     yield "requests generated from the OpenAPI document", partial(checked, "http/test_openapi.py", **asked)
+    generated = partial(checked, "../search/test_routes.py", "generated", **asked)
+    yield "requests generated for every route of the search box", generated
+    for kind, file in HOSTILE_SHAPES.items():
+        yield kind, partial(checked, file)
     sizes = {"RANKLOOP_RANKERS": "10000", "RANKLOOP_WIDE": "1000x10000", "RANKLOOP_OPEN": "500000"}
     yield (
         "10,000 rankers, 1,000 × 10,000 fields, 500,000 open impressions",
