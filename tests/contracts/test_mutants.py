@@ -8,6 +8,7 @@ import pytest
 from rankloop.contracts import ContractViolation, check_learner, outcomes
 from rankloop.contracts import learn_contracts as learning
 from rankloop.contracts import recipe_contracts as recipes
+from rankloop.contracts import robust_contracts as robust
 from rankloop.contracts.cases import Contract, cases_of
 from rankloop.contracts.process import run_isolated
 from rankloop.contracts.suite import (
@@ -50,7 +51,8 @@ def test_caught(mutant: type, contract: Contract):
 
 
 def test_every_contract_catches_someone():
-    of_others = {learning.check_foreign_feedback, recipes.check_keywords}  # the session's work, and the registry's
+    # The work of the session, the registry and `robust`.
+    of_others = {learning.check_foreign_feedback, recipes.check_keywords, robust.check_one_bad_row}
     assert {check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS} == {*of_others, *MUTANTS.values()}
     assert set(WRAPPED_CONTRACTS) < set(MUTANTS.values())
 
