@@ -102,7 +102,7 @@ def add_rankers(endpoints: Endpoints) -> None:
     async def create_from_file(name: str, request: Request) -> Response:
         """Create a ranker from a file of `save` or `rankloop train`; repeating the request changes nothing.
 
-        Settings of a new ranker may follow the address, as in `?guard=true&evaluation_share=0.1&base.kind=given_order`.
+        Settings of a new ranker may follow the address, as in `?guard=true` and `&base.kind=given_order`.
         """
         settings = _settings_of(request)
         check_reach(request.scope, settings.get("problem", {}).get("catalogue"))
