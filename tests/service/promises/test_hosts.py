@@ -18,7 +18,7 @@ from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.hosts import Host, made, requires_hosts
 from tests.service.cases import SHOP, Location, until
 from tests.service.postgres_servers import postgres_server, served_by
-from tests.service.processes import Told, Visitors
+from tests.service.processes import SOLD, Told, Visitors
 from tests.service.promises.durability import check_survived
 from tests.service.promises.test_workers import LEADER
 
@@ -77,7 +77,7 @@ def test_cut_cables_and_a_dead_host_lose_nothing_that_was_acknowledged(tmp_path:
         told: dict[str, Told] = {host.name: [] for host in hosts}
         with workers(hosts[0], store, tmp_path / "one"), workers(hosts[1], store, tmp_path / "two"):
             with hosts[0].entered():
-                body = SHOP | {"snapshot_every": 20}
+                body = SHOP | SOLD | {"snapshot_every": 20}
                 at = f"http://{hosts[0].address}:{PORT}/rankers/shop"
                 httpx.put(at, json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60).raise_for_status()
             until(lambda: _leader(location, hosts) is not None, PATIENCE)

@@ -20,7 +20,7 @@ from rankloop.service.log.writer import entry_of
 from rankloop.service.records import RolledBack
 from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.postgres_servers import postgres_server
-from tests.service.processes import Told, Visitors, serving
+from tests.service.processes import SOLD, Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 from tests.service.promises.small_disks import fill, make_room, small_disk
 from tests.service.slow_networks import Way
@@ -32,7 +32,7 @@ ROOM = 200_000  # bytes: a few dozen rankings, then the disk is full
 def visited(location: Location, told: Told) -> Iterator[tuple[httpx.Client, Visitors]]:
     """A service whose visitors do not give up."""
     with running(location) as client:
-        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 20}).raise_for_status()
+        client.put("/rankers/shop", json=SHOP | SOLD | {"snapshot_every": 20}).raise_for_status()
         visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=3, persistent=True)
         try:
             visitors.until(40)
@@ -187,7 +187,7 @@ def test_a_slow_database_holds_up_nobody_who_does_not_need_it(tmp_path: Path, po
     direct = Location(tmp_path, postgres())
     way = Way(Path(direct.store.split("?host=")[1]) / ".s.PGSQL.5432")
     with running(Location(tmp_path, way.address(direct.store))) as client:
-        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        client.put("/rankers/shop", json=SHOP | SOLD).raise_for_status()
         learn(client, 2)
         fences = server_fences(direct.store)
         way.delay = 0.03  # a database in another country

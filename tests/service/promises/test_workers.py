@@ -20,7 +20,7 @@ from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of
 from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
-from tests.service.processes import Told, Visitors, serving
+from tests.service.processes import SOLD, Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 
 LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND partition = %s"
@@ -189,7 +189,7 @@ def _measured(client: httpx.Client, name: str) -> list[float]:
 def test_a_restart_of_the_database_is_survived(tmp_path: Path, postgres: Callable[[], str]) -> None:
     location, told = Location(tmp_path, postgres()), []  # type: ignore[var-annotated]
     with running(location) as client:
-        client.put("/rankers/shop", json=SHOP)
+        client.put("/rankers/shop", json=SHOP | SOLD)
         visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=2, persistent=True)
         visitors.until(20)
         with psycopg.connect(location.store, autocommit=True) as connection:
