@@ -77,5 +77,5 @@ def test_pages_below_the_seen_part_are_not_counted():
 def test_wrong_counters_are_refused():
     with pytest.raises(InvalidInput, match="half_life_days"):
         Ranker("click_regression", features={"n": {"kind": "counter", "half_life_days": 0}})
-    with pytest.raises(InvalidInput, match="counts by 'brand', which is no other field"):
+    with pytest.raises(InvalidInput, match="counts by 'brand', which is not another field"):
         Ranker("click_regression", features={"n": {"kind": "counter", "by": "brand"}})
