@@ -91,7 +91,7 @@ class World:
 
     def __init__(self, runtime: ServedRanker | ServedExperiment) -> None:
         self.runtime = runtime
-        method = runtime.body.method if isinstance(runtime, ServedExperiment) else TEAM_DRAFT
+        method = runtime.body.interleaving if isinstance(runtime, ServedExperiment) else TEAM_DRAFT
         self.projection = Projection(runtime.config, method)
         self.forgetful = Projection(runtime.config, method)  # a learner with no memory for what is open
         self.forgetful.find = self.find
