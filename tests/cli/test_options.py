@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +18,10 @@ GUIDE = ROOT / "docs" / "guides" / "add-a-learner.md"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the guide: the learner, the experiment with and without the line that imports it."""
     folder = tmp_path_factory.mktemp("mine")
-    learner, *python = blocks_of(GUIDE)
-    table = re.search(r'^TABLE = """\n(.*?)^"""', "\n".join(python), re.DOTALL | re.MULTILINE)
-    line, *_ = blocks_of(GUIDE, "toml")
-    assert table
-    small = table[1].replace("horizon = 1000", "horizon = 60").replace("seeds = 4", "seeds = 1")
+    learner, *_ = blocks_of(GUIDE)
+    table, line, *_ = blocks_of(GUIDE, "toml")
+    assert line.startswith("imports = ")
+    small = table.replace("horizon = 1000", "horizon = 60").replace("seeds = 4", "seeds = 1")
     (folder / "mean_grade.py").write_text(learner, encoding="utf-8")
     (folder / "with.toml").write_text(line + small, encoding="utf-8")
     (folder / "without.toml").write_text(small, encoding="utf-8")

@@ -294,8 +294,9 @@ def _background_reading(
         mean = float(log.clicked.sum() / (shown * (theta * (1.0 + trust * shape) + noise)).sum())
         drawn = mean * (trust * shape + noise / theta)  # by position, clicks on any item, by examination
         by_attraction = log.clicked - (theta * drawn)[log.position]
-        rates = np.bincount(row_bin, by_attraction, N_DEPTHS) / np.bincount(row_bin, theta[log.position], N_DEPTHS)
-        rates = np.maximum(np.nan_to_num(rates), MIN_RELATIVE_RATE * mean)
+        examined_in_bin = np.bincount(row_bin, theta[log.position], N_DEPTHS)
+        rates = np.bincount(row_bin, by_attraction, N_DEPTHS) / np.maximum(examined_in_bin, 1e-12)  # bins may be empty
+        rates = np.maximum(rates, MIN_RELATIVE_RATE * mean)
         examined = np.bincount(cells.unit, cells.rows * theta[cells.cell]).astype(np.float64)
         by_trust = np.bincount(cells.unit, cells.rows * (theta * drawn)[cells.cell]).astype(np.float64)
         attraction = _expected_attraction(clicks, examined, by_trust, rates[unit_bin])

@@ -16,7 +16,7 @@ from rankloop.service.settings import Settings, keys_from
 from tests.service.cases import SHOP, Location, items, running
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
-ANYONE = {"GET /", "HEAD /", "GET /healthz", "HEAD /healthz", "GET /readyz", "HEAD /readyz"}
+ANYONE = {"GET /", "HEAD /", "GET /healthz", "HEAD /healthz", "GET /readyz", "HEAD /readyz", "GET /rankloop.js"}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_every_route_is_declared(endpoints: Endpoints) -> None:
             endpoint, _ = endpoints.find(scope(f"{method} {path}"))
             assert endpoint.name == f"{method} {path}"
             assert (endpoint.role == "anyone") == (endpoint.name in ANYONE)
-            assert (endpoint.role == "rank") == (endpoint.handler is not None)
+            assert (endpoint.role in ("rank", "feedback")) == (endpoint.handler is not None)
 
 
 @pytest.mark.parametrize(
