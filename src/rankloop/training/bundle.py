@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import all_finite, kernel, scores_of
+from rankloop.core.kernels import all_finite, kernel
 from rankloop.core.types import Floats, Ints, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
@@ -36,25 +36,20 @@ def _solve(system: Floats, right: Floats) -> Floats:
     """
     n = len(right)
     for k in range(n):
-        pivot = k
-        for i in range(k + 1, n):
-            if abs(system[i, k]) > abs(system[pivot, k]):
-                pivot = i
+        pivot = k + np.argmax(np.abs(system[k:, k]))
         if system[pivot, k] == 0.0:
             right[:] = np.nan
             return right
-        for j in range(k, n):
-            system[k, j], system[pivot, j] = system[pivot, j], system[k, j]
+        row = system[k].copy()
+        system[k] = system[pivot]
+        system[pivot] = row
         right[k], right[pivot] = right[pivot], right[k]
         for i in range(k + 1, n):
             factor = system[i, k] / system[k, k]
-            for j in range(k + 1, n):
-                system[i, j] -= factor * system[k, j]
+            system[i, k + 1 :] -= factor * system[k, k + 1 :]
             right[i] -= factor * right[k]
     for k in range(n - 1, -1, -1):
-        for j in range(k + 1, n):
-            right[k] -= system[k, j] * right[j]
-        right[k] /= system[k, k]
+        right[k] = (right[k] - np.sum(system[k, k + 1 :] * right[k + 1 :])) / system[k, k]
     return right
 
 
@@ -97,6 +92,7 @@ def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance
     smallest slope. α is feasible whenever the method stops.
     """
     alpha, n = start.copy(), len(start)
+    slope = np.empty(n)
     alpha /= alpha.sum()
     free, n_free, largest = np.empty(n, np.int64), 0, 0.0
     for i in range(n):
@@ -114,7 +110,8 @@ def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance
             n_free -= 1
             free[blocking] = free[n_free]
             continue
-        slope = scores_of(gram, alpha) - offsets
+        for i in range(n):
+            slope[i] = np.sum(gram[i] * alpha) - offsets[i]
         lowest = np.argmin(slope)
         if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance or n_free == n:
             break
