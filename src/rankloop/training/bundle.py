@@ -92,7 +92,6 @@ def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance
     smallest slope. α is feasible whenever the method stops.
     """
     alpha, n = start.copy(), len(start)
-    slope = np.empty(n)
     alpha /= alpha.sum()
     free, n_free, largest = np.empty(n, np.int64), 0, 0.0
     for i in range(n):
@@ -110,8 +109,7 @@ def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance
             n_free -= 1
             free[blocking] = free[n_free]
             continue
-        for i in range(n):
-            slope[i] = np.sum(gram[i] * alpha) - offsets[i]
+        slope = np.sum(gram * alpha, axis=1) - offsets
         lowest = np.argmin(slope)
         if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance or n_free == n:
             break
