@@ -51,7 +51,7 @@ def test_caught(mutant: type, contract: Contract):
 
 
 def test_every_contract_catches_someone():
-    # The work of the session, the registry and `robust`.
+    # The work of the session, the registry and `robust` (test_robust_contracts).
     of_others = {learning.check_foreign_feedback, recipes.check_keywords, robust.check_one_bad_row}
     assert {check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS} == {*of_others, *MUTANTS.values()}
     assert set(WRAPPED_CONTRACTS) < set(MUTANTS.values())
