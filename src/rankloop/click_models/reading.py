@@ -37,8 +37,9 @@ MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the li
 
 
 class Reading(NamedTuple):
-    """log examination = log_curve[position] + after_click[group of the distance to the last click] + slope · appeal.
+    """Fitted family of users: how examination depends on the position and on the clicks above.
 
+    log examination = log_curve[position] + after_click[group of the distance to the last click] + slope · appeal.
     Appeal is the log attraction of the item that was clicked last above, less the mean of clicked items.
 
     Attributes:

@@ -18,7 +18,7 @@ from rankloop.features.schema import Schema
 from rankloop.training.report import text_table
 
 TODAY_ARM = "today's order"
-PER_PAGES = 1000  # pages, in every number that people read
+PER_PAGES = 1000  # pages, in every number that is printed
 MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
 PART_NAMES = {  # parts of a learner's gain, and their names in a table
     "late": "once it has learned",
