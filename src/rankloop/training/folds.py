@@ -107,9 +107,6 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
       n_folds: At most so many folds, at least 3.
       seed: Draws the parts of one file.
       normalise: Scale every feature from 0 to 1 inside each query.
-
-    Returns:
-      The folds, all with as many features as the widest part.
     """
     _check_folds(n_folds)
     if path.is_file() and not is_archive(path):
@@ -223,9 +220,6 @@ def list_parts(address: str, engine: SummingEngine) -> PartListing:
     Args:
       address: A folder or a URL.
       engine: The engine of the workers.
-
-    Returns:
-      The parts and the published folds.
     """
     try:
         return listing_of(address)

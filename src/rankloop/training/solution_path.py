@@ -189,12 +189,7 @@ class Fit(NamedTuple):
         return self.solution.weights
 
     def warnings(self, loss: str, tight: bool) -> list[str]:
-        """Return what is wrong with a solution, a sentence each.
-
-        Args:
-          loss: The loss that was minimised.
-          tight: True for its tighter bound.
-        """
+        """Return what is wrong with a solution, a sentence each."""
         messages, solution = [], self.solution
         if not solution.converged:
             messages.append(

@@ -119,9 +119,6 @@ def cross_validate(
       report: Measures on the test queries.
       is_normalised: Whether features were scaled inside each query, which the saved model remembers.
       progress: Called with the number of fits that are done, and of all.
-
-    Returns:
-      The folds, and the model on all queries.
     """
     risk, path = risk_of(solver.loss), solver.checked_path()
     total, finished, results = len(folds) * len(path) + 1, 0, []

@@ -29,24 +29,11 @@ class Curves:
         return list(self._runs.values())
 
     def of(self, stream: str, arm: str, measure: str, quantity: str) -> Floats | None:
-        """Return the values as (n_seeds, n_checkpoints), or None if the arm has no such quantity.
-
-        Args:
-          stream: The name of the stream.
-          arm: The name of the arm.
-          measure: The name of the measure.
-          quantity: The quantity, such as `average`.
-        """
+        """Return the values as (n_seeds, n_checkpoints), or None if the arm has no such quantity."""
         return self._stack([run.values[measure].get(quantity) for run in self._seeds(stream, arm)])
 
     def report(self, stream: str, arm: str, path: str) -> Floats | None:
-        """Return values that a learner reports, as (n_seeds, n_checkpoints), or None if it does not report them.
-
-        Args:
-          stream: The name of the stream.
-          arm: The name of the arm.
-          path: The name of the reported value.
-        """
+        """Return values that a learner reports, as (n_seeds, n_checkpoints), or None if it does not report them."""
         return self._stack([run.reports.get(path) for run in self._seeds(stream, arm)])
 
     def reported(self) -> list[str]:

@@ -223,9 +223,6 @@ def train_batch(
       clip: No click weighs more than this.
       seed: Draws the held-out lists.
       progress: Called with the number of fits that are done, and of all.
-
-    Returns:
-      The ranker, and the gains by which its regularisation was chosen.
     """
     if not rows.clicked.any():
         raise InvalidInput(NO_CLICK)

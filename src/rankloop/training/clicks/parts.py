@@ -138,9 +138,6 @@ def train_click_parts(
       position_bias: The probability of each position to be examined.
       clip: No click weighs more than this.
       progress: Called with the number of fits that are done, and of all.
-
-    Returns:
-      The ranker: it prints as a table, and `save` writes it.
     """
     if solver.loss not in PAIR_LOSSES or solver.tight:
         raise InvalidInput(f"a log in parts is trained with the loss {PAIR_LOSSES[0]}; {solver.loss} needs one file")

@@ -78,9 +78,6 @@ def train_in_passes(
       clip: No click weighs more than this.
       seed: Draws the held-out lists.
       progress: Called with the number of passes that are done, and of all.
-
-    Returns:
-      The ranker, and the gains by which the number of passes was chosen.
     """
     if not any(page.clicked.any() for page in lists):
         raise InvalidInput(NO_CLICK)

@@ -121,9 +121,6 @@ def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, F
       scores: Of all items.
       pairs: (n_pairs, 2); the second item of a pair should stand above the first.
       costs: (n_pairs,).
-
-    Returns:
-      The loss and a sub-gradient over the scores.
     """
     value, grad = 0.0, np.zeros(len(scores))
     for p in range(len(pairs)):

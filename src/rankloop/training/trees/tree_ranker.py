@@ -143,12 +143,7 @@ class TreeRanker:
         return np.asarray(np.mean([self._predicted(booster, rows) for booster in boosters], axis=0) / self.scale)
 
     def scores_of_values(self, rows: Sequence[Mapping[str, Any]], query_id: str = "") -> Floats:
-        """Return the base score of items with values by name; an absent value is missing.
-
-        Args:
-          rows: The values of the items: numbers, categories and texts, as in the training data.
-          query_id: The query.
-        """
+        """Return the base score of items with values by name; an absent value is missing."""
         if not self.columns:
             raise InvalidInput("the trees have no names of their features: give rows of numbers to scores()")
         values = {name: [row.get(name) for row in rows] for name in self.names}
