@@ -79,7 +79,7 @@ def test_items_that_were_not_shown_are_valued_by_the_model() -> None:
     slots[0, :, 1] = hidden
     assert judge.needs_model(slots)
     model = AttractionModel(table, judge.log_examined(judge.reading.parameters), judge.page_cluster)
-    a = model.attraction(np.zeros(judge.n_clusters), np.zeros(len(judge.shown)))
+    a = model.attraction()
     value = judge.doubly_robust(slots, model, 0, 0).order[0, 0]
     assert value == pytest.approx(CURVE[1] * a[hidden].sum() / table.n_pages)
 
@@ -204,9 +204,9 @@ def test_attraction_is_found_again_and_moves_with_clusters() -> None:
     cluster = np.arange(n_pages) % 50
     model = AttractionModel(table, np.log(CURVE)[position], cluster)
     assert model.has_features
-    fitted = model.attraction(np.zeros(50), np.zeros(len(position)))
+    fitted = model.attraction()
     assert np.abs(fitted - attraction).mean() < 0.03
     ratio, error = model.calibration(np.ones(3 * n_pages))
     assert abs(ratio - 1.0) < 3 * error
-    higher = model.attraction(np.zeros(50), np.full(len(position), 0.1))
+    higher = model.attraction(np.zeros(50), np.array([0.1]), model.slopes(np.ones((len(position), 1))))
     assert (higher < fitted).mean() > 0.95  # the same clicks from more examination: less attraction

@@ -1,5 +1,7 @@
 """A model of attraction: what the features of an item, its clicks on other pages and its usual position say of it."""
 
+from typing import Any
+
 import numpy as np
 from numpy.random import default_rng
 
@@ -35,27 +37,40 @@ class AttractionModel:
         self.fold = fold[table.page] if table.n_pages >= N_FOLDS else np.zeros(len(table.page), np.int64)
         self.features = self._features()
         self.fits = [_Fit(self, number) for number in range(int(self.fold.max()) + 1)]
+        self.parts = [(rows, self.features[rows]) for rows in map(self._rows_of_fold, range(len(self.fits)))]
 
-    def attraction(self, weights: Floats, change: Floats) -> Floats:
-        """Return the attraction of every row when clusters weigh more and log examination is higher, to one step.
+    def _rows_of_fold(self, number: int) -> Ints:
+        return np.flatnonzero(self.fold == number)
+
+    def slopes(self, design: Floats) -> list[Floats]:
+        """Return by fold (n_parameters, n_features): how the gradient of the weights falls with the parameters.
 
         Args:
-          weights: By cluster, how much more than once it counts.
-          change: By shown row, by how much its log examination is higher.
+          design: (n_shown, n_parameters), log examination of the shown rows = design · parameters.
+        """
+        return [design[fit.used].T @ fit.weighted for fit in self.fits]
+
+    def attraction(self, weights: Floats | None = None, steps: Floats | None = None, slopes: Any = ()) -> Floats:
+        """Return the attraction of every row when clusters weigh more and parameters move, to one step.
+
+        Args:
+          weights: By cluster, how much more than once it counts; None: every cluster once.
+          steps: By how much the parameters of reading move; needed with weights.
+          slopes: As `slopes` returns them.
         """
         values = np.empty(len(self.fold))
-        for number, fit in enumerate(self.fits):
-            chosen = self.fold == number
-            values[chosen] = _logistic(self.features[chosen] @ fit.moved(weights, change))
+        for number, (fit, (rows, part)) in enumerate(zip(self.fits, self.parts)):
+            moved = fit.weights
+            if weights is not None:
+                moved = moved + fit.inverse @ (weights @ fit.scores - steps @ slopes[number])
+            values[rows] = _logistic(part @ moved)
         return values
 
     def unlike_shown(self) -> Floats:
         """Return by row 1 where it was not shown and the model has met nothing like it."""
         table, spread = self.table, np.empty(len(self.fold))
-        for number, fit in enumerate(self.fits):
-            chosen = self.fold == number
-            part = self.features[chosen]
-            spread[chosen] = np.sqrt(np.einsum("ij,jk,ik->i", part, fit.inverse, part))
+        for fit, (rows, part) in zip(self.fits, self.parts):
+            spread[rows] = np.sqrt(((part @ fit.inverse) * part).sum(axis=1))
         low, high = self.features[self.rows].min(axis=0), self.features[self.rows].max(axis=0)
         far = ((self.features < low - MAX_DISTANCE) | (self.features > high + MAX_DISTANCE)).any(axis=1)
         strange = (spread > MAX_SPREAD) | far | (table.unknown > 0.5)
@@ -74,7 +89,7 @@ class AttractionModel:
         Returns:
           The ratio, and its standard error over clusters.
         """
-        a = self.attraction(np.zeros(self.n_clusters), np.zeros(len(self.rows)))[self.rows]
+        a = self.attraction()[self.rows]
         weight = np.minimum(exposed[self.rows] / self.examined, 100.0)
         clicks, expected = weight * self.table.clicked[self.rows], weight * self.examined * a
         total = max(float(expected.sum()), 1e-12)
@@ -150,12 +165,6 @@ class _Fit:
         gradients = slope[:, None] * directions
         columns = [np.bincount(model.row_cluster[rows], column, model.n_clusters) for column in gradients.T]
         self.scores, self.weighted = np.stack(columns, axis=1), weighted
-
-    def moved(self, clusters: Floats, change: Floats) -> Floats:
-        """Return the weights when clusters count more and log examination is higher: one step."""
-        gradient = clusters @ self.scores - change[self.used] @ self.weighted
-        moved: Floats = self.weights + self.inverse @ gradient
-        return moved
 
 
 def _logistic(odds: Floats) -> Floats:

@@ -232,7 +232,7 @@ class LogJudge:
         calibration, calibration_error = 1.0, 0.0
         attraction = np.zeros(len(table.page))
         if self.orders.needs_model(slots):
-            attraction = self.model.attraction(np.zeros(self.orders.n_clusters), np.zeros(len(rows)))
+            attraction = self.model.attraction()
         exposed = self.orders.exposure(slots, parameters, attraction, attraction[None])[0]
         if self.orders.needs_model(slots):
             share = exposed * attraction / max(float((exposed * attraction).sum()), 1e-12)

@@ -78,19 +78,20 @@ def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, on
     n_draws, n_pages, k = slots.shape
     n_outcomes, n = worth.shape
     examined, through = np.zeros(n), np.zeros((n_outcomes, n))
-    reading, ahead = np.zeros(k + 1), np.zeros((n_outcomes, k + 1, k + 1))
+    reading, ahead, chance = np.zeros(k + 1), np.zeros((n_outcomes, k + 1, k + 1)), np.zeros((k, k))
     for draw in range(n_draws):
         for page in range(n_pages):
             rows = slots[draw, page]
             for i in range(k - 1, -1, -1):
                 row = rows[i]
+                if row < 0:
+                    ahead[:, i, : i + 1] = ahead[:, i + 1, : i + 1]
+                    continue
+                a = attraction[row]
                 for j in range(i + 1):
+                    e = table[i, group_at(i - j + 1)] * onward[rows[j - 1]] if j > 0 else table[i, 0]
+                    chance[i, j] = e
                     for o in range(n_outcomes):
-                        if row < 0:
-                            ahead[o, i, j] = ahead[o, i + 1, j]
-                            continue
-                        e = table[i, group_at(i - j + 1)] * onward[rows[j - 1]] if j > 0 else table[i, 0]
-                        a = attraction[row]
                         click = worth[o, row] + a * ahead[o, i + 1, i + 1]
                         ahead[o, i, j] = e * click + (1.0 - e * a) * ahead[o, i + 1, j]
             reading[:] = 0.0
@@ -101,13 +102,12 @@ def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, on
                     continue
                 a = attraction[row]
                 for j in range(i + 1):
-                    e = table[i, group_at(i - j + 1)] * onward[rows[j - 1]] if j > 0 else table[i, 0]
-                    probability = reading[j] * e
+                    probability = reading[j] * chance[i, j]
                     examined[row] += probability
                     for o in range(n_outcomes):
                         through[o, row] += probability * (ahead[o, i + 1, i + 1] - ahead[o, i + 1, j])
                     reading[i + 1] += probability * a
-                    reading[j] *= 1.0 - e * a
+                    reading[j] *= 1.0 - chance[i, j] * a
     return examined / n_draws, through / n_draws
 
 
@@ -133,6 +133,8 @@ class OrderJudge:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         distance = distances_to_last_click(table.position[self.shown], table.clicked[self.shown], offsets)
         self.group = group_of_distance(distance)
+        # By resample, the value of the logged order, with which that of every order is compared.
+        self._logged: dict[tuple[int, int, int], tuple[Floats, Floats]] = {}
         self.appeal = appeal_of_last_click(table.clicks(), np.exp(reading.parameters[: table.n_positions]))
 
     def needs_model(self, slots: Ints) -> bool:
@@ -216,16 +218,17 @@ class OrderJudge:
         weights, parameters = self.resampled_parameters(n, seed)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
         order, log = np.empty((n + 1, len(self.earned))), np.empty((n + 1, len(self.earned)))
-        misfit = np.zeros(len(self.earned))
+        misfit, slopes = np.zeros(len(self.earned)), model.slopes(self._design())
         for number in range(n + 1):
-            change = self.log_examined(parameters[number]) - self.log_examined(self.reading.parameters)
-            a = model.attraction(weights[number] - 1.0, change)
+            a = model.attraction(weights[number] - 1.0, parameters[number] - self.reading.parameters, slopes)
             row_weights = weights[number, self.row_cluster]
             log[number] = (row_weights * self.earned).sum(axis=1)
             modelled, correction = self._robust(slots, parameters[number], a, row_weights)
             order[number] = modelled + correction
             if self.reading.has_memory:
-                logged, logged_correction = self._robust(self.stood[None], parameters[number], a, row_weights)
+                if (n, seed, number) not in self._logged:
+                    self._logged[n, seed, number] = self._robust(self.stood[None], parameters[number], a, row_weights)
+                logged, logged_correction = self._logged[n, seed, number]
                 order[number] += log[number] - logged - logged_correction
                 misfit = correction - logged_correction if number == 0 else misfit
         return OrderValues(order / pages, log / pages, misfit / pages[0])
@@ -235,6 +238,14 @@ class OrderJudge:
         n, position = self.reading.n_positions, self.table.position[self.shown]
         logs: Floats = parameters[position] + parameters[n + self.group] + parameters[-1] * self.appeal
         return logs
+
+    def _design(self) -> Floats:
+        """Return (n_shown, n_parameters): `log_examined` is linear in the parameters."""
+        rows, k = np.arange(len(self.shown)), self.reading.n_positions
+        design = np.zeros((len(rows), len(self.reading.parameters)))
+        design[rows, self.table.position[self.shown]] = design[rows, k + self.group] = 1.0
+        design[:, -1] = self.appeal
+        return design
 
     def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
         """Return by row how likely an order has it examined, and what its attraction changes below it by outcome.
