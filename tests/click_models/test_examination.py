@@ -171,3 +171,11 @@ def test_curves_are_drawn_with_the_covariance():
     np.testing.assert_allclose(draws.mean(axis=0), estimate.log_curve, atol=0.02)
     np.testing.assert_allclose(np.cov(draws.T), estimate.covariance, atol=0.02)
     assert estimate.to_json()["examination"][0] == 1.0
+
+
+def test_pairs_that_pages_of_several_queries_share_have_no_query_of_their_own() -> None:
+    pair, position = np.array([0, 1, 1, 2]), np.array([0, 1, 0, 1])
+    shared = rows_as_log(pair, position, np.zeros(4), np.array([0, 2, 4]), ["shoes", "boots"])
+    assert shared.query_ids == ("", "", "")
+    apart = rows_as_log(np.arange(4), position, np.zeros(4), np.array([0, 2, 4]), ["shoes", "boots"])
+    assert apart.query_ids == ("shoes", "shoes", "boots", "boots")

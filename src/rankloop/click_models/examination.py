@@ -311,7 +311,10 @@ def rows_as_log(
     starts = np.arange(n_rows + 1) if offsets is None else np.asarray(offsets, dtype=np.int64)
     names = np.array([str(number) for number in range(n_pairs)], dtype=object)
     if query_ids is not None:
-        names[pair] = np.repeat(np.array(query_ids, dtype=object), np.diff(starts))
+        by_row = np.repeat(np.array(query_ids, dtype=object), np.diff(starts))
+        names[pair] = by_row
+        if (names[pair] != by_row).any():
+            names[:] = ""  # pairs that several pages share are items without a query, as `ListLog.clicks` has them
     return ClickArrays(
         offsets=starts,
         pair=pair.astype(np.int64),
