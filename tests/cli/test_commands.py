@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import typer
 
 from rankloop.cli.app import app
 from rankloop.cli.main import import_commands, main
+from rankloop.cli.options import MAX_OWN_OPTIONS, SHARED_OPTIONS
 from rankloop.experiments.run.runner import RUNS_FILE, read_runs
 
 import_commands()
@@ -226,3 +228,18 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(spec: Path) -> None
     assert "run the same command again" in error
     assert "Traceback" not in error
     assert 0 < len(read_runs(Path("results/tiny"))) < 300
+
+
+def _options_of(command: str) -> set[str]:
+    parameters = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    return {name for part in parameters for name in part.opts if name.startswith("--")}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_few_options_of_its_own(command: str) -> None:
+    assert len(_options_of(command) - SHARED_OPTIONS) <= MAX_OWN_OPTIONS
+
+
+def test_shared_options_are_those_of_several_commands() -> None:
+    counts = Counter(name for command in COMMANDS for name in _options_of(command))
+    assert {name for name in SHARED_OPTIONS if counts[name] < 2} == set()

@@ -129,10 +129,7 @@ def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
     trained = run(str(data), "--folds", "3", "--regularisation", "0.001", "--normalise", "--out", str(out))
     assert trained.exit_code == 0, trained.output
     model = str(out / "model.rankloop")
-    silent, asked = (run(model, str(data), *flag, command="evaluate") for flag in ((), ("--normalise",)))
-    assert silent.stdout == asked.stdout
-    assert "was trained with --normalise" in silent.stderr
-    assert asked.stderr.strip() == ""
+    assert "was trained with --normalise" in run(model, str(data), command="evaluate").stderr
     session, notes = load_with_notes(model)
     assert notes[NORMALISED_NOTE] is True
     with pytest.raises(InvalidInput, match="scaled from 0 to 1 inside each query"):

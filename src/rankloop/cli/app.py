@@ -30,12 +30,7 @@ class Command(TyperCommand):
     """Command whose epilog is one example per line, which is never wrapped."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help text, then the examples.
-
-        Args:
-          ctx: The context of typer.
-          formatter: The formatter that collects the text.
-        """
+        """Write the help text, then the examples."""
         examples, self.epilog = self.epilog or "", None
         super().format_help(ctx, formatter)
         formatter.write("\n  ".join(["Examples:", *examples.splitlines()]))

@@ -85,9 +85,6 @@ def read_raw_columns(table: Given, kinds: Mapping[str, str] | None = None) -> Ra
       kinds: As what the cells of a CSV file are read: columns of a kind that is a text as texts, `number` as numbers,
         all others as they look. An empty cell is missing, among numbers also NA and NaN.
 
-    Returns:
-      The columns.
-
     Raises:
       InvalidInput: If the table has no rows, a name twice, or a text where a number should be.
     """
@@ -182,9 +179,6 @@ def read_list_table(
       columns: Which column is what, where the names do not tell.
       without: Columns that are left alone.
       skip_bad_rows: Leave out rows with a cell that is not what it should be, instead of refusing the table.
-
-    Returns:
-      The log, its rows in the order of the table.
 
     Raises:
       InvalidInput: If a needed column is missing, or a cell is not what it should be: the first 20, with their rows.

@@ -52,9 +52,6 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
       log: The log; columns to be left alone are named when it is read.
       features: Columns that are features whatever they look like.
 
-    Returns:
-      The features of each row, in the order of the log.
-
     Raises:
       InvalidInput: If a feature holds something else than numbers, with the ways out of it.
     """

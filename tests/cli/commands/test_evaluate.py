@@ -61,12 +61,6 @@ def test_a_model_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_normalised_features_change_nothing_for_one_feature_but_its_scale(capsys: pytest.CaptureFixture[str]) -> None:
-    plain = run(capsys, "model.rankloop", "test.txt")
-    assert run(capsys, "model.rankloop", "test.txt", "--normalise") == plain
-
-
-@pytest.mark.usefixtures("files")
 def test_a_run_against_judgments(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "a.run", "a.qrels", "-m", "AP", "--json")
     assert json.loads(out)["overall"] == {"AP": (1 / 2 + 1) / 2}

@@ -30,9 +30,6 @@ def evaluate(
     measure: Annotated[list[str], option("--measure -m", "NAME", "A measure. Repeatable.")] = DEFAULT_MEASURES,
     per_query: Annotated[bool, flag("--per-query -q", "Also print each query.")] = False,
     every_query: Annotated[bool, flag("--every-query", "Count judged queries that the run lacks, as 0.")] = False,
-    normalise: Annotated[
-        bool, flag("--normalise", "Scale features from 0 to 1 within each query, as train --normalise does.")
-    ] = False,
     log: Annotated[
         str | None,
         log_option(
@@ -74,9 +71,7 @@ def evaluate(
     `rankloop.evaluate` in Python.
     """
     if log is None:
-        _score(
-            rankings, truth, measure, per_query=per_query, every_query=every_query, normalise=normalise, json=as_json
-        )
+        _score(rankings, truth, measure, per_query=per_query, every_query=every_query, as_json=as_json)
         return
     from rankloop.core.files import check_picture
     from rankloop.evaluation.log_evaluation import evaluate as evaluate_on_log
@@ -118,8 +113,7 @@ def _score(
     *,
     per_query: bool,
     every_query: bool,
-    normalise: bool,
-    json: bool,
+    as_json: bool,
 ) -> None:
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
@@ -129,12 +123,12 @@ def _score(
 
     parsed = measures_of(measures)  # reports a wrong name before the files are read
     if is_model(rankings):
-        if not normalise and was_normalised(rankings):
+        if was_normalised(rankings):
             typer.echo(f"note: {rankings.name} was trained with --normalise, so the features are normalised", err=True)
-        scores = score_model(rankings, truth, parsed, normalise=normalise, watch=_watched)
+        scores = score_model(rankings, truth, parsed, watch=_watched)
     else:
         scores = score_run(read_run(rankings), read_qrels(truth), parsed, every_query=every_query)
-    if json:
+    if as_json:
         print_json(scores.to_json(per_query))
     else:
         typer.echo(scores.text(per_query))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Host, Port, argument, flag, option
+from rankloop.cli.options import AsJson, Host, Port, Seed, argument, flag, option
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
@@ -56,10 +56,12 @@ def search(
         str | None, option("--mcp", "stdio|http", "Serve agents by the Model Context Protocol instead of a page.")
     ] = None,
     origins: Annotated[
-        list[str] | None, option("--allow-origin", "ORIGIN", "A web page elsewhere that may search. Repeatable.")
-    ] = None,
-    frames: Annotated[
-        list[str] | None, option("--frame", "ORIGIN", "A web page that may show this one in a frame. Repeatable.")
+        list[str] | None,
+        option(
+            "--allow-origin",
+            "ORIGIN",
+            "A web page elsewhere that may search and show this page in a frame. Repeatable.",
+        ),
     ] = None,
     study: Annotated[
         bool, flag("--study", "Learn from half of the visitors, compare rankings on the other half.")
@@ -71,7 +73,7 @@ def search(
     port: Port = 8080,
     host: Host = "127.0.0.1",
     browse: Annotated[bool, flag("--open/--no-open", "Open the page in a browser.")] = True,
-    seed: Annotated[int, option("--seed", "N", "Seed of the exploration.", min=0)] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Serve a search box over your documents whose ranking learns from clicks.
@@ -108,7 +110,7 @@ def search(
         fields=names,
         remember_visitors=remember_visitors,
         origins=origins or (),
-        frames=frames or (),
+        frames=origins or (),
     )
     if watch:
         page.watch()
