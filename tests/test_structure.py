@@ -102,6 +102,12 @@ def _n_parameters(function: Function) -> int:
     return len([name for name in names if name not in ("self", "cls")])
 
 
+def silent_kernels(nodes: Nodes) -> list[str]:
+    """Kernels without a docstring, which says what their loops compute and which equation of a paper that is."""
+    kernels = [(path, node) for path, node in nodes if isinstance(node, Function) and _is_kernel(node)]
+    return [f"{path}:{node.lineno}: {node.name}" for path, node in kernels if not ast.get_docstring(node)]
+
+
 def _is_kernel(function: Function) -> bool:
     names = (decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in function.decorator_list)
     return any(isinstance(name, ast.Name) and name.id in KERNEL_DECORATORS for name in names)
@@ -119,6 +125,7 @@ def _described(path: str, function: Function) -> str:
         (wide_functions, MAX_WIDE_FUNCTIONS),
         (wide_kernels, MAX_WIDE_KERNELS),
         (slow_kernels, 0),
+        (silent_kernels, 0),
         (imports_from_outside, MAX_IMPORTS_FROM_OUTSIDE),
     ],
 )
@@ -155,5 +162,6 @@ def test_offenders_are_found() -> None:
     assert splatted_calls(nodes) == ["x.py:11: f"]
     assert wide_functions(nodes) == ["x.py:10: h has 11 parameters"]
     assert wide_kernels(nodes) == ["x.py:8: f has 9 parameters"]
+    assert silent_kernels(nodes) == ["x.py:8: f"]
     assert slow_kernels(nodes) == ["x.py:8: np.sort", "x.py:8: a @ b"]
     assert imports_from_outside(nodes) == ["x.py:2: research"]

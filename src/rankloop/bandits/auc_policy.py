@@ -84,6 +84,7 @@ def _sampled_click_rate(scores: Floats, n_clicked: int, click_weight: float, oth
 def _sampled_threshold(
     clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int
 ) -> float:
+    """Return the threshold of an ad from samples of its scores, each weighted by the visitors that it stands for."""
     click_weight, other_weight = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
     if criterion == CLICK_RATE:
         rate = min(max(n_clicked, 0.5), n_clicked + n_unclicked - 0.5) / (n_clicked + n_unclicked)

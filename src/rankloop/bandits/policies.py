@@ -127,6 +127,7 @@ def drawn_ranking(scores: Floats, epsilon: float, temperature: float, draw: floa
 
 @kernel
 def _with_first(scores: Floats, first: int) -> Ints:
+    """Return one ad, then the others by descending score."""
     lifted = scores.copy()
     lifted[first] = np.inf
     return ranking_of(lifted)
@@ -153,6 +154,7 @@ def first_log_prob(scores: Floats, epsilon: float, temperature: float, ranking: 
 
 @kernel
 def _shares_by_row(scores: Floats, epsilon: float, temperature: float) -> Floats:
+    """Return `_shares_of` of each visitor."""
     shares = np.empty(scores.shape)
     for row in range(len(scores)):
         shares[row] = _shares_of(scores[row], epsilon, temperature)

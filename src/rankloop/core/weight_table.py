@@ -17,6 +17,7 @@ NO_CHANGES = np.empty(0, np.int64), np.empty((0, 2))
 
 @kernel
 def _gather(table: Floats, columns: Ints) -> Floats:
+    """Return both entries of each column."""
     entries = np.empty((len(columns), 2))
     for i in range(len(columns)):
         entries[i, 0] = table[columns[i], 0]

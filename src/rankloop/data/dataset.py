@@ -136,6 +136,7 @@ def offsets_of(sizes: ArrayLike) -> Ints:
 
 @kernel
 def _min_max(features: Floats, offsets: Ints) -> Floats:
+    """Return (x − min) / (max − min) of each feature within each query; 0 where all values are equal."""
     n_features = features.shape[1]
     scaled = np.zeros_like(features)
     for q in range(len(offsets) - 1):

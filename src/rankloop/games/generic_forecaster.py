@@ -61,13 +61,15 @@ def _table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> Est
 
 @kernel
 def _probabilities(losses: Floats, rate: float, exploration: float) -> Floats:
+    """Return (1 − γ) · exp(−rate · loss) / Σ exp(−rate · loss) + γ / N of each of the N actions."""
     weights = np.exp(-rate * (losses - losses.min()))
     mixed: Floats = (1.0 - exploration) * weights / weights.sum() + exploration / len(losses)
     return mixed
 
 
 @kernel
-def _drawn(probabilities: Floats, uniform: float) -> int:
+def _draw_action(probabilities: Floats, uniform: float) -> int:
+    """Return the action in whose part of the cumulated probabilities the uniform number lies."""
     line = 0.0
     for action in range(len(probabilities) - 1):
         line += probabilities[action]
@@ -139,7 +141,7 @@ class GenericForecaster:
         """Draw a ranking from the exponential weights."""
         table = self._table(state, len(query.features))
         probabilities = self._probabilities(state, table)
-        action = _drawn(probabilities, rng.random())
+        action = _draw_action(probabilities, rng.random())
         ranking, group = table.rankings[action].copy(), int(table.groups[action])
         probability = float(probabilities[table.groups == group].sum())
         return Decision(ranking, _log_sum(table, probabilities, ranking, state.shown), Receipt(group, probability))

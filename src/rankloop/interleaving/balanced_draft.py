@@ -11,6 +11,7 @@ from rankloop.interleaving.base import Mixed, require_two
 
 @kernel
 def _balance(rankings: Ints, a_first: bool) -> Ints:
+    """Take the next item from the ranking that has advanced less; the one that starts wins ties."""
     n_items = rankings.shape[1]
     mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
     next_a = next_b = filled = 0

@@ -124,6 +124,7 @@ def _plan(totals: Floats, step: float, worth: Floats) -> tuple[Ints, Ints, Float
 
 @kernel
 def _draw(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> tuple[Ints, float]:
+    """Return a drawn ranking and its log-probability."""
     order, pairs, probabilities = _plan(totals, step, worth)
     ranking = _drawn_order(order, pairs, probabilities, uniforms)
     return ranking, _log_prob_of_order(order, pairs, probabilities, ranking)
@@ -131,6 +132,7 @@ def _draw(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> tuple
 
 @kernel
 def _log_prob(totals: Floats, step: float, worth: Floats, ranking: Ints) -> float:
+    """Return the log-probability with which `_draw` gives a ranking."""
     order, pairs, probabilities = _plan(totals, step, worth)
     return _log_prob_of_order(order, pairs, probabilities, ranking)
 

@@ -142,6 +142,7 @@ def _present(
 def _log_prob(
     features: Features, weights: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool
 ) -> float:
+    """Return the log-probability of the seen positions of a ranking under the Plackett-Luce model of the scores."""
     scores = scores_of(features, weights)
     n_seen = seen_count(shown, len(scores))
     return _log_prob_of(_strengths_of(scores), ranking_of(scores), ranking, n_seen, positions, keep_first)

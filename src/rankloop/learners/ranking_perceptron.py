@@ -65,7 +65,7 @@ def _is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool
 
 @kernel
 def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin: float) -> Floats:
-    """Return the gradient in the scores of the SLAM surrogate.
+    """Return the gradient in the scores of the SLAM surrogate: equation (2.13) of Chaudhuri (2016).
 
     Args:
       scores: The score of each item.
@@ -110,7 +110,8 @@ def _slam_step(
 ) -> tuple[Floats, bool]:
     """Return the weights after a round, and true if there was a mistake; the list is that of the graded items.
 
-    The parameters are passed one by one, because a tuple of them makes a round slower by a tenth.
+    One round of Algorithm 2 of Chaudhuri (2016). The parameters are passed one by one, because a tuple of them makes
+    a round slower by a tenth.
     """
     scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
@@ -129,7 +130,7 @@ def _pair_step(
     margin: float,
     rate: float,
 ) -> tuple[Floats, bool]:
-    """Return the result of `_slam_step` for a step along the worst pair alone."""
+    """Return the result of `_slam_step` for a step along the worst pair: Algorithm 3 of Chaudhuri (2016)."""
     scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
@@ -249,7 +250,7 @@ class MaxPairPerceptron(MistakeDriven):
 def _correct(
     weights: Floats, features: Floats, items: Ints, grades: Floats, relevant_from: float, rate: float
 ) -> tuple[Floats, int]:
-    """Return the weights after all graded items in shown order, and the number of mistakes; a score of 0 is one."""
+    """Run Algorithm 1 of Chaudhuri (2016) over the graded items; a score of 0 is a mistake."""
     after, mistakes = weights.copy(), 0
     for position in range(len(items)):
         row = items[position]

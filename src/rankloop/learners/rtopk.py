@@ -1,6 +1,7 @@
 """Ranking with top-k feedback: a learner that needs all grades, fed by a little exploration in each block of rounds.
 
 In each block of rounds every cell of items is on top once, at a random round, so that every item is graded.
+Lines of Algorithm 4 are those of Chaudhuri (2016).
 """
 
 import dataclasses
@@ -62,7 +63,10 @@ def _exploration_probability(n_cells: int, rounds_left: int) -> float:
 
 @kernel
 def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
-    """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers."""
+    """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers.
+
+    Algorithm 4, lines 5 to 8, without a plan: each placing of the cells in the block is as likely as with one.
+    """
     if whether >= _exploration_probability(n_cells, rounds_left):
         return NO_CELL
     skip = int(which * n_cells)
@@ -76,7 +80,7 @@ def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: fl
 
 @kernel
 def _cell_first(order: Ints, cell: int, depth: int) -> Ints:
-    """Return the items of a cell in their order, then all others in theirs."""
+    """Return the items of a cell in their order, then all others in theirs: Algorithm 4, line 10."""
     ranking = np.empty_like(order)
     inside, outside = 0, min(depth, len(order) - cell * depth)
     for item in order:

@@ -43,7 +43,7 @@ class Receipt(NamedTuple):
 def _row_weights(
     ranking: Ints, items: Ints, click_weights: Floats, scores: Floats, first: int, end: int, flat: bool
 ) -> tuple[Floats, float]:
-    """Return the multiple of each item's features that the clicks add, and by how much they confirm the scores."""
+    """Return the multiple of each item's features that the clicks add, and w · (φ(x, ȳ) − φ(x, y)), their agreement."""
     clicked = clicked_weights(len(ranking), items, click_weights)
     if first == MOVE_TO_TOP:
         row_weights = correction(ranking, moved_to_top(ranking, clicked))

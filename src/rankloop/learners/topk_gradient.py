@@ -1,6 +1,7 @@
 """Gradient steps on a surrogate, estimated without bias from the grades of the first few items.
 
 For surrogates that need single grades or pairs, estimate and step are one kernel.
+Equations, lines and lemmas are those of Chaudhuri (2016), Algorithm 5.
 """
 
 import math
@@ -52,7 +53,7 @@ class GradedItems(NamedTuple):
 
 @kernel
 def _prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> float:
-    """Return log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!)."""
+    """Return log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!): Algorithm 5, line 6."""
     n_items = len(best)
     n_seen = seen_count(shown, n_items)
     probability = gamma
@@ -66,7 +67,7 @@ def _prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> flo
 
 @kernel
 def _inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool) -> float:
-    """Return P(`span` items are all graded): γ·k(k−1)…/(m(m−1)…), plus 1 − γ if they are in the best ranking."""
+    """Return P(`span` items are graded), (3.8): γ·k(k−1)…/(m(m−1)…), plus 1 − γ if they are in the best ranking."""
     probability = gamma
     for i in range(span):
         probability *= (depth - i) / (n_items - i)
@@ -113,7 +114,7 @@ def _familiar_part(graded: GradedItems) -> tuple[Ints, Floats]:
 
 @kernel
 def _weighted(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
-    """Divide the share of the familiar sets by their probability, and that of all other sets by theirs."""
+    """Divide the share of each set by its probability, as in (3.10); familiar sets are the likely ones."""
     return shared / likely + (terms - shared) / unlikely
 
 
@@ -121,8 +122,8 @@ def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItem
     """Return z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items.
 
     h_A is the share of A in the gradient. The ranking was the best one with probability 1 − `exploration`, else
-    uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25 of Chaudhuri (2016),
-    with all grades used. A surrogate of span 1 may have a `known_part` of its gradient, which is added in full and
+    uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25, equation (3.10), with all
+    grades used. A surrogate of span 1 may have a `known_part` of its gradient, which is added in full and
     subtracted from the shares.
     """
     n_items = len(scores)
@@ -144,7 +145,7 @@ def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItem
 
 @kernel
 def _step_on_all(weights: Floats, features: Features, slope: Floats, rate: float, radius: float) -> Floats:
-    """Return Π(w − rate · Σ_i slope[i] · features[i])."""
+    """Return Π(w − rate · Σ_i slope[i] · features[i]): Algorithm 5, lines 10 and 11."""
     after = moved(weights, features, np.arange(len(slope)), slope, rate)
     project(after, radius)
     return after
@@ -360,5 +361,5 @@ class TopKGradient(SparseLearner):
         needed = "all items (no depth limit)" if span is None else f"depth {span} or more"
         raise InvalidInput(
             f"the gradient of {entry_of(self.surrogate).kind} cannot be estimated from the grades of the first "
-            f"{n_graded} item(s): it needs {needed}; squared and kl do with depth 1, rank_svm with depth 2"
+            f"{n_graded} item(s): it needs {needed}; squared and kl need depth 1, rank_svm depth 2"
         )

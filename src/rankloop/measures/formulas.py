@@ -147,6 +147,7 @@ class MeasureOptions(NamedTuple):
 
 @kernel
 def _gain_sum(grades: Floats, n_positions: int, options: MeasureOptions) -> float:
+    """Return Σ gain · discount over the first positions; ERU halves the discount every `half_life` − 1 positions."""
     total, attention, decay = 0.0, 1.0, 2.0 ** (-1.0 / (options.half_life - 1.0))
     for position in range(min(n_positions, len(grades))):
         worth = grades[position] - options.neutral
@@ -172,6 +173,7 @@ def _discounted_gain(grades: Floats, shown: int, options: MeasureOptions) -> flo
 
 @kernel
 def _expected_reciprocal_rank(grades: Floats, shown: int, options: MeasureOptions) -> float:
+    """Return Σ_p P(satisfied at p, at no position above) / p, with P(satisfied) = (2^grade − 1) / 2^max_grade."""
     last = min(shown, options.cutoff)
     total, still_reading, any_relevant = 0.0, 1.0, False
     for position in range(len(grades)):

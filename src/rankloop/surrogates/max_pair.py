@@ -13,6 +13,8 @@ from rankloop.surrogates.base import ListwiseSurrogate, best_below, levels_of
 def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
     """Return the hinge of the worst-ordered pair, and its sub-gradient: −1 for the better item, 1 for its rival.
 
+    Equations (2.26) and (2.28) of Chaudhuri (2016), in one pass: only the best item of lower grade can be the rival.
+
     Args:
       scores: The score of each item.
       relevance: The grade of each item.

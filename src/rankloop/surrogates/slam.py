@@ -14,7 +14,7 @@ from rankloop.surrogates.base import ListwiseSurrogate, best_below, levels_of
 
 @kernel
 def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, mean: bool) -> Floats:
-    """Return gain · discount / ideal DCG of each item in an order by grade.
+    """Return gain · discount / ideal DCG of each item in an order by grade: equation (2.11) of Chaudhuri (2016).
 
     Negative grades gain as much as 0, as in the measure.
 
@@ -51,7 +51,7 @@ def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, me
 
 @kernel
 def _hinges(scores: Floats, levels: Ints, n_levels: int, weights: Floats, margin: float) -> tuple[float, Floats]:
-    """Return Σ_i weights[i] · max(0, margin + best lower score − scores[i]) and a sub-gradient, in one pass."""
+    """Return Σ_i weights[i] · max(0, margin + best lower score − scores[i]) and a sub-gradient: equation (2.9)."""
     below = best_below(scores, levels, n_levels)
     value, grad = 0.0, np.zeros(len(scores))
     for i in range(len(scores)):
@@ -82,7 +82,7 @@ def slam_of_ndcg(scores: Floats, relevance: Floats, cutoff: int, mean: bool, mar
 
 @kernel
 def slam_of_ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
-    """Return loss and sub-gradient with the weights of AP.
+    """Return loss and sub-gradient with the weights of AP: equation (2.10) of Chaudhuri (2016).
 
     Args:
       scores: The score of each item.
@@ -140,7 +140,7 @@ class Slam(ListwiseSurrogate):
         if self.cutoff is not None and self.cutoff < 1:
             raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
         if self.measure == "AP" and (self.cutoff is not None or self.within != "mean"):
-            raise InvalidInput("the weights of AP are all equal and know no cutoff: leave out cutoff and within")
+            raise InvalidInput("AP has no cutoff, and its weights are all equal: leave out cutoff and within")
 
     @property
     def bounds(self) -> tuple[str, ...]:

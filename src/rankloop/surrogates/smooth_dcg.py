@@ -12,6 +12,7 @@ from rankloop.core.types import Floats, Ints
 
 @kernel
 def _softmax(scores: Floats, smoothing: float) -> Floats:
+    """Return exp(score / smoothing) / Σ exp(score / smoothing), computed so that it cannot overflow."""
     if len(scores) == 0:
         return np.empty(0)
     odds: Floats = np.exp((scores - scores.max()) / smoothing)

@@ -77,6 +77,7 @@ class Squared:
 
 @kernel
 def _gains(grades: Floats) -> Floats:
+    """Return 2^grade − 1 of each grade."""
     gains = np.empty(len(grades))
     for i in range(len(grades)):
         gains[i] = exponential_gain(grades[i])

@@ -56,16 +56,19 @@ class ParsedLines(NamedTuple):
 
 @kernel
 def _is_space(byte: int) -> bool:
+    """Return true for a space, a tab or a carriage return."""
     return byte in (SPACE, TAB, RETURN)
 
 
 @kernel
 def _ends_token(buffer: Bytes, i: int, stop: int) -> bool:
+    """Return true if no token continues at byte i."""
     return i >= stop or _is_space(buffer[i]) or buffer[i] == NEWLINE or buffer[i] == COMMENT
 
 
 @kernel
 def _skip_spaces(buffer: Bytes, i: int, stop: int) -> int:
+    """Return the first byte from i on that is no space."""
     while i < stop and _is_space(buffer[i]):
         i += 1
     return i
@@ -73,6 +76,7 @@ def _skip_spaces(buffer: Bytes, i: int, stop: int) -> int:
 
 @kernel
 def _line_end(buffer: Bytes, i: int, stop: int) -> int:
+    """Return the position of the next line feed, or `stop`."""
     while i < stop and buffer[i] != NEWLINE:
         i += 1
     return i
@@ -222,6 +226,7 @@ def _parse_pairs(
 
 @kernel
 def _note_hard(hard: Ints, n_hard: int, row: int, column: int, start: int, end: int) -> int:
+    """Append the place of a number that needs exact reading, and return how many there are."""
     hard[n_hard, ROW], hard[n_hard, COLUMN] = row, column
     hard[n_hard, NUMBER_START], hard[n_hard, NUMBER_END] = start, end
     return n_hard + 1
@@ -229,6 +234,7 @@ def _note_hard(hard: Ints, n_hard: int, row: int, column: int, start: int, end: 
 
 @kernel
 def _names_query(buffer: Bytes, i: int, stop: int) -> bool:
+    """Return true if `qid:` begins at byte i."""
     return (
         i + 4 <= stop
         and buffer[i] == LETTER_Q
@@ -294,6 +300,7 @@ def name_runs(buffer: Bytes, queries: Ints) -> Ints:
 
 @kernel
 def _same_name(buffer: Bytes, queries: Ints, a: int, b: int) -> bool:
+    """Return true if two queries have the same kind of name and the same bytes."""
     length = queries[a, NAME_END] - queries[a, NAME_START]
     if queries[a, KIND] != queries[b, KIND] or length != queries[b, NAME_END] - queries[b, NAME_START]:
         return False

@@ -10,9 +10,8 @@ import numpy as np
 from rankloop.core.kernels import discount, discounts, kernel, seen_count
 from rankloop.core.types import Floats, Ints
 
-DISCOUNT_DROPS = -np.diff(
-    discounts(257)
-)  # from each position to the next; a logarithm per pair would dominate a short ranking
+# From each position to the next; a logarithm for each pair would dominate a short ranking.
+DISCOUNT_DROPS = -np.diff(discounts(257))
 
 
 class AveragedState(NamedTuple):
@@ -81,7 +80,8 @@ def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
 def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
     """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
 
-    A pair counts by the difference of its discounts times the difference of its clicks.
+    GET-FEEDBACK in Algorithm 3 of Raman et al. (2013), for clicks that may have weights. A pair counts by the
+    difference of its discounts times the difference of its clicks.
 
     Args:
       shown: The ranking that was shown.

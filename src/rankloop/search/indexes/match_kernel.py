@@ -79,6 +79,7 @@ def _read(words: Ints, start: int, end: int, query: Ints, sieve: Ints, counts: F
 
 @kernel
 def _is_title(titles: PackedTexts, i: int, typed: Ints) -> bool:
+    """Return true if the words that were typed are exactly those of a title."""
     start, size = titles.starts[i], titles.starts[i + 1] - titles.starts[i]
     if size != len(typed) or size == 0:
         return False

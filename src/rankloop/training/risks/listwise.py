@@ -25,6 +25,7 @@ def _sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, off
 
 @kernel
 def _list_net(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    """Return Σ over queries of ListNet's cross entropy, and its gradient in the scores."""
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
         items = slice(offsets[q], offsets[q + 1])

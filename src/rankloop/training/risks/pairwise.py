@@ -54,6 +54,7 @@ def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float
 
 @kernel
 def _ordinal_of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats) -> tuple[float, Floats]:
+    """Return Σ over queries of the ordinal loss, equation (4) of the supplement, and its gradient."""
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
         items = slice(offsets[q], offsets[q + 1])
@@ -152,6 +153,7 @@ def pairs_of(relevance: Floats) -> Ints:
 
 @kernel
 def _preferences(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    """Return Σ over queries of equation (6) of the supplement, with cost 1 for every pair, and its gradient."""
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
         items = slice(offsets[q], offsets[q + 1])
@@ -179,6 +181,7 @@ class Preferences:
 
 @kernel
 def _clicked_pairs(scores: Floats, weights: Floats, offsets: Ints) -> tuple[float, Floats]:
+    """Return Σ weight · max(0, 1 + other − clicked) over clicked and other items of a query, and its gradient."""
     value, grad = 0.0, np.zeros(len(scores))
     for q in range(len(offsets) - 1):
         for clicked in range(offsets[q], offsets[q + 1]):

@@ -27,6 +27,7 @@ class LeastSquares:
 
 @kernel
 def _logistic_of_items(scores: Floats, weights: Floats) -> tuple[float, Floats]:
+    """Return Σ weight · ln(1 + exp(∓score)), − for clicked items and + for others, and its gradient."""
     value, grad = 0.0, np.empty(len(scores))
     for i in range(len(scores)):
         clicked = weights[i] > 0.0

@@ -120,6 +120,10 @@ def _ideal(gains: Floats, levels: Ints, n_levels: int, values: Floats) -> tuple[
 def _one_list(
     scores: Floats, gains: Floats, discounts: Floats, weights: Floats, normalised: bool, slope: Floats
 ) -> float:
+    """Return max over rankings of Δ(ranking) + Σ_i (weight at i's position − ideal weight of i) · scores[i].
+
+    Δ is the loss of the measure, its ideal value − Σ discount · gain. `slope` receives the gradient in the scores.
+    """
     levels, n_levels = levels_of(gains)
     _, best = _ideal(gains, levels, n_levels, discounts)
     slope[:] = 0.0
@@ -143,6 +147,7 @@ def _one_list(
 def _of_lists(
     scores: Floats, gains: Floats, offsets: Ints, discounts: Floats, weights: Floats, normalised: bool
 ) -> tuple[float, Floats]:
+    """Return Σ over queries of the structured loss, and its gradient in the scores."""
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
         items, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
