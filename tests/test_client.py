@@ -120,14 +120,14 @@ def test_answers_that_are_lost_do_not_count_twice(served: httpx.Client, monkeypa
 def test_an_experiment_from_the_client(served: httpx.Client) -> None:
     with Client(str(served.base_url)) as client:
         client.create("shop", **SHOP)
-        sides = {"a": {"weights": [0.0, 1.0, 0.0]}, "b": {"ranker": "shop"}}
-        assert client.create_experiment("duel", **sides) == client.create_experiment("duel", **sides)
+        variants = {"a": {"weights": [0.0, 1.0, 0.0]}, "b": {"ranker": "shop"}}
+        assert client.create_experiment("duel", **variants) == client.create_experiment("duel", **variants)
         shown = client.rank("duel", BOOKS, experiment=True)
         assert client.feedback("duel", shown, clicks=["b"], final=True, experiment=True).verdict == "closed"
         seen = client.experiment("duel")
         assert seen["wins"] + seen["ties"] + seen["losses"] == seen["impressions"] == 1
         with pytest.raises(Refused, match="other settings"):
-            client.create_experiment("duel", **sides, seed=7)
+            client.create_experiment("duel", **variants, seed=7)
 
 
 def test_a_ranking_of_an_experiment_that_is_asked_twice_counts_once(served: httpx.Client) -> None:

@@ -1,7 +1,7 @@
 """A client of the service, sync and async. Calls are repeated while the network fails or the service is busy.
 
 with Client("http://127.0.0.1:8080") as client:
-    client.create("shop", learner="3pr", problem={"feature_names": ["price", "rating"]})
+    client.create("shop", learner="newton_pairs", problem={"feature_names": ["price", "rating"]})
     shown = client.rank("shop", {"a": {"price": 3}, "b": {"rating": 4.5}})
     client.feedback("shop", shown, clicks=["b"], final=True)
 """
@@ -464,14 +464,14 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
 
         Args:
           name: Its name.
-          a: One side: `{"ranker": name}`, `{"weights": [...]}` or `{"kind": "given_order"}`; in an A/B test the new.
-          b: The other side.
+          a: One variant: `{"ranker": name}`, `{"weights": [...]}` or `{"kind": "given_order"}`; in an A/B test the new.
+          b: The other variant.
           **more: Further fields, such as `method="split"` for an A/B test, `guardrails` and `window`.
         """
         return self.send(Request("PUT", _path_of(name, True), {"a": dict(a), "b": dict(b), **more}))
 
     def experiment(self, name: str) -> Table:
-        """Return wins and losses of side a, or the means per user of an A/B test, with p-values valid at any time."""
+        """Return wins and losses of a, or the means per user of an A/B test, with p-values valid at any time."""
         return self.send(Request("GET", _path_of(name, True)))
 
 

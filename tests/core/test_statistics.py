@@ -11,7 +11,7 @@ from scipy import special, stats
 from rankloop.core.statistics import (
     ERROR_PROBABILITY,
     MIN_USERS,
-    SideSums,
+    VariantSums,
     beta_cdf,
     beta_quantile,
     chi_square_tail,
@@ -92,9 +92,10 @@ def _alarms(brought: np.ndarray, is_a: np.ndarray, looks: range) -> float:
     decided = np.zeros(len(brought), bool)
     for n in looks:
         for test in np.flatnonzero(~decided):
-            values, side = brought[test, :n], is_a[test, :n]
+            values, variant = brought[test, :n], is_a[test, :n]
             sums = [
-                SideSums(int(s.sum()), float(values[s].sum()), float((values[s] ** 2).sum())) for s in (side, ~side)
+                VariantSums(int(s.sum()), float(values[s].sum()), float((values[s] ** 2).sum()))
+                for s in (variant, ~variant)
             ]
             result = compare_means(sums[0], sums[1])
             decided[test] = result is not None and result.p_value < ERROR_PROBABILITY
@@ -122,7 +123,7 @@ def test_users_who_come_back_do_not_raise_the_error() -> None:
         totals += rng.poisson(taste)
         for test in np.flatnonzero(~decided):
             a, b = totals[test, is_a[test]], totals[test, ~is_a[test]]
-            sums = [SideSums(len(side), float(side.sum()), float((side**2).sum())) for side in (a, b)]
+            sums = [VariantSums(len(variant), float(variant.sum()), float((variant**2).sum())) for variant in (a, b)]
             result = compare_means(sums[0], sums[1])
             decided[test] = result is not None and result.p_value < ERROR_PROBABILITY
     assert decided.mean() <= ERROR_PROBABILITY + MARGIN
@@ -131,15 +132,15 @@ def test_users_who_come_back_do_not_raise_the_error() -> None:
 def test_an_effect_is_found_in_about_the_planned_number_of_users() -> None:
     rng, effect = np.random.default_rng(4), 0.3
     pilot = _revenue(rng, (1, 20_000))[0]
-    side = SideSums(len(pilot), float(pilot.sum()), float((pilot**2).sum()))
-    planned = int(users_needed(side, side, effect))
+    variant = VariantSums(len(pilot), float(pilot.sum()), float((pilot**2).sum()))
+    planned = int(users_needed(variant, variant, effect))
     brought, is_a = _revenue(rng, (60, planned)), rng.random((60, planned)) < 0.5
-    brought[is_a] += effect * side.mean
+    brought[is_a] += effect * variant.mean
     assert 0.6 <= _alarms(brought, is_a, range(planned, planned + 1)) <= 0.97
-    assert users_needed(side, side, effect / 2) > 3 * planned
-    assert users_needed(side, SideSums(1000, 0.0, 0.0), effect) == math.inf
+    assert users_needed(variant, variant, effect / 2) > 3 * planned
+    assert users_needed(variant, VariantSums(1000, 0.0, 0.0), effect) == math.inf
 
 
 def test_few_or_equal_users_are_not_compared() -> None:
-    assert compare_means(SideSums(1000, 1000.0, 1000.0), SideSums(1000, 0.0, 0.0)) is None
-    assert compare_means(SideSums(MIN_USERS - 1, 5.0, 5.0), SideSums(1000, 5.0, 5.0)) is None
+    assert compare_means(VariantSums(1000, 1000.0, 1000.0), VariantSums(1000, 0.0, 0.0)) is None
+    assert compare_means(VariantSums(MIN_USERS - 1, 5.0, 5.0), VariantSums(1000, 5.0, 5.0)) is None

@@ -26,7 +26,7 @@ MAX_FRACTION_TERMS = 500
 MAX_BISECTIONS = 200
 SMALLEST_DENOMINATOR = 1e-300
 ERROR_PROBABILITY = 0.05  # of all looks together
-MIN_USERS = 100  # per side, before means are compared
+MIN_USERS = 100  # per variant, before means are compared
 TUNED_USERS = 1_000  # by which the mixture is scaled: intervals are shortest from 5 to 20 times as many users
 POWER_Z_SCORE = 0.8416  # an effect of the planned size is found with probability 0.8
 MAX_PLANNED_USERS = 1e12
@@ -35,6 +35,7 @@ N_BISECTIONS = 60
 
 @kernel
 def _horner(coefficients: Floats, x: float) -> float:
+    """Return the polynomial with these coefficients at x, the highest power first, by Horner's rule."""
     total = 0.0
     for coefficient in coefficients:
         total = total * x + coefficient
@@ -189,8 +190,8 @@ def student_quantile(p: float, degrees: float) -> float:
     return -size if p < 0.5 else size
 
 
-class SideSums(NamedTuple):
-    """Sums over the users of one side of a test: of what each brought, and of its square."""
+class VariantSums(NamedTuple):
+    """Sums over the users of one variant of a test: of what each brought, and of its square."""
 
     users: int
     total: float
@@ -222,8 +223,8 @@ def sign_p_value(wins: int, losses: int) -> float:
     With n decided comparisons it is (n + 1) · C(n, wins) / 2ⁿ, at most 1.
 
     Args:
-      wins: Of the first side.
-      losses: Of the first side; ties are left out.
+      wins: Of the first variant.
+      losses: Of the first variant; ties are left out.
     """
     return min(1.0, exp(-_log_share_evidence(wins, losses, 0.5)))
 
@@ -232,8 +233,8 @@ def share_interval(wins: int, losses: int, error: float = ERROR_PROBABILITY) -> 
     """Return the interval of the share of wins among decided comparisons.
 
     Args:
-      wins: Of the first side.
-      losses: Of the first side.
+      wins: Of the first variant.
+      losses: Of the first variant.
       error: The probability that the interval ever leaves out the true share.
     """
     limit, mode = -log(error), wins / (wins + losses) if wins + losses else 0.5
@@ -250,12 +251,12 @@ def share_interval(wins: int, losses: int, error: float = ERROR_PROBABILITY) -> 
     return bounds[0], bounds[1]
 
 
-def compare_means(a: SideSums, b: SideSums, error: float = ERROR_PROBABILITY) -> MeanDifference | None:
-    """Compare what users of two sides bring on average; None while users are too few or all equal.
+def compare_means(a: VariantSums, b: VariantSums, error: float = ERROR_PROBABILITY) -> MeanDifference | None:
+    """Compare what users of two variants bring on average; None while users are too few or all equal.
 
     Args:
-      a: The first side.
-      b: The second side.
+      a: The first variant.
+      b: The second variant.
       error: The probability that the interval ever leaves out the true difference.
     """
     if min(a.users, b.users) < MIN_USERS:
@@ -269,12 +270,12 @@ def compare_means(a: SideSums, b: SideSums, error: float = ERROR_PROBABILITY) ->
     return MeanDifference(difference, difference - width, difference + width, min(1.0, exp(-log_evidence)))
 
 
-def users_needed(a: SideSums, b: SideSums, effect: float, error: float = ERROR_PROBABILITY) -> float:
-    """Return the number of users of both sides after which an effect is found with probability 0.8.
+def users_needed(a: VariantSums, b: VariantSums, effect: float, error: float = ERROR_PROBABILITY) -> float:
+    """Return the number of users of both variants after which an effect is found with probability 0.8.
 
     Args:
-      a: The first side, whose variance is observed.
-      b: The second side, whose mean is changed by the effect.
+      a: The first variant, whose variance is observed.
+      b: The second variant, whose mean is changed by the effect.
       effect: Relative, as in 0.05.
       error: The level of the test.
     """
@@ -293,7 +294,7 @@ def users_needed(a: SideSums, b: SideSums, effect: float, error: float = ERROR_P
 
 
 def _boundary(users: float, error: float) -> float:
-    """Return how many standard errors the difference of equal sides never reaches, but with probability `error`."""
+    """Return how many standard errors the difference of equal variants never reaches, but with probability `error`."""
     scale = users / TUNED_USERS
     return sqrt((scale + 1) / scale * log((scale + 1) / error**2))
 
@@ -304,4 +305,6 @@ def _log_share_evidence(wins: int, losses: int, share: float) -> float:
     if (wins and share <= 0.0) or (losses and share >= 1.0):
         return inf
     of_wins, of_losses = wins * log(share) if wins else 0.0, losses * log(1 - share) if losses else 0.0
-    return mixed - (of_wins + of_losses)  # added first, so that the sides can be exchanged without rounding differently
+    return mixed - (
+        of_wins + of_losses
+    )  # added first, so that the variants can be exchanged without rounding differently

@@ -48,7 +48,7 @@ def study_report(comparison: Comparison) -> dict[str, Any]:
 
 
 def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
-    """Yield every compared list that has closed, with the clicks that each side earned."""
+    """Yield every compared list that has closed, with the clicks that each variant earned."""
     for record, impression in closed_impressions(records):
         ranked = impression.ranked
         if ranked.mixed is None:

@@ -219,8 +219,8 @@ class FreezeBody(Strict):
     reason: str = ""
 
 
-class SideBody(Strict):
-    """One side of an experiment: a ranker, fixed weights, or the items in the order of the request."""
+class VariantBody(Strict):
+    """One variant of an experiment: a ranker, fixed weights, or the items in the order of the request."""
 
     ranker: Name | None = None
     weights: list[float] | None = None
@@ -228,10 +228,10 @@ class SideBody(Strict):
 
 
 class ExperimentBody(Strict):
-    """Create an experiment: one list of both sides for everybody, or one side for each user (an A/B test)."""
+    """Create an experiment: one list of both variants for everybody, or one variant for each user (an A/B test)."""
 
-    a: SideBody  # the new one, in an A/B test
-    b: SideBody
+    a: VariantBody  # the new one, in an A/B test
+    b: VariantBody
     method: Literal["interleaving", "split"] = "interleaving"
     interleaving: dict[str, Any] | str = "team_draft"
     guardrails: dict[str, float] = {}  # of an A/B test: how much of clicks or an outcome a may lose, as in 0.02

@@ -17,7 +17,7 @@ from rankloop.service.records import Created
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
 
-SIDES: dict[str, Any] = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
+VARIANTS: dict[str, Any] = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
 
 
 def address_of(location: Location) -> str:
@@ -42,7 +42,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 2
         waiting = rank(client)
-        client.put("/experiments/trial", json=SIDES).raise_for_status()
+        client.put("/experiments/trial", json=VARIANTS).raise_for_status()
         with pytest.raises(Refused, match="used by experiments: trial"):
             mine.delete("shop")
         mine.delete("trial", experiment=True)

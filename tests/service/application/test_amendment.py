@@ -339,8 +339,8 @@ def test_it_holds_after_a_restart_a_rollback_and_for_the_next_person(location: L
 def test_experiments_forget_a_person_and_keep_their_counts(location: Location) -> None:
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
-        sides = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
-        client.put("/experiments/trial", json=sides).raise_for_status()
+        variants = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
+        client.put("/experiments/trial", json=variants).raise_for_status()
         for user in PEOPLE:
             shown = client.post("/experiments/trial/rank", json={"items": items(), "user": user}).json()
             body = {"impression": shown["impression"], "clicks": shown["ranking"][:1], "final": True}

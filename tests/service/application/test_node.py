@@ -254,13 +254,13 @@ def test_an_experiment_counts_who_wins(client: httpx.Client) -> None:
 
 
 def test_an_experiment_throws_new_coins_after_a_restart(location: Location) -> None:
-    sides = {"a": {"weights": [0, 1, 0]}, "b": {"ranker": "shop"}}
+    variants = {"a": {"weights": [0, 1, 0]}, "b": {"ranker": "shop"}}
     firsts: list[str] = []
     for part in range(2):
         with running(location) as http:
             if part == 0:
                 http.put("/rankers/shop", json=SHOP)
-                assert http.put("/experiments/duel", json=sides).status_code == 201
+                assert http.put("/experiments/duel", json=variants).status_code == 201
             for _ in range(20):
                 firsts.append(http.post("/experiments/duel/rank", json={"items": RATED}).json()["ranking"][0])
     assert set(firsts) == {"i3", "i0"}

@@ -77,7 +77,7 @@ def test_the_order_of_the_request_is_the_base(tmp_path: Path, body: dict[str, An
         for name in ("shop", "shadow"):
             client.put(f"/experiments/{name}", json={"a": {"ranker": name}, "b": GIVEN}).raise_for_status()
             shown = client.post(f"/experiments/{name}/rank", json=request).json()
-            assert shown["ranking"] == order  # both sides show it
+            assert shown["ranking"] == order  # both variants show it
         for _ in range(30):
             for name in ("shop", "shadow"):
                 shown = rank(client, name, items=rows)
@@ -169,7 +169,7 @@ def test_settings_that_do_not_fit_the_file_are_refused(client: httpx.Client, que
 def test_a_ranker_that_shows_the_given_order_is_a_side_against_any_items(client: httpx.Client) -> None:
     client.put("/rankers/today", json={"learner": "given_order", "problem": {"n_features": 0}}).raise_for_status()
     client.put("/rankers/with-schema", json=NAMED).raise_for_status()
-    sides = {"a": {"ranker": "with-schema"}, "b": {"ranker": "today"}}
-    client.put("/experiments/against-today", json=sides).raise_for_status()
+    variants = {"a": {"ranker": "with-schema"}, "b": {"ranker": "today"}}
+    client.put("/experiments/against-today", json=variants).raise_for_status()
     shown = client.post("/experiments/against-today/rank", json={"items": products()}).json()
     assert sorted(shown["ranking"]) == [f"p{i}" for i in range(6)]

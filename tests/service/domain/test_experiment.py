@@ -1,4 +1,4 @@
-"""Comparisons of rankers with schemas: each side is told the fields that it has, and one field means one thing."""
+"""Comparisons of rankers with schemas: each variant is told the fields that it has, and one field means one thing."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from rankloop.service.records import (
     Snapshotted,
     decode,
 )
-from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
+from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, VariantBody
 from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import NAMES, SHOP, Location, append, items, running
 from tests.service.processes import serving
@@ -182,8 +182,8 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
-    sides = SideBody(weights=[1, 2, 3]), SideBody(weights=[3.0, -2.0, 1.0])
-    event = ExperimentCreated(ExperimentBody(sides[0], sides[1], interleaving=method))
+    variants = VariantBody(weights=[1, 2, 3]), VariantBody(weights=[3.0, -2.0, 1.0])
+    event = ExperimentCreated(ExperimentBody(variants[0], variants[1], interleaving=method))
 
     @quickly
     @given(calls=st.lists(call, min_size=1, max_size=25))

@@ -1,4 +1,4 @@
-"""A/B tests by user: sticky sides, means per user with intervals, sample ratio, guardrails, restarts."""
+"""A/B tests by user: sticky variants, means per user with intervals, sample ratio, guardrails, restarts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.service.domain import split
-from rankloop.service.domain.split import SplitCounts, UserTotals, side_of, split_result
+from rankloop.service.domain.split import SplitCounts, UserTotals, split_result, variant_of
 from rankloop.service.records import Ranked
 from tests.service.cases import SHOP, Location, inside, items, running
 
@@ -25,15 +25,15 @@ TEST: dict[str, Any] = {
 
 def test_users_keep_their_side_and_are_divided_anew_in_every_experiment() -> None:
     users = [f"user-{number}" for number in range(4000)]
-    first, again, other = ([side_of(name, 0, user) for user in users] for name in ("x", "x", "y"))
+    first, again, other = ([variant_of(name, 0, user) for user in users] for name in ("x", "x", "y"))
     assert first == again
     assert 0.46 < first.count("a") / len(users) < 0.54
     assert 0.46 < np.mean([one == two for one, two in zip(first, other)]) < 0.54
-    assert side_of("x", 1, "user-1") in ("a", "b")
+    assert variant_of("x", 1, "user-1") in ("a", "b")
 
 
-def _shown(user: str, side: str, number: int) -> Ranked:
-    return Ranked(f"i{number}", ["p"], b"", [0], user=user, side=side)
+def _shown(user: str, variant: str, number: int) -> Ranked:
+    return Ranked(f"i{number}", ["p"], b"", [0], user=user, variant=variant)
 
 
 def test_sums_are_those_of_the_users() -> None:
@@ -41,18 +41,18 @@ def test_sums_are_those_of_the_users() -> None:
     brought: dict[tuple[str, str], float] = {}
     for number in range(600):
         user = f"u{rng.randrange(80)}"
-        ranked = _shown(user, side_of("x", 0, user), number)
+        ranked = _shown(user, variant_of("x", 0, user), number)
         totals.show(counts, ranked, at=1000.0 + number)
-        brought.setdefault((ranked.side, user), 0.0)
+        brought.setdefault((ranked.variant, user), 0.0)
         if number % 3 == 0:
             values = {"revenue": {0: rng.random(), 3: 2.0}}
             totals.add(counts, ranked, values)
-            brought[ranked.side, user] += sum(values["revenue"].values())
+            brought[ranked.variant, user] += sum(values["revenue"].values())
         if number == 300:  # a restart from a snapshot
             content, totals = totals.saved(), UserTotals("salt", ["clicks", "revenue"])
             totals.restore(content)
     for name, sums in zip("ab", counts.sums("revenue")):
-        values = np.array([value for (side, _), value in brought.items() if side == name])
+        values = np.array([value for (variant, _), value in brought.items() if variant == name])
         assert sums.users == len(values)
         assert sums.mean == pytest.approx(values.mean())
         assert sums.variance == pytest.approx(values.var())
@@ -115,26 +115,28 @@ def test_an_a_b_test_over_http(location: Location) -> None:
         assert created.status_code == 201, created.text
         assert client.put("/experiments/test", json=TEST).status_code == 200
         assert list(created.json()["metrics"]) == ["clicks", "purchase", "revenue"]
-        sides = {}
+        variants = {}
         for number in range(40):
             user = f"u{number % 20}"
             ranking, impression = _visit(client, user, number)
-            side = side_of("experiment/test", 0, user)
+            variant = variant_of("experiment/test", 0, user)
             given = [each["id"] for each in items(shift=number)]
-            assert ranking == (given[::-1] if side == "a" else given)
-            sides[user] = side
+            assert ranking == (given[::-1] if variant == "a" else given)
+            variants[user] = variant
             _feed(client, impression=impression, clicks=ranking[:1], final=True)
-            if side == "b":
+            if variant == "b":
                 _feed(client, impression=impression, outcomes={"purchase": {ranking[0]: 2}})
                 _feed(client, impression=impression, outcomes={"purchase": {ranking[0]: 2}})
-        ranking, impression = _visit(client, "", 3)  # the side of an unknown user is that of the impression
+        ranking, impression = _visit(client, "", 3)  # the variant of an unknown user is that of the impression
         report = client.get("/experiments/test").json()
-    unknown = side_of("experiment/test", 0, impression)
-    n_a = sum(side == "a" for side in [*sides.values(), unknown])
+    unknown = variant_of("experiment/test", 0, impression)
+    n_a = sum(variant == "a" for variant in [*variants.values(), unknown])
     assert report["users"] == {"a": n_a, "b": 21 - n_a}
-    assert report["metrics"]["clicks"]["a"] == pytest.approx(2 * sum(s == "a" for s in sides.values()) / n_a)
+    assert report["metrics"]["clicks"]["a"] == pytest.approx(2 * sum(s == "a" for s in variants.values()) / n_a)
     assert report["metrics"]["purchase"]["a"] == 0.0
-    assert report["metrics"]["purchase"]["b"] == pytest.approx(4 * sum(s == "b" for s in sides.values()) / (21 - n_a))
+    assert report["metrics"]["purchase"]["b"] == pytest.approx(
+        4 * sum(s == "b" for s in variants.values()) / (21 - n_a)
+    )
     assert report["metrics"]["purchase"]["p_value"] is None  # too few users
     with running(location) as client:
         again = client.get("/experiments/test").json()
@@ -142,7 +144,7 @@ def test_an_a_b_test_over_http(location: Location) -> None:
         _feed(client, impression=impression, outcomes={"purchase": {ranking[0]: 1}})
         assert inside(client).learning.worker.consumers["experiment/test"].projection.users is not None
         table = client.get("/log/test.jsonl?of=experiment").text
-        assert '"side":"a"' in table
+        assert '"variant":"a"' in table
 
 
 def test_interleaving_reports_each_outcome(tmp_path: Any) -> None:

@@ -18,7 +18,7 @@ from rankloop.service.application.served_rankers import Ranking
 from rankloop.service.http.routes import monitoring as watching
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
-SIDES = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
+VARIANTS = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
 PAIR = {"items": [{"id": "a", "features": [0.1]}, {"id": "b", "features": [0.2]}]}
 
 
@@ -31,7 +31,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 def test_a_name_does_not_end_in_a_new_line(client: httpx.Client) -> None:
     assert client.put("/rankers/abc%0A", json=SHOP).status_code == 422
-    assert client.put("/experiments/abc%0A", json=SIDES).status_code == 422
+    assert client.put("/experiments/abc%0A", json=VARIANTS).status_code == 422
     assert client.post("/rankers/shop/clone", json={"name": "x\n"}).status_code == 422
 
 
@@ -40,7 +40,7 @@ def test_a_name_does_not_end_in_a_new_line(client: httpx.Client) -> None:
     [("seed", -5), ("seed", 2**63), ("seed", 2**70), ("window", -5), ("window", 0), ("window", 1e300)],
 )
 def test_the_numbers_of_an_experiment_are_checked(client: httpx.Client, field: str, wrong: float) -> None:
-    answer = client.put("/experiments/odd", json=SIDES | {field: wrong})
+    answer = client.put("/experiments/odd", json=VARIANTS | {field: wrong})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == field
     assert client.get("/experiments/odd").status_code == 404
@@ -141,7 +141,7 @@ def test_grades_may_come_in_several_calls(client: httpx.Client) -> None:
 
 
 def test_an_experiment_with_the_name_of_a_ranker_has_a_log_too(client: httpx.Client) -> None:
-    client.put("/experiments/shop", json=SIDES).raise_for_status()
+    client.put("/experiments/shop", json=VARIANTS).raise_for_status()
     shown = client.post("/experiments/shop/rank", json=PAIR).json()
     given = {"impression": shown["impression"], "clicks": ["a"], "final": True}
     client.post("/experiments/shop/feedback", json=given).raise_for_status()
@@ -149,7 +149,7 @@ def test_an_experiment_with_the_name_of_a_ranker_has_a_log_too(client: httpx.Cli
     assert [row["impression"] for row in table] == [shown["impression"]]
     logs = [client.get(f"/log/shop.jsonl{of}").text for of in ("", "?of=ranker", "?of=experiment")]
     assert ['"created"' in log for log in logs] == [True, True, False]
-    client.put("/experiments/only", json=SIDES).raise_for_status()
+    client.put("/experiments/only", json=VARIANTS).raise_for_status()
     assert client.get("/log/only.jsonl").status_code == 200
     assert client.get("/log/only.jsonl?of=ranker").status_code == 404
 

@@ -38,7 +38,7 @@ def sending(client: httpx.Client, *beginnings: bytes) -> Iterator[list[socket.so
 
 
 def is_over(connection: socket.socket) -> bool:
-    """Whether the other side has closed it; an answer before that is read."""
+    """Whether the other variant has closed it; an answer before that is read."""
     connection.setblocking(False)
     try:
         while connection.recv(65536):

@@ -12,7 +12,7 @@ from rankloop.service.http.problems import InvalidBody, problem_of
 from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, PackedRankBody, RankBatch, RankBody
 
 LEARNER = {"learner": "3pr"}
-SIDES = {"a": {}, "b": {}}
+VARIANTS = {"a": {}, "b": {}}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
-SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
+VARIANTS = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
 
 
 def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location) -> None:
@@ -58,7 +58,7 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
 def test_an_experiment_moves_too_and_goes_on(location: Location) -> None:
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
-        assert client.put("/experiments/trial", json=SIDES).status_code == 201
+        assert client.put("/experiments/trial", json=VARIANTS).status_code == 201
         _compare(client, 10)
         waiting = client.post("/experiments/trial/rank", json={"items": items()}).json()
         _compare(client, 5)

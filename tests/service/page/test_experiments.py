@@ -72,7 +72,7 @@ def test_an_a_b_test_is_shown_as_it_is_reported(tmp_path: Path, open_page: Any) 
         eventually(check)
         assert page.locator("[data-experiment='new-or-today'] .interval:visible").count() == 3
         assert json.dumps(result["users"]["a"]) in page.inner_text("[data-experiment='new-or-today'] .verdict")
-        assert "the order as given" in page.inner_text("[data-experiment='new-or-today'] .sides")
+        assert "the order of the request" in page.inner_text("[data-experiment='new-or-today'] .variants")
         phone = open_page(f"{address}/#shop", 390)
         phone.wait_for_selector("[data-experiment='new-or-today'] tbody tr")
         assert phone.evaluate("document.documentElement.scrollWidth") <= 390

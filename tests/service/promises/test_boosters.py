@@ -132,8 +132,8 @@ def test_two_boosters_are_compared_each_by_its_own_score(booster: Any, tmp_path:
     with running(Location(tmp_path / "data")) as client:
         for name, one in (("a", booster), ("b", other)):
             assert client.put(f"/rankers/{name}", json=body(one)).status_code == 201
-        sides = {"a": {"ranker": "a"}, "b": {"ranker": "b"}}
-        assert client.put("/experiments/ab", json=sides).status_code == 201
+        variants = {"a": {"ranker": "a"}, "b": {"ranker": "b"}}
+        assert client.put("/experiments/ab", json=variants).status_code == 201
         firsts = {client.post("/experiments/ab/rank", json={"items": items}).json()["ranking"][0] for _ in range(20)}
     assert firsts == {best_first(booster, rows)[0], best_first(other, rows)[0]}
 

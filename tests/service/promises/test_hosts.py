@@ -93,7 +93,7 @@ def test_cut_cables_and_a_dead_host_lose_nothing_that_was_acknowledged(tmp_path:
             before, begun = len(told[other.name]), time.monotonic()
             until(lambda: _leader(location, hosts) is other, PATIENCE)
             taken_over = time.monotonic() - begun
-            until(lambda: len(told[other.name]) > before + 40, PATIENCE)  # the other side is served
+            until(lambda: len(told[other.name]) > before + 40, PATIENCE)  # the other variant is served
             learned = _state(location)
             until(lambda: _state(location) > learned, PATIENCE)  # and learned from
             cut.heal()

@@ -130,9 +130,9 @@ def test_what_was_created_elsewhere_is_found_by_every_call(tmp_path: Path, postg
         for number, call in enumerate(calls):
             first.put(f"/rankers/shop{number}", json=SHOP).raise_for_status()
             assert second.get(call.format(f"shop{number}")).status_code == 200, call
-        first.put("/rankers/side", json=SHOP).raise_for_status()
-        sides = {"a": {"ranker": "side"}, "b": {"weights": [1, 0, 0]}}
-        assert second.put("/experiments/duel", json=sides).status_code == 201
+        first.put("/rankers/variant", json=SHOP).raise_for_status()
+        variants = {"a": {"ranker": "variant"}, "b": {"weights": [1, 0, 0]}}
+        assert second.put("/experiments/duel", json=variants).status_code == 201
 
 
 def _steps(client: httpx.Client) -> tuple[int, int]:

@@ -56,8 +56,8 @@ def write() -> None:
             visit(client, "named")
             client.patch("/rankers/named/schema", json={"features": {"stock": "number"}}).raise_for_status()
             visit(client, "named", items=products(3, stock=2), ids=[])
-            sides = {"a": {"ranker": "shop"}, "b": {"weights": [1, 0, 0]}}
-            client.put("/experiments/compared", json=sides).raise_for_status()
+            variants = {"a": {"ranker": "shop"}, "b": {"weights": [1, 0, 0]}}
+            client.put("/experiments/compared", json=variants).raise_for_status()
             shown = client.post("/experiments/compared/rank", json={"items": items()}).json()
             click = {"impression": shown["impression"], "clicks": shown["ranking"][:1], "final": True}
             client.post("/experiments/compared/feedback", json=click).raise_for_status()

@@ -165,9 +165,9 @@ class Administration:
         """Create an experiment; return whether it is new."""
         check_seed_and_window(body.seed, body.window)
         declared: dict[str, OutcomeBody] = {}
-        for side in (body.b, body.a):
-            if side.ranker is not None:
-                declared |= (await self._directory.find_ranker(side.ranker)).body.outcomes
+        for variant in (body.b, body.a):
+            if variant.ranker is not None:
+                declared |= (await self._directory.find_ranker(variant.ranker)).body.outcomes
         body = msgspec.structs.replace(body, outcomes=body.outcomes or declared)
         ServedExperiment(experiment_entity(name), body, self._directory.rankers)
         if name not in self._directory.experiments and await self._create(
@@ -587,9 +587,9 @@ def _user_selection(user: str) -> Selection:
 
 
 def _uses(experiment: ServedExperiment, entity: str) -> bool:
-    """Return whether a ranker is one of the sides of an experiment."""
-    sides = (experiment.body.a, experiment.body.b)
-    return entity in [ranker_entity(side.ranker) for side in sides if side.ranker is not None]
+    """Return whether a ranker is one of the variants of an experiment."""
+    variants = (experiment.body.a, experiment.body.b)
+    return entity in [ranker_entity(variant.ranker) for variant in variants if variant.ranker is not None]
 
 
 def _check_new(config: RankerConfig, max_state: int, is_copy: bool) -> None:

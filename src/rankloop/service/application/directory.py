@@ -125,9 +125,9 @@ class Directory:
         update = await asyncio.to_thread(self.read_update, entity)
         for record in update.changes:
             if isinstance(record.event, ExperimentCreated):
-                for side in (record.event.body.a, record.event.body.b):
-                    if side.ranker is not None and side.ranker not in self.rankers:
-                        await self.refresh(ranker_entity(side.ranker))
+                for variant in (record.event.body.a, record.event.body.b):
+                    if variant.ranker is not None and variant.ranker not in self.rankers:
+                        await self.refresh(ranker_entity(variant.ranker))
         self.apply_update(update)
 
     def read_update(self, entity: str) -> EntityUpdate:

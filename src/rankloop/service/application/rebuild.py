@@ -106,9 +106,9 @@ def restored_consumer(entity: str, store: Store, until: int, first: Record | Non
 
 def _config_of_sides(event: ExperimentCreated, store: Store) -> RankerConfig | None:
     """Return the configuration by which the lists of an experiment are counted: that of its first ranker."""
-    for side in (event.body.a, event.body.b):
-        if side.ranker is not None:
-            created = first_record(store, ranker_entity(side.ranker)).event
+    for variant in (event.body.a, event.body.b):
+        if variant.ranker is not None:
+            created = first_record(store, ranker_entity(variant.ranker)).event
             return config_of(created.body) if isinstance(created, Created) else None
     return None
 

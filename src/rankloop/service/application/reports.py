@@ -75,7 +75,7 @@ def catalogue_report(node: Node, name: str) -> dict[str, Any]:
 
 
 def experiment_report(node: Node, name: str) -> dict[str, Any]:
-    """Return the result of an experiment: wins and losses of side a, or what the users of each side bring.
+    """Return the result of an experiment: wins and losses of variant a, or what the users of each variant bring.
 
     Args:
       node: That serves it.

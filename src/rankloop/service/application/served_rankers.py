@@ -248,7 +248,7 @@ class Ranking:
           body: The request.
           key: A request with the same key gets the same response.
           compared: Show the predicted order interleaved with the base order, without learning; None draws it.
-          experiment: Show one list interleaved from both sides of an experiment.
+          experiment: Show one list interleaved from both variants of an experiment.
         """
         directory = self.node.directory
         runtime: ServedRanker | ServedExperiment | None = directory.rankers.get(name)
@@ -300,8 +300,8 @@ class Ranking:
                 raise
         if catalogue is not None:
             await asyncio.to_thread(catalogue.catch_up)
-        sides = [side.ranker for side in runtime.sides] if isinstance(runtime, ServedExperiment) else []
-        for entity in (runtime.entity, *(side.entity for side in sides if side is not None)):
+        variants = [variant.ranker for variant in runtime.variants] if isinstance(runtime, ServedExperiment) else []
+        for entity in (runtime.entity, *(variant.entity for variant in variants if variant is not None)):
             await self.node.directory.refresh(entity)
         return query_request(body, runtime.config, max_items, catalogue)
 

@@ -1,4 +1,4 @@
-"""Experiments: the predictions of two rankers, fixed weights or the order as given, in one list or by user."""
+"""Experiments: the predictions of two rankers, fixed weights or the order of the request, in one list or by user."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -21,10 +21,10 @@ from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values
-from rankloop.service.domain.split import CLICKS, SIDES, side_of
+from rankloop.service.domain.split import CLICKS, VARIANTS, variant_of
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.records import Ranked
-from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
+from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, VariantBody
 
 
 class ComparedRanker(Protocol):
@@ -36,15 +36,15 @@ class ComparedRanker(Protocol):
     serving: Session
 
 
-class Side(NamedTuple):
-    """One side of an experiment: a ranker or fixed weights; the items as given if it has neither."""
+class Variant(NamedTuple):
+    """One variant of an experiment: a ranker or fixed weights; the order of the request if it has neither."""
 
     ranker: ComparedRanker | None
     weights: Floats | None
 
 
 class JointEncoder:
-    """The schemas of both sides: a request may have the fields of either, and each side gets its own fields."""
+    """The schemas of both variants: a request may have the fields of either, and each variant gets its own fields."""
 
     version = 1
 
@@ -59,7 +59,7 @@ class JointEncoder:
         return len(self.features)
 
     def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
-        """Return the rows of the first side, after both sides have checked theirs.
+        """Return the rows of the first variant, after both variants have checked theirs.
 
         Args:
           ids: The items.
@@ -77,14 +77,14 @@ class JointEncoder:
 def _encoded_rows(
     encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float
 ) -> Rows:
-    """Encode items for one side, by the fields that its schema has."""
+    """Encode items for one variant, by the fields that its schema has."""
     schema = encoder.schema
     side_rows = merged_rows(rows, [{}] * len(rows), schema.features.keys())
     return encoder.rows(ids, side_rows, {name: context[name] for name in context if name in schema.context}, at)
 
 
 class ServedExperiment:
-    """A served experiment. It shows the predictions of both sides in one list; neither side learns from it.
+    """A served experiment. It shows the predictions of both variants in one list; neither variant learns from it.
 
     Args:
       entity: Its name in the log.
@@ -96,8 +96,10 @@ class ServedExperiment:
         self.entity = entity
         self.body = body
         build(body.interleaving, "interleaving")
-        named_sides = (("a", body.a), ("b", body.b))
-        self._runtimes = [_runtime(side, rankers, field) for field, side in named_sides]  # None: the order as given
+        named_variants = (("a", body.a), ("b", body.b))
+        self._runtimes = [
+            _runtime(variant, rankers, field) for field, variant in named_variants
+        ]  # None: the order of the request
         self._configs = self._current()
         self._outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
         self._config = self._shared()
@@ -107,8 +109,9 @@ class ServedExperiment:
                 reason = "give shares from 0 to 1 of clicks or of outcomes, in an A/B test (split)"
                 raise Rejected("guardrails", f"{name!r:.60}: {reason}")
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
-        self.sides = [
-            _side(side, runtime, self.config, field) for (field, side), runtime in zip(named_sides, self._runtimes)
+        self.variants = [
+            _variant(variant, runtime, self.config, field)
+            for (field, variant), runtime in zip(named_variants, self._runtimes)
         ]
         self.changed_after = 0
         self.published = PublishedState()
@@ -130,7 +133,7 @@ class ServedExperiment:
 
     @property
     def config(self) -> RankerConfig:
-        """The configuration that both sides share; it follows changes of their schemas."""
+        """The configuration that both variants share; it follows changes of their schemas."""
         current = self._current()
         if any(new is not old for new, old in zip(current, self._configs)):
             self._configs = current
@@ -144,7 +147,7 @@ class ServedExperiment:
         return [runtime.config for runtime in self._runtimes if runtime is not None]
 
     def rank(self, request: QueryRequest, impression: str, user: str = "") -> Ranked:
-        """Return the event of an interleaved list, or of the list of one side.
+        """Return the event of an interleaved list, or of the list of one variant.
 
         Args:
           request: The query.
@@ -156,12 +159,12 @@ class ServedExperiment:
         """
         if request.pinned or request.hidden:
             raise Rejected("pinned", "an experiment shows its own list: pinned and excluded items are not possible")
-        mixed, side = None, ""
+        mixed, variant = None, ""
         if self.body.method == "split":
-            side = side_of(self.entity, self.body.seed, user or impression)
-            ranking = self._predicted(self.sides[SIDES.index(side)], request)
+            variant = variant_of(self.entity, self.body.seed, user or impression)
+            ranking = self._predicted(self.variants[VARIANTS.index(variant)], request)
         else:
-            a, b = (self._predicted(each, request) for each in self.sides)
+            a, b = (self._predicted(each, request) for each in self.variants)
             rng = np.random.default_rng([self.body.seed, *impression.encode()])  # one generator per impression
             mixed = interleave(self.body.interleaving, a, b, rng)
             ranking = mixed.ranking
@@ -174,24 +177,24 @@ class ServedExperiment:
             context=request.query.context.tolist(),
             candidates=request.candidates,
             mixed=None if mixed is None else to_plain(mixed),
-            side=side,
+            variant=variant,
             trainable=False,
             base_model=request.base_model,
         )
         add_values(ranked, request)
         return ranked
 
-    def _predicted(self, side: Side, request: QueryRequest) -> Ints:
-        if side.ranker is None and side.weights is None:
+    def _predicted(self, variant: Variant, request: QueryRequest) -> Ints:
+        if variant.ranker is None and variant.weights is None:
             return np.arange(len(request.ids if request.candidates is None else request.candidates))
-        if request.values is not None and side.ranker is not None:
-            return side.ranker.serving.predict(self._encoded(side.ranker, request))
-        if side.ranker is not None:
-            return side.ranker.serving.predict(side.ranker.config.with_base_score(request).query)
-        return best_ranking(request.query.features, side.weights)  # type: ignore[arg-type]
+        if request.values is not None and variant.ranker is not None:
+            return variant.ranker.serving.predict(self._encoded(variant.ranker, request))
+        if variant.ranker is not None:
+            return variant.ranker.serving.predict(variant.ranker.config.with_base_score(request).query)
+        return best_ranking(request.query.features, variant.weights)  # type: ignore[arg-type]
 
     def _encoded(self, runtime: ComparedRanker, request: QueryRequest) -> Query:
-        """Return the query as one side encodes it."""
+        """Return the query as one variant encodes it."""
         rows, context, at, _ = request.values  # type: ignore[misc]
         ids, encoder = request.ids, runtime.config.encoders[max(runtime.config.encoders)]
         rows = runtime.config.with_base_values(rows, request.query.id)
@@ -200,22 +203,24 @@ class ServedExperiment:
         return Query(request.query.id, _encoded_rows(encoder, ids, rows, context, at), NO_CONTEXT)
 
 
-def _runtime(side: SideBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
-    if [side.ranker, side.weights, side.kind].count(None) != 2:
-        raise Rejected(field, 'give the name of a ranker, weights, or {"kind": "given_order"} for the order as given')
-    if side.ranker is None:
+def _runtime(variant: VariantBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
+    if [variant.ranker, variant.weights, variant.kind].count(None) != 2:
+        raise Rejected(
+            field, 'give the name of a ranker, weights, or {"kind": "given_order"} for the order of the request'
+        )
+    if variant.ranker is None:
         return None
-    if side.ranker not in rankers:
-        raise NotFound(f"there is no ranker {side.ranker!r}")
-    runtime = rankers[side.ranker]
+    if variant.ranker not in rankers:
+        raise NotFound(f"there is no ranker {variant.ranker!r}")
+    runtime = rankers[variant.ranker]
     return None if from_layers(runtime.config.learner, "ignores_features", False) else runtime
 
 
-def _shared_config(configs: list[RankerConfig], first: SideBody, second: SideBody) -> RankerConfig:
+def _shared_config(configs: list[RankerConfig], first: VariantBody, second: VariantBody) -> RankerConfig:
     if not configs:
         weights = first.weights or second.weights or []
         if not weights:
-            raise Rejected("a", "the order as given cannot be compared with itself: name a ranker on one side")
+            raise Rejected("a", "the order of the request cannot be compared with itself: name a ranker as a or b")
         learner = {"kind": "fixed_weights", "weights": weights}
         return config_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
     for config in configs[1:]:
@@ -252,10 +257,12 @@ def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:
     return config.adapter.n_features, config.adapter.items, config.adapter.n_context
 
 
-def _side(side: SideBody, ranker: ComparedRanker | None, config: RankerConfig, field: str) -> Side:
-    if side.weights is not None and config.encoders:
+def _variant(variant: VariantBody, ranker: ComparedRanker | None, config: RankerConfig, field: str) -> Variant:
+    if variant.weights is not None and config.encoders:
         raise Rejected(f"{field}.weights", "fixed weights are not possible with a schema: name another ranker")
     weights = (
-        None if side.weights is None else check_weights(side.weights, config.adapter.n_features, f"{field}.weights")
+        None
+        if variant.weights is None
+        else check_weights(variant.weights, config.adapter.n_features, f"{field}.weights")
     )
-    return Side(ranker, weights)
+    return Variant(ranker, weights)

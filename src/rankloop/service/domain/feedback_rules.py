@@ -223,7 +223,7 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     if ranked.decision is not None and FEEDBACK_KINDS[kind] not in config.learner.accepts:
         accepts = " or ".join(sorted(accepted.__name__.lower() for accepted in config.learner.accepts)) or "nothing"
         raise IncompatibleFeedback(f"{kind}: this learner learns from {accepts}")
-    if (ranked.mixed is not None or ranked.side) and kind != "clicks":
+    if (ranked.mixed is not None or ranked.variant) and kind != "clicks":
         raise IncompatibleFeedback(f"{kind}: a list of an experiment accepts clicks only")
     try:
         items, values = named_values(kind, value, numbers, str)

@@ -236,7 +236,7 @@ class Projection:
         counters.count_outcomes(event.ranked, event.values, self.method)
         if self.users is not None and counters.split is not None:
             self.users.add(counters.split, event.ranked, event.values)
-        if not event.weights or event.ranked.mixed is not None or event.ranked.side:
+        if not event.weights or event.ranked.mixed is not None or event.ranked.variant:
             return AppliedRecord(ACCEPTED)
         feedback = FeedbackReceived(event.impression, "clicks", list(event.weights), list(event.weights.values()))
         return self._learn(event.ranked, feedback, ACCEPTED)
@@ -245,7 +245,7 @@ class Projection:
         ranked, feedback, config, counters = impression.ranked, impression.feedback, self.config, self.now.counters
         self._remove(ranked.impression)
         learned = impression.learned_feedback if impression.outcome_weights else feedback
-        compared, applied = ranked.mixed is not None or bool(ranked.side), AppliedRecord(CLOSED)
+        compared, applied = ranked.mixed is not None or bool(ranked.variant), AppliedRecord(CLOSED)
         if not compared:
             if learned is None and config is not None and config.body.default_feedback == "not_clicked":
                 learned = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked

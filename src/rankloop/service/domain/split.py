@@ -1,4 +1,4 @@
-"""A/B tests: which user sees which side, what the users of each side bring, and what follows from it."""
+"""A/B tests: which user sees which variant, what the users of each variant bring, and what follows from it."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -8,30 +8,30 @@ from typing import Any
 
 import msgspec
 
-from rankloop.core.statistics import ERROR_PROBABILITY, SideSums, compare_means, sign_p_value, users_needed
+from rankloop.core.statistics import ERROR_PROBABILITY, VariantSums, compare_means, sign_p_value, users_needed
 from rankloop.service.records import FeedbackReceived, Ranked
 
-SIDES = ("a", "b")
+VARIANTS = ("a", "b")
 CLICKS = "clicks"
-MAX_USERS = 1_000_000  # of an experiment, beyond which new users are shown a side but not counted
+MAX_USERS = 1_000_000  # of an experiment, beyond which new users are shown a variant but not counted
 MIN_SAMPLE_RATIO_P_VALUE = 0.001  # below it, users are not assigned as they should be
 PLANNED_EFFECT = 0.05  # relative, for the days that a test needs
 DAY_SECONDS = 86_400.0
 
 
-def side_of(entity: str, seed: int, user: str) -> str:
-    """Return the side that a user always sees.
+def variant_of(entity: str, seed: int, user: str) -> str:
+    """Return the variant that a user always sees.
 
     Args:
       entity: The experiment; with the seed it is the salt, so that users are divided anew in every experiment.
       seed: Of the experiment.
       user: The user, or the impression if the user is unknown.
     """
-    return SIDES[blake2b(f"{entity} {seed} {user}".encode(), digest_size=8).digest()[0] & 1]
+    return VARIANTS[blake2b(f"{entity} {seed} {user}".encode(), digest_size=8).digest()[0] & 1]
 
 
 class MetricSums(msgspec.Struct):
-    """Sums over the users of the sides a and b, of what each user brought and of its square."""
+    """Sums over the users of the variants a and b, of what each user brought and of its square."""
 
     total: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0])
     squares: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0])
@@ -46,10 +46,10 @@ class SplitCounts(msgspec.Struct):
     began: float = 0.0  # the times of the first and the last impression
     latest: float = 0.0
 
-    def sums(self, metric: str) -> tuple[SideSums, SideSums]:
-        """Return the sums of both sides."""
+    def sums(self, metric: str) -> tuple[VariantSums, VariantSums]:
+        """Return the sums of both variants."""
         sums = self.metrics.get(metric, MetricSums())
-        a, b = (SideSums(self.users[side], sums.total[side], sums.squares[side]) for side in (0, 1))
+        a, b = (VariantSums(self.users[variant], sums.total[variant], sums.squares[variant]) for variant in (0, 1))
         return a, b
 
 
@@ -84,7 +84,7 @@ class UserTotals:
             return
         self._rows[key] = len(self._rows)
         self._totals.extend([0.0] * len(self.column))
-        counts.users[SIDES.index(ranked.side)] += 1
+        counts.users[VARIANTS.index(ranked.variant)] += 1
 
     def close(self, counts: SplitCounts, ranked: Ranked, feedback: FeedbackReceived | None) -> None:
         """Count the clicks on a closed impression.
@@ -105,7 +105,7 @@ class UserTotals:
           ranked: The impression.
           values: By outcome and item.
         """
-        row, side = self._rows.get(self._key(ranked)), SIDES.index(ranked.side)
+        row, variant = self._rows.get(self._key(ranked)), VARIANTS.index(ranked.variant)
         for metric, by_item in values.items():
             added = sum(by_item.values())
             if row is None or not added or metric not in self.column:
@@ -114,8 +114,8 @@ class UserTotals:
             earlier, later = self._totals[cell], self._totals[cell] + added
             self._totals[cell] = later
             sums = counts.metrics.setdefault(metric, MetricSums())
-            sums.total[side] += added
-            sums.squares[side] += later * later - earlier * earlier
+            sums.total[variant] += added
+            sums.squares[variant] += later * later - earlier * earlier
 
     def saved(self) -> bytes:
         """Return the totals as snapshots keep them."""
@@ -145,7 +145,7 @@ def split_result(counts: SplitCounts, metrics: Sequence[str], guardrails: Mappin
     warnings = []
     if ratio < MIN_SAMPLE_RATIO_P_VALUE:
         warnings.append(
-            f"{n_a:,} and {n_b:,} users are not halves: some users are missing on one side, so do not trust the result"
+            f"{n_a:,} and {n_b:,} users are not halves: users of one variant are missing, so do not trust the result"
         )
     if counts.not_counted:
         warnings.append(f"{counts.not_counted:,} impressions of users after the first {MAX_USERS:,} are not counted")
@@ -157,7 +157,7 @@ def split_result(counts: SplitCounts, metrics: Sequence[str], guardrails: Mappin
         if (high := results[metric]["relative_high"]) is not None and high < -limit
     ]
     return {
-        "users": dict(zip(SIDES, counts.users)),
+        "users": dict(zip(VARIANTS, counts.users)),
         "sample_ratio": {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE},
         "metrics": results,
         "alarms": alarms,

@@ -21,8 +21,8 @@ from rankloop.service.requests import (
     Item,
     ProblemBody,
     RankBody,
-    SideBody,
     Strict,
+    VariantBody,
 )
 
 PLAYGROUND_RANKER, EXPERIMENT_NAME = "playground", "learned-or-boldest"
@@ -97,8 +97,8 @@ class Demo:
         learner = {"kind": "3pr", "warm": 3}
         await node.administration.create(PLAYGROUND_RANKER, CreateBody(learner, problem, snapshot_every=100))
         boldest = [float(name == "bold") for name in self.shelf.features]
-        sides = ExperimentBody(SideBody(ranker=PLAYGROUND_RANKER), SideBody(weights=boldest))
-        await node.administration.create_experiment(EXPERIMENT_NAME, sides)
+        variants = ExperimentBody(VariantBody(ranker=PLAYGROUND_RANKER), VariantBody(weights=boldest))
+        await node.administration.create_experiment(EXPERIMENT_NAME, variants)
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
         """Add `POST /demo/users`, which starts simulated users, and `GET /demo/users` with their progress."""

@@ -196,7 +196,7 @@ def add_experiments(endpoints: Endpoints) -> None:
 
     @endpoints.add("PUT /experiments/{name}", tag="experiments", body=bodies.ExperimentBody)
     async def create_experiment(name: str, request: Request) -> Response:
-        """Compare two rankers, fixed weights or the order as given, by interleaving or by users (an A/B test)."""
+        """Compare two rankers, fixed weights or the order of the request, by interleaving or by users (an A/B test)."""
         body = await read_body(request, bodies.ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
         new = await endpoints.node.administration.create_experiment(_checked_name(name), body)

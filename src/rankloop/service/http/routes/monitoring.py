@@ -105,13 +105,13 @@ def _entity(node: Node, name: str, of: str) -> str:
 
 
 def _schemas(node: Node, entity: str) -> list[Schema]:
-    """Return all schemas of a ranker, or of both sides of an experiment."""
+    """Return all schemas of a ranker, or of both variants of an experiment."""
     name = entity.partition("/")[2]
     if entity == ranker_entity(name):
         runtime = node.directory.rankers[name]
         return [encoder.schema for encoder in runtime.config.encoders.values()]
     experiment = node.directory.experiments[name]
-    schemas = [side.ranker.config.schema for side in experiment.sides if side.ranker is not None]
+    schemas = [variant.ranker.config.schema for variant in experiment.variants if variant.ranker is not None]
     return [schema for schema in schemas if schema is not None]
 
 

@@ -13,8 +13,8 @@ const COUNTS = [
 ];
 const COLUMNS = ["Per user", "a", "b", "a relative to b", "", "p-value", `Days to find ${PLANNED_EFFECT}`];
 
-function side({ ranker, weights }) {
-  return ranker ?? (weights ? `fixed weights (${weights.join(", ")})` : "the order as given");
+function variant({ ranker, weights }) {
+  return ranker ?? (weights ? `fixed weights (${weights.join(", ")})` : "the order of the request");
 }
 
 function field(name, tag = "dd") {
@@ -43,12 +43,12 @@ function interleavedBlock() {
   return [balance, make("dl", {}, ...numbers), make("p", { className: "verdict" })];
 }
 
-function fillInterleaved(article, result, sides) {
+function fillInterleaved(article, result, variants) {
   [...article.querySelectorAll(".balance i")].forEach((part, i) => {
     part.style.flexGrow = result[["wins", "ties", "losses"][i]];
   });
   for (const [name, , form] of COUNTS) write(article.querySelector(`[data-field=${name}]`), result[name], form);
-  article.querySelector(".verdict").textContent = verdict(result, sides) + outcomeWords(result.outcomes).join("");
+  article.querySelector(".verdict").textContent = verdict(result, variants) + outcomeWords(result.outcomes).join("");
 }
 
 function splitBlock() {
@@ -90,7 +90,7 @@ function splitVerdict(metrics, [a, b]) {
   return words.map(([name, letter, names]) => `${name} (${letter}) brings more: ${names.join(", ")}.`).join(" ");
 }
 
-function fillSplit(article, result, sides) {
+function fillSplit(article, result, variants) {
   const body = article.querySelector("tbody");
   const names = Object.keys(result.metrics);
   if (body.children.length !== names.length) body.replaceChildren(...names.map(metricRow));
@@ -109,27 +109,27 @@ function fillSplit(article, result, sides) {
   notice.textContent = [...result.alarms.map((words) => `Guardrail: ${words}.`), ...result.warnings].join(" ");
   notice.hidden = notice.textContent === "";
   const users = `${formatted(result.users.a, "count")} users saw a, ${formatted(result.users.b, "count")} saw b.`;
-  article.querySelector(".verdict").textContent = `${users} ${splitVerdict(result.metrics, sides)}`;
+  article.querySelector(".verdict").textContent = `${users} ${splitVerdict(result.metrics, variants)}`;
 }
 
 function block(name, title, isSplit) {
   const parts = isSplit ? splitBlock() : interleavedBlock();
-  const article = make("article", {}, make("h3", {}, title), make("p", { className: "sides" }), ...parts);
+  const article = make("article", {}, make("h3", {}, title), make("p", { className: "variants" }), ...parts);
   article.dataset.experiment = name;
   return article;
 }
 
 export function showExperiments(experiments, report) {
   const box = document.getElementById("experiments");
-  const shown = experiments.map((result) => [result.name, result, [side(result.spec.a), side(result.spec.b)]]);
+  const shown = experiments.map((result) => [result.name, result, [variant(result.spec.a), variant(result.spec.b)]]);
   if (report.spec.base) shown.unshift(["/base", report.comparison, [report.name, "the order of its base"]]);
   document.getElementById("experiments-none").hidden = shown.length > 0;
   const before = new Map([...box.children].map((article) => [article.dataset.experiment, article]));
-  const blocks = shown.map(([name, result, sides]) => {
+  const blocks = shown.map(([name, result, variants]) => {
     const isSplit = "metrics" in result;
     const article = before.get(name) ?? block(name, name === "/base" ? "With its base" : name, isSplit);
-    article.querySelector(".sides").textContent = `${isSplit ? "A/B test by user. " : ""}a: ${sides[0]}. b: ${sides[1]}.`;
-    (isSplit ? fillSplit : fillInterleaved)(article, result, sides);
+    article.querySelector(".variants").textContent = `${isSplit ? "A/B test by user. " : ""}a: ${variants[0]}. b: ${variants[1]}.`;
+    (isSplit ? fillSplit : fillInterleaved)(article, result, variants);
     return article;
   });
   if (blocks.length !== box.children.length || blocks.some((article, i) => box.children[i] !== article))
