@@ -201,7 +201,7 @@ def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float
 def plain_ids(ids: Iterable[Any]) -> list[Id]:
     """Return ids as JSON can carry them: strings and integers, each once; raise `InvalidInput` for others."""
     if isinstance(ids, str) or not isinstance(ids, Iterable) or (isinstance(ids, np.ndarray) and ids.ndim != 1):
-        raise InvalidInput(f"ids are a list, got {ids!r:.80}")
+        raise InvalidInput(f"ids must be a list, got {ids!r:.80}")
     plain = list(ids)
     if not ID_TYPES.issuperset(map(type, plain)):
         plain = [id.item() if isinstance(id, np.generic) else id for id in plain]
@@ -397,7 +397,7 @@ class Adapter(NamedTuple):
         excluded_items = set(self._numbers(excluded, number, "excluded"))
         first = self._numbers(pinned, number, "pinned")
         if excluded_items.intersection(first):
-            raise Rejected("pinned", "an item is both pinned and excluded")
+            raise Rejected("pinned", "an item is both pinned and excluded: leave it out of one of the two lists")
         fixed, left_out = bool(self.items), excluded_items.union(first)
         candidates = None if fixed or not left_out else [i for i in range(len(number)) if i not in left_out]
         if len(left_out) == len(number):

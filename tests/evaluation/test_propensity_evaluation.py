@@ -179,7 +179,9 @@ def test_the_command(log, tmp_path, capsys):
     code, out, _ = run(capsys, str(saved), "--log", fresh, "--plot", str(plot))
     assert code == 0
     assert "new.csv: 3,000 rows" in out
-    assert re.search(r"earns [\d.]+ clicks per 100 rows instead of [\d.]+: at least [\d.]+ more \(95% sure\)\.", out)
+    assert re.search(
+        r"earns [\d.]+ clicks per 100 rows instead of [\d.]+: at least [\d.]+ more \(95% confidence\)\.", out
+    )
     assert "%" not in out.replace("95%", "")
     assert "context: age (number), income (number), visits (number), city (2 values)" in out.splitlines()
     assert out.splitlines()[-1] == f"plot: {plot}"
@@ -265,10 +267,10 @@ def test_a_target_column_is_judged_as_it_is(tmp_path, capsys):
 def test_sentences():
     found = judge_of(value=0.06, current=0.04, gain=0.02, gain_lower=0.0125)
     assert verdict("new policy", found) == (
-        "The new policy earns 6.00 clicks per 100 rows instead of 4.00: at least 1.25 more (95% sure)."
+        "The new policy earns 6.00 clicks per 100 rows instead of 4.00: at least 1.25 more (95% confidence)."
     )
     assert verdict("ranker", found._replace(value=1.067, current=1.0), PER_PAGE) == (
-        "The ranker earns 1.067 per page instead of 1.000: at least 0.013 more (95% sure)."
+        "The ranker earns 1.067 per page instead of 1.000: at least 0.013 more (95% confidence)."
     )
     assert "not better" in verdict("new policy", judge_of(gain=-0.02, gain_lower=-0.1))
     unsure = verdict("new policy", judge_of(gain=0.02, gain_lower=-0.01))

@@ -157,7 +157,7 @@ def test_positions_from_0_and_from_1_are_the_same(tmp_path):
     ("text", "message"),
     [
         ("session\n1\n", "shop.csv has only the column 'session'"),
-        ("session,position,clicked\n1,1,1\n", "which item is which"),
+        ("session,position,clicked\n1,1,1\n", "no column that names the items"),
         (SHOP, "shop.csv has no rows"),
         (SHOP + "s1,shoe,1,,1,2\n", "shop.csv, row 1: product is missing"),
         (SHOP + "s1,shoe,1,a,1,2\ns1,shoe,1.5,b,1,2\n", "row 2: position is 1.5; it must be a whole number"),

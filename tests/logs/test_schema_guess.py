@@ -111,5 +111,5 @@ def test_names_tell_ids_and_many_values_categories(tmp_path: Path) -> None:
 
 def test_there_must_be_something_of_the_items(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("impression,position,click,segment\n1,1,1,a\n1,2,0,a\n2,1,0,b\n2,2,1,b\n")
-    with pytest.raises(InvalidInput, match="no column that tells of the items"):
+    with pytest.raises(InvalidInput, match="no column with a field of the items"):
         guessed_schema(read_list_table(tmp_path / "log.csv"))

@@ -144,7 +144,7 @@ def test_cuts_that_numbers_cannot_tell_apart_end_the_search(regularisation: floa
 
 
 def test_a_risk_that_overflows_is_named():
-    with pytest.raises(InvalidInput, match="are the features scaled"):
+    with pytest.raises(InvalidInput, match="scale the features"):
         minimise(lambda w: (np.inf, w), np.ones(2), regularisation=1.0)
 
 

@@ -109,17 +109,17 @@ class ListEstimate(NamedTuple):
         name, gain = self.name, self.ranker.gain[outcome]
         earned, logged = self.ranker.earned[outcome].value, self.log[outcome].value
         numbers = f"{PER_PAGES * earned:,.1f} {outcome} per {PER_PAGES:,} pages instead of {PER_PAGES * logged:,.1f}"
-        sure = f"{self.level:.0%} sure"
+        confidence = f"{self.level:.0%} confidence"
         side = side_of(gain)
         if side == "better":
-            return f"The {name} earns {numbers}: at least {PER_PAGES * gain.lower:,.1f} more ({sure})."
+            return f"The {name} earns {numbers}: at least {PER_PAGES * gain.lower:,.1f} more ({confidence})."
         if side == "worse":
-            less = f"at least {-PER_PAGES * gain.upper:,.1f} less ({sure})"
+            less = f"at least {-PER_PAGES * gain.upper:,.1f} less ({confidence})"
             return f"The {name} is worse than what was shown: it earns {numbers}, {less}."
         longer = (max(gain.upper - gain.value, gain.value - gain.lower) / max(abs(gain.value), 1e-12)) ** 2
         might = f" A log {max(1.1, longer):.1f} times as long might tell." if longer < MAX_TIMES else ""
         ends = f"between {PER_PAGES * gain.lower:+,.1f} and {PER_PAGES * gain.upper:+,.1f}"
-        return f"No clear difference for the {name}: it earns {numbers}; the change is {ends} ({sure}).{might}"
+        return f"No clear difference for the {name}: it earns {numbers}; the change is {ends} ({confidence}).{might}"
 
     def text(self, log: str) -> str:
         """Return a table per outcome, what the estimate rests on, and the verdicts.

@@ -139,14 +139,14 @@ def verdict(name: str, estimate: Estimate, unit: Unit = PER_100_ROWS) -> str:
         reason = unit.in_words(estimate.warnings[0].split(": ", 1)[1])
         return f"The log is too small to tell how good the {name} is: {reason}. {_long_enough(longer)}"
     earned = f"{unit.of(estimate.value)} {unit.name} instead of {unit.of(estimate.current)}"
-    sure = f"{estimate.level:.0%} sure"
+    confidence = f"{estimate.level:.0%} confidence"
     if estimate.gain_lower > 0:
-        return f"The {name} earns {earned}: at least {unit.of(estimate.gain_lower)} more ({sure})."
+        return f"The {name} earns {earned}: at least {unit.of(estimate.gain_lower)} more ({confidence})."
     if estimate.gain <= 0:
         return f"The {name} is not better than the current one on this log: it earns {earned}."
     return (
-        f"The gain of the {name} is not significant: it earns {earned}, but to be {sure} only "
-        f"{unit.of(estimate.gain_lower)} more can be promised. "
+        f"The gain of the {name} is not significant: it earns {earned}, but the gain may be "
+        f"as low as {unit.of(estimate.gain_lower)} ({confidence}). "
         f"{_long_enough(((estimate.gain - estimate.gain_lower) / estimate.gain) ** 2)}"
     )
 

@@ -80,7 +80,7 @@ class Category(HashedField):
             value = value.tolist()
         if isinstance(value, LIST_TYPES):
             if len(value) > MAX_VALUES:
-                raise InvalidInput(f"a list of {len(value)} categories; at most {MAX_VALUES} are taken")
+                raise InvalidInput(f"a list of {len(value)} categories; at most {MAX_VALUES} are allowed")
             names = [name for name in map(_name, value) if name]
             return _spread(sorted(names) if isinstance(value, SET_TYPES) else names)
         text = _name(value)
@@ -358,7 +358,7 @@ def _is_real(value: Any) -> bool:
 
 def _check_text(text: str, limit: int) -> None:
     if len(text) > limit:
-        raise InvalidInput(f"a text of {len(text)} characters; at most {limit} are taken")
+        raise InvalidInput(f"a text of {len(text)} characters; at most {limit} are allowed")
     if not text.isascii() and UNPAIRED_SURROGATE.search(text):
         raise InvalidInput(f"{text!r:.60} has an unpaired surrogate; give valid Unicode text")
 

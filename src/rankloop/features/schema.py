@@ -201,7 +201,7 @@ class Schema:
                 slots[name] = end
                 end += kind.size
         if end > MAX_DENSE:
-            raise InvalidInput(f"{end} numbers in vectors and on declared scales; at most {MAX_DENSE} are taken")
+            raise InvalidInput(f"{end} numbers in vectors and on declared scales; at most {MAX_DENSE} are allowed")
         taken = sorted((first, self._field(name).size) for name, first in slots.items())
         if any(first + size > after for (first, size), (after, _) in pairwise(taken)):
             raise InvalidInput("slots: two fields share a number")
@@ -212,7 +212,7 @@ class Schema:
         if not self.features:
             raise InvalidInput("a schema needs at least one feature of the items")
         if len(names) > MAX_FIELDS:
-            raise InvalidInput(f"{len(names)} fields; at most {MAX_FIELDS} are taken")
+            raise InvalidInput(f"{len(names)} fields; at most {MAX_FIELDS} are allowed")
         for name in names:
             if not name or len(name) > MAX_NAME or INVALID_IN_NAME.search(name) or name != name.strip():
                 raise InvalidInput(f"{name!r:.60} is not a name of a field: 1 to {MAX_NAME} characters, none of them *")
@@ -227,7 +227,7 @@ class Schema:
 
     def _check_crosses(self) -> None:
         if len(self.crosses) > MAX_CROSSES:
-            raise InvalidSchema("crosses", f"{len(self.crosses)} crosses; at most {MAX_CROSSES} are taken")
+            raise InvalidSchema("crosses", f"{len(self.crosses)} crosses; at most {MAX_CROSSES} are allowed")
         earlier, crossed = set(), set()
         for cross in self.crosses:
             names = cross.split("*")

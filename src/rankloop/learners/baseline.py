@@ -1,4 +1,4 @@
-"""Learners that learn nothing: a linear ranker that never changes, the order as given, and uniform rankings."""
+"""Learners that learn nothing: a linear ranker that never changes, the order of the request, and uniform rankings."""
 
 import math
 from typing import ClassVar, NamedTuple

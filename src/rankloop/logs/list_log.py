@@ -28,8 +28,8 @@ OF_CONTEXT = "a context field is the same for all items of a list"
 OF_LISTS = "a propensity is that of the whole list"
 LOGGED_SCORE = "logged_score"  # a field with this name has minus the position, from 1, as its value in a log
 NO_ITEM = (
-    "{} has no column that tells which item is which (item, product_id, sku …): without it nothing is known to attract "
-    "more than anything else; add --column item=NAME"
+    "{} has no column that names the items (such as item, product_id or sku), so that clicks cannot be counted "
+    "by item; add --column item=NAME"
 )
 
 

@@ -97,7 +97,7 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
         del context[name], reasons[name]
         left_out[name] = "the same in each list, and in no cross"
     if not features:
-        raise InvalidInput(f"{table.name} has no column that tells of the items; it has {', '.join(table.values)}")
+        raise InvalidInput(f"{table.name} has no column with a field of the items; it has {', '.join(table.values)}")
     named_roles = {role: column for role in LIST_GUESSES if (column := getattr(roles, role))}
     return Guess(Schema(features, context, tuple(crosses)), reasons, left_out, outcomes, named_roles)
 

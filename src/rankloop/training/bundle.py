@@ -341,7 +341,7 @@ class _Search:
             size = slope @ slope
             objective = value + 0.5 * self.regularisation * float(weights @ weights)
         if not np.isfinite(objective) or not np.isfinite(size):
-            problem = "the risk is not finite; are the features scaled?"
+            problem = "the risk is not finite: scale the features, or use more regularisation"
             raise _NotFinite(problem) if self.evaluations else InvalidInput(problem)
         self.evaluations += 1
         self.model.add(value, slope, weights)

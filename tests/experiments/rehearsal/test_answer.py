@@ -54,7 +54,7 @@ def test_where_today_is_best_there_is_no_gain():
     assert answer.fields_matter
     assert "No gain: keep today's order" in answer.sentence
     wide = answer.arms[0]._replace(late=answer.arms[0].late | {"clicks": RehearsalGain(30.0, -155.0, 214.0)})
-    assert "No sure gain yet" in answer._replace(arms=(wide,)).sentence
+    assert "No significant gain yet" in answer._replace(arms=(wide,)).sentence
 
 
 def test_where_clicks_are_noise_there_is_no_gain():

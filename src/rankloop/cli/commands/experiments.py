@@ -63,7 +63,7 @@ def run(
     """Run an experiment, or continue an interrupted one, and write its report.
 
     Every finished run is saved in the results folder (default: results/NAME). An experiment can import and run Python
-    code: read the file of somebody else before you run it.
+    code: read a file of another author before you run it.
     """
     import msgspec
 

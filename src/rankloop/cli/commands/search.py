@@ -95,7 +95,7 @@ def search(
             source, folder, fields=names, engine=engine, language=language, seed=seed, columns=parts, meaning="off"
         ) as box:
             count = box.forget(**_forget_options(forget))
-        print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
+        print_json({"forgotten": count}) if as_json else typer.echo(f"deleted: {count} searches")
         return
     if mcp is not None:
         _serve_agents(mcp, SearchBox, source, folder, fields=names, engine=engine, columns=parts, port=port)

@@ -167,9 +167,9 @@ def key(
     rankers: Annotated[
         list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")
     ] = None,
-    rate: Annotated[float | None, option("--rate", "N", "Most calls per second, over all users of the key.")] = None,
-    calls_per_day: Annotated[float | None, option("--calls-per-day", "N", "Most calls of a day (UTC).")] = None,
-    bytes_per_day: Annotated[float | None, option("--bytes-per-day", "N", "Most bytes of bodies of a day.")] = None,
+    rate: Annotated[float | None, option("--rate", "N", "Maximum calls per second, by all users of the key.")] = None,
+    calls_per_day: Annotated[float | None, option("--calls-per-day", "N", "Maximum calls per day (UTC).")] = None,
+    bytes_per_day: Annotated[float | None, option("--bytes-per-day", "N", "Maximum bytes of bodies per day.")] = None,
 ) -> None:
     """Make a key for callers of a service.
 

@@ -46,7 +46,7 @@ def train_clicks(
         str | None, option("--learner", "SPEC", "With a schema: click_regression, online_gradient or a spec.")
     ] = None,
     passes: Annotated[
-        int | None, option("--passes", "N", "Most passes of the online solver. Default: 5.", min=1)
+        int | None, option("--passes", "N", "Maximum passes of the online solver. Default: 5.", min=1)
     ] = None,
     loss: options.Loss = None,
     regularisation: options.Regularisation = "path",

@@ -29,8 +29,8 @@ PART_NAMES = {  # parts of a learner's gain, and their names in a table
 REPORT_CAPTION = (
     "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. Learners "
     "see the position of an item in today's order as a field: give today's score as `base` when you serve. Every seed "
-    "is another world, drawn from what the log leaves open about users and items. Intervals (95 %) are for one further "
-    "world. They do not cover users who differ from the model, nor items that were never shown. An experiment with "
+    "draws other users within what the log leaves uncertain. Intervals (95 %) are for one more such draw. "
+    "They do not cover users who differ from the model, nor items that were never shown. An experiment with "
     "real users decides."
 )
 Word = Literal["take", "no gain", "cannot tell"]
@@ -129,7 +129,7 @@ class Rehearsal(NamedTuple):
             best = max(self.arms, key=lambda arm: arm.late["clicks"].mean)
             change = f"{best.name}, would change clicks by {best.late['clicks']} per {PER_PAGES:,} pages"
             if best.late["clicks"].mean > MIN_GAIN * self.today["clicks"]:
-                return f"No sure gain yet: the best learner, {change}. More --pages and --seeds, no --quick, can tell."
+                return f"No significant gain yet: the best learner, {change}. Use more --pages and --seeds."
             return f"No gain: keep today's order. The best learner, {change}."
         arm = next(arm for arm in self.arms if arm.name == self.take)
         wins = ", ".join(f"{arm.late[measure]} {measure}" for measure in self.measures)

@@ -8,7 +8,7 @@ from rankloop.search.box import SearchBox
 MAX_READ_CHARACTERS = 20_000  # of a document in one call
 INSTRUCTIONS = (
     "Search the user's documents with `search`, read a document with `read`, and report the ids that your answer used "
-    "with `used`: the search becomes better by it."
+    "with `used`: the search learns from it."
 )
 
 

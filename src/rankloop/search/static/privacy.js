@@ -15,7 +15,7 @@ async function forget(path, body, forgotten = () => {}) {
     news.textContent = `Forgotten: ${counted(n, "search", "searches")}.`;
     forgotten();
   } catch (error) {
-    news.textContent = `That was not forgotten: ${error.message}`;
+    news.textContent = `Not deleted: ${error.message}`;
   }
 }
 

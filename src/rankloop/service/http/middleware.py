@@ -222,7 +222,7 @@ class AccessMiddleware:
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin.partition("://")[2] != host:
             scope["refusal"] = "origin"
-            raise Forbidden(f"pages of {origin!r:.80} may not call this service")
+            raise Forbidden(f"pages of {origin!r:.80} may not call this service; allow them with --allow-origin")
 
     def _check_rates(self, scope: Scope, client: str, grant: Grant | None) -> None:
         """Apply the rate limits: one per valid key, and one per address for calls without a valid key.
@@ -249,14 +249,14 @@ class AccessMiddleware:
         usage.calls += 1
         if grant.calls_per_day is not None and usage.calls > grant.calls_per_day / sharers:
             scope["refusal"] = "key-quota"
-            raise TooMany(f"the key may send {grant.calls_per_day:g} calls a day: go on tomorrow (UTC)")
+            raise TooMany(f"the key may send {grant.calls_per_day:g} calls a day: try again after midnight UTC")
 
         async def receive_metered() -> Message:
             message = await receive()
             usage.bytes += len(message.get("body", b""))
             if max_bytes is not None and usage.bytes > max_bytes / sharers:
                 scope["refusal"] = "key-quota"
-                raise TooMany(f"the key may send {max_bytes:g} bytes a day: go on tomorrow (UTC)")
+                raise TooMany(f"the key may send {max_bytes:g} bytes a day: try again after midnight UTC")
             return message
 
         return receive_metered

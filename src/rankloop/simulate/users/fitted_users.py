@@ -22,12 +22,13 @@ USUAL_STOP = (0.5,)
 
 @kernel
 def _draw_page(parameters: ClickParameters, ranking: Ints, pair: Ints, draws: Floats) -> tuple[Ints, Floats]:
+    """Draw the clicks of one page, as items and weights."""
     return clicks_at(ranking, draw_clicks(parameters, pair, draws))
 
 
 @register("fitted_users")
 class FittedUsers:
-    """People as a click model describes those of a log; `rankloop fit-users` writes this spec.
+    """Users as a click model describes those of a log; `rankloop fit-users` writes this spec.
 
     pbm and ubm: P(click at p) = examination(p, d) · attraction, d being the way back to the last click; the first
     column is for no click above (pbm: the only one). cascade, dcm, sdbn and dbn read from the top; after a click they
