@@ -42,6 +42,7 @@ PACKAGES = (
     "games",
     "bandits",
     "engine",
+    "search",
     "contracts",
 )
 CLIENT_NAMES = ("Client", "AsyncClient")
