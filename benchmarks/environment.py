@@ -6,6 +6,9 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
 
 import rankloop
 
@@ -57,6 +60,12 @@ def cpu_model() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor() or platform.machine()
+
+
+def numpy_extension() -> str:
+    """Return the latest vector extension that numpy uses here; NPY_DISABLE_CPU_FEATURES leaves some out."""
+    extensions = cast(dict[str, Any], np.show_config(mode="dicts"))["SIMD Extensions"]
+    return str([*extensions["baseline"], *extensions.get("found", [])][-1])
 
 
 def memory_bytes() -> int:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop.bandits.auc_policy import _reservoir_position
-from rankloop.bandits.auc_ranker import LOSSES, AUCRanker, StepSize, _auc_loss, _steepness, objective, stepped
+from rankloop.bandits.auc_ranker import LOSSES, AUCRanker, StepSize, _steepness, objective, stepped
 from rankloop.core.errors import InvalidInput
 
 sk = pytest.importorskip("sklearn.metrics")
@@ -27,13 +27,31 @@ def over_all_pairs(clicked, unclicked, loss):
     return value.mean(), slope.sum(axis=1) / t.size, -slope.sum(axis=0) / t.size
 
 
+def loss_and_slopes(clicked, unclicked, loss):
+    """With a feature of its own for every example, weights are scores and the gradient is the slope in each of them."""
+    n, rows = len(clicked), np.eye(len(clicked) + len(unclicked))
+    value, grad = objective(rows[:n], rows[n:], loss, 0.0)(np.concatenate([clicked, unclicked]))
+    return value, grad[:n], grad[n:]
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @given(clicked=scores, unclicked=scores)
 def test_the_sum_over_all_pairs(loss, clicked, unclicked):
     for found, expected in zip(
-        _auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
+        loss_and_slopes(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("largest", [0.0, 100.0, 600.0])
+def test_scores_of_which_one_is_far_away_share_a_cell(loss, largest):
+    rng = np.random.default_rng(3)
+    clicked, unclicked = np.append(rng.normal(size=40), largest), rng.normal(size=700)
+    for found, expected in zip(
+        loss_and_slopes(clicked, unclicked, loss)[1:], over_all_pairs(clicked, unclicked, loss)[1:], strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -42,7 +60,7 @@ def test_large_sets_and_far_scores(loss, sizes):
     rng = np.random.default_rng(0)
     clicked, unclicked = rng.normal(1000.5, 1, sizes[0]), rng.normal(1000, 1, sizes[1])
     for found, expected in zip(
-        _auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
+        loss_and_slopes(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
@@ -52,7 +70,7 @@ def test_the_hinge_of_scaled_scores_is_one_minus_auc():
     rng = np.random.default_rng(1)
     clicked, unclicked = rng.permutation(60)[:20], rng.permutation(np.arange(0.5, 80))[:50]
     labels = np.r_[np.ones(20), np.zeros(50)]
-    value = sum(_auc_loss(clicked[i : i + 1] * 1.0, unclicked * 1.0, "hinge")[2].sum() for i in range(20)) / 20
+    value = sum(loss_and_slopes(clicked[i : i + 1] * 1.0, unclicked * 1.0, "hinge")[2].sum() for i in range(20)) / 20
     near = [((clicked[:, None] - unclicked) < 1).mean(), ((clicked[:, None] - unclicked) < 0).mean()]
     assert value == pytest.approx(near[0])
     assert 1 - sk.roc_auc_score(labels, np.r_[clicked, unclicked]) == pytest.approx(near[1])
@@ -115,7 +133,7 @@ def test_conventions_and_refusals():
     with pytest.raises(InvalidInput, match="loss"):
         AUCRanker(loss="square").fit(X, y)
     with pytest.raises(InvalidInput, match="at least one clicked"):
-        _auc_loss(np.zeros(0), np.zeros(3))
+        objective(X[:0], X, "hinge", 0.0)
     shifted = AUCRanker(solver="full").fit(X + 100, y)
     np.testing.assert_allclose(
         shifted.decision_function(X + 100), AUCRanker(solver="full").fit(X, y).decision_function(X), atol=1e-4

@@ -10,42 +10,88 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
-from rankloop.core.kernels import kernel, reassociated, scores_of, weighted_rows
+from rankloop.core.kernels import add_row, kernel, reassociated, scores_of, weighted_rows
 from rankloop.core.registry.specs import Estimator
 from rankloop.core.types import Floats, Ints, finite_floats, whole_number
 
 Loss = Literal["logistic", "hinge", "squared_hinge"]
 BLOCK_SIZE = 1024  # examples that stay in the processor's cache
+CELLS_PER_SCORE = 16  # few enough scores in a cell that most searches end at once
 MAX_DRAWS_IN_MEMORY = 100_000
 
 
-@kernel
-def _hinge(ordered: Floats, others: Floats, counts: Ints, squared: bool) -> tuple[float, Floats, Floats]:
-    """Return Σ over pairs of max(0, 1 + other − ordered) or its square, and its slope in both.
+class SortedScores(NamedTuple):
+    """Scores in ascending order, with sums that replace a sum over pairs; k is the number of the first scores."""
 
-    `ordered` ascends. An `other` has a positive loss with the first `counts` of the ordered, those below 1 + other, so
-    that prefix sums replace the sum over pairs.
+    scores: Floats
+    middle: float  # subtracted in the sums: sums of numbers near 0 lose the fewest digits
+    sums: Floats  # by k
+    squares: Floats  # sums of squares, by k
+    starts: Ints  # the number of scores below each cell of a grid from the least to the largest score
+
+
+@reassociated
+def _cells(values: Floats, scores: Floats) -> Ints:
+    """Return the cell of each value in the grid of ascending scores: monotone, and 0 for NaN."""
+    last, width = CELLS_PER_SCORE * len(scores) - 1.0, scores[-1] - scores[0]
+    scale, cells = (last / width if width > 0.0 else 0.0), np.empty(len(values), np.int64)
+    for i in range(len(values)):  # without branches, so that it is vectorised
+        place = (values[i] - scores[0]) * scale
+        place = place if place > 0.0 else 0.0
+        cells[i] = int(place if place < last else last)
+    return cells
+
+
+@kernel
+def _sorted_scores(scores: Floats, middle: float) -> SortedScores:
+    """Return the sums and the grid of scores that ascend."""
+    n, n_cells = len(scores), CELLS_PER_SCORE * len(scores)
+    sums, squares, starts = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n_cells + 1, np.int32)
+    for i, cell in enumerate(_cells(scores, scores)):
+        sums[i + 1] = sums[i] + (scores[i] - middle)
+        squares[i + 1] = squares[i] + (scores[i] - middle) ** 2
+        starts[cell + 1] += 1
+    for cell in range(n_cells):
+        starts[cell + 1] += starts[cell]
+    return SortedScores(scores, middle, sums, squares, starts)
+
+
+@reassociated
+def _hinge(features: Floats, weights: Floats, lower: SortedScores, squared: bool) -> tuple[float, Floats, Floats]:
+    """Return Σ over pairs of max(0, 1 + other − score) or its square, its slope in the scores and in the weights.
+
+    The others are features · weights. An other has a positive loss with the first k scores, those below 1 + other. Its
+    row is read once, for its score and for the gradient.
     """
-    n, limits = len(ordered), others + 1.0
-    sums, squares = np.zeros(n + 1), np.zeros(n + 1)
-    for i in range(n):
-        sums[i + 1] = sums[i] + ordered[i]
-        squares[i + 1] = squares[i] + ordered[i] ** 2
-    value, slope_others = 0.0, np.empty(len(others))
+    scores, sums, n = lower.scores, lower.sums, len(lower.scores)
+    value, grad = 0.0, np.zeros(len(weights))
     reached, limit_sums = np.zeros(n + 1), np.zeros(n + 1)  # by k: how many others, and the sum of their limits
-    for j in range(len(others)):
-        k, limit = counts[j], limits[j]
-        gap = k * limit - sums[k]
-        value += k * limit**2 - 2.0 * limit * sums[k] + squares[k] if squared else gap
-        slope_others[j] = 2.0 * gap if squared else float(k)
-        reached[k] += 1.0
-        limit_sums[k] += limit
+    for start in range(0, len(features), BLOCK_SIZE):
+        block = features[start : start + BLOCK_SIZE]
+        factors = scores_of(block, weights) + 1.0
+        cells = _cells(factors, scores)
+        for row in range(len(block)):
+            limit, k, end = factors[row], lower.starts[cells[row]], lower.starts[cells[row] + 1]
+            while k < end:  # bisect the scores of the cell
+                half = (k + end) >> 1
+                if scores[half] < limit:
+                    k = half + 1
+                else:
+                    end = half
+            limit -= lower.middle
+            gap = k * limit - sums[k]
+            value += k * limit**2 - 2.0 * limit * sums[k] + lower.squares[k] if squared else gap
+            factors[row] = 2.0 * gap if squared else float(k)
+            reached[k] += 1.0
+            limit_sums[k] += limit
+        for row in range(len(block)):
+            add_row(grad, block, row, factors[row])
     slope, above, limit_sum = np.empty(n), 0.0, 0.0
     for i in range(n - 1, -1, -1):
         above += reached[i + 1]
         limit_sum += limit_sums[i + 1]
-        slope[i] = -2.0 * (limit_sum - above * ordered[i]) if squared else -above
-    return value, slope, slope_others
+        slope[i] = -2.0 * (limit_sum - above * (scores[i] - lower.middle)) if squared else -above
+    return value, slope, grad
 
 
 @kernel
@@ -64,34 +110,19 @@ def _logistic(clicked: Floats, unclicked: Floats) -> tuple[float, Floats, Floats
     return value, slope, slope_others
 
 
-def _auc_loss(clicked: Floats, unclicked: Floats, loss: Loss = "squared_hinge") -> tuple[float, Floats, Floats]:
-    """Return the mean over pairs of ℓ(clicked − unclicked), and its slope in the scores of either kind.
+def _hinge_loss(clicked: Floats, unclicked: Floats, weights: Floats, squared: bool) -> tuple[float, Floats]:
+    """Return Σ over all pairs of the hinge or its square, and its gradient.
 
-    The hinges take O((n + m) log min(n, m)): the smaller side is sorted, the larger looked up in it. The logistic loss
-    visits every pair.
+    Takes O(n + m) lookups in a grid and one sort of the smaller side.
     """
-    if not len(clicked) or not len(unclicked):
-        raise InvalidInput("there must be at least one clicked and one unclicked example")
-    n_pairs = float(len(clicked)) * float(len(unclicked))
-    if loss == "logistic":
-        value, slope, slope_others = _logistic(clicked, unclicked)
-    elif len(clicked) <= len(unclicked):
-        value, slope, slope_others = _sorted_hinge(clicked, unclicked, loss == "squared_hinge")
-    else:  # clicked − unclicked = (−unclicked) − (−clicked): the same pairs with the sides swapped
-        value, slope_others, slope = _sorted_hinge(-unclicked, -clicked, loss == "squared_hinge")
-        slope, slope_others = -slope, -slope_others
-    return value / n_pairs, slope / n_pairs, slope_others / n_pairs
-
-
-def _sorted_hinge(scores: Floats, others: Floats, squared: bool) -> tuple[float, Floats, Floats]:
+    if len(clicked) > len(unclicked):  # clicked − unclicked = (−unclicked) − (−clicked): the sides swapped
+        value, grad = _hinge_loss(unclicked, clicked, -weights, squared)
+        return value, -grad
+    scores = scores_of(clicked, weights)
     order = np.argsort(scores, kind="stable")
-    ordered, middle = scores[order], float(scores.mean())
-    counts = np.searchsorted(ordered, others + 1.0, side="left")
-    # Only differences matter, and sums of numbers near 0 lose the fewest digits.
-    value, slope, slope_others = _hinge(ordered - middle, others - middle, counts, squared)
-    unsorted = np.empty(len(scores))
-    unsorted[order] = slope
-    return value, unsorted, slope_others
+    lower = _sorted_scores(scores[order], float(scores.mean()))
+    value, slope, grad = _hinge(unclicked, weights, lower, squared)
+    return value, grad + weighted_rows(clicked[order], slope)
 
 
 LOSSES: dict[Loss, int] = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
@@ -272,11 +303,17 @@ def objective(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> C
       loss: The loss of a pair.
       ridge: The weight of the penalty.
     """
+    if not len(clicked) or not len(unclicked):
+        raise InvalidInput("there must be at least one clicked and one unclicked example")
+    n_pairs = float(len(clicked)) * float(len(unclicked))
 
     def of(weights: Floats) -> tuple[float, Floats]:
-        value, slope, slope_others = _auc_loss(scores_of(clicked, weights), scores_of(unclicked, weights), loss)
-        grad = weighted_rows(clicked, slope) + weighted_rows(unclicked, slope_others) + 2.0 * ridge * weights
-        return value + ridge * float(np.sum(weights**2)), grad
+        if loss == "logistic":
+            value, slope, slope_others = _logistic(scores_of(clicked, weights), scores_of(unclicked, weights))
+            grad = weighted_rows(clicked, slope) + weighted_rows(unclicked, slope_others)
+        else:
+            value, grad = _hinge_loss(clicked, unclicked, weights, loss == "squared_hinge")
+        return value / n_pairs + ridge * float(np.sum(weights**2)), grad / n_pairs + 2.0 * ridge * weights
 
     return of
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import all_finite, kernel
+from rankloop.core.kernels import all_finite, kernel, weighted_rows
 from rankloop.core.types import Floats, Ints, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
@@ -156,7 +156,7 @@ class RidgeModel:
         gram = self.gram / self.regularisation
         self.alpha = _minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_SIMPLEX_STEPS)
         self._drop_idle()
-        steepness = self.alpha @ self.slopes
+        steepness = weighted_rows(self.slopes, self.alpha)  # few cuts carry weight, the others are skipped
         return float(self.offsets @ self.alpha - 0.5 * steepness @ steepness / self.regularisation)
 
     def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
@@ -178,8 +178,8 @@ class RidgeModel:
             else:
                 weakest = proximity
                 self.proximity = np.sqrt(weakest * strongest) if strongest < np.inf else weakest * 4.0
-        weights: Floats = (proximity * centre - self.near_alpha @ self.slopes) / (self.regularisation + proximity)
-        return weights
+        steepness = weighted_rows(self.slopes, self.near_alpha)
+        return (proximity * centre - steepness) / (self.regularisation + proximity)
 
     def _height(self, products: Floats, centre_square: float, proximity: float) -> float:
         """Return the model at the weights of `near_alpha`, from products of the cuts with themselves and the centre."""
@@ -198,7 +198,7 @@ class RidgeModel:
 
     def _merge(self) -> None:
         products, offset = self.gram @ self.alpha, float(self.offsets @ self.alpha)
-        merged, square = self.alpha @ self.slopes, float(self.alpha @ products)
+        merged, square = weighted_rows(self.slopes, self.alpha), float(self.alpha @ products)
         latest = np.lexsort((np.arange(len(self.idle)), -self.idle))[-(self.max_cuts // 2) :]
         kept = np.union1d([0], latest)
         self._keep(kept)
@@ -213,7 +213,9 @@ class RidgeModel:
             table[:n_cuts] = self._table
             self._table = table
         self._table[n_cuts] = slope
-        self.gram = np.block([[self.gram, products[:, None]], [products[None, :], np.array([[square]])]])
+        gram = np.empty((n_cuts + 1, n_cuts + 1))
+        gram[:-1, :-1], gram[:-1, -1], gram[-1, :-1], gram[-1, -1] = self.gram, products, products, square
+        self.gram = gram
         self.offsets = np.append(self.offsets, offset)
         self.alpha, self.near_alpha = np.append(self.alpha, 0.0), np.append(self.near_alpha, 0.0)
         self.idle = np.append(self.idle, 0)

@@ -87,7 +87,8 @@ def _borders_of(dataset: Queries) -> list[int]:
     n_rows = int(dataset.offsets[-1])
     n_parts = min(n_rows // ROWS_PER_PART, MAX_PARTS)
     if isinstance(dataset, SparseDataset):
-        n_parts = min(n_parts, MAX_ANSWER_NUMBERS // dataset.n_features)
+        n_entries = len(dataset.features.values) + dataset.features.dense.size
+        n_parts = min(n_parts, MAX_ANSWER_NUMBERS // dataset.n_features, n_entries // (2 * dataset.n_features))
     else:
         n_parts = max(n_parts, 8 * n_rows * dataset.n_features // PART_BYTES)
     n_parts = max(1, min(n_parts, dataset.n_queries))

@@ -6,7 +6,7 @@ import numpy as np
 
 import rankloop.training.risks.base  # noqa: F401  (declares the category)
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, sorted_order
+from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.base import levels_of
@@ -16,7 +16,10 @@ Costs = tuple[tuple[float, ...], ...]
 
 @kernel
 def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float:
-    """Return the loss of one list by a sweep over scores − ½ and scores + ½ in ascending order (Algorithm 1)."""
+    """Return the loss of one list by a sweep over scores − ½ and scores + ½ in ascending order (Algorithm 1).
+
+    `costs[a, b]` is 0 unless a < b.
+    """
     n_items, n_levels = len(scores), len(costs)
     behind = np.zeros(n_levels)  # h of Algorithm 1: items of a level whose scores − ½ was passed
     ahead = np.zeros(n_levels)  # u of Algorithm 1: items of a level whose scores + ½ was not passed
@@ -27,27 +30,23 @@ def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float
     if n_pairs == 0.0:
         return 0.0
     # Both halves have the order of the scores, so that sorting once and merging is enough.
-    order = sorted_order(scores)
-    value, low, high = 0.0, 0, 0
-    while high < n_items:
-        item = order[min(low, n_items - 1)]
-        if low < n_items and scores[item] - 0.5 <= scores[order[high]] + 0.5:
-            level, weight = levels[item], 0.0
-            for k in range(level):
-                weight += costs[k, level] * ahead[k]
+    order, value, low = ranking_of(-scores), 0.0, 0
+    for last in order:
+        high = scores[last] + 0.5
+        while low < n_items and scores[order[low]] - 0.5 <= high:
+            item, weight = order[low], 0.0
+            for level in range(n_levels):  # over all levels: a loop of one length is predicted
+                weight += costs[level, levels[item]] * ahead[level]
             value -= weight * (scores[item] - 0.5)
             grad[item] -= weight
-            behind[level] += 1.0
+            behind[levels[item]] += 1.0
             low += 1
-        else:
-            item = order[high]
-            level, weight = levels[item], 0.0
-            for k in range(level + 1, n_levels):
-                weight += costs[level, k] * behind[k]
-            value += weight * (scores[item] + 0.5)
-            grad[item] += weight
-            ahead[level] -= 1.0
-            high += 1
+        weight = 0.0
+        for level in range(n_levels):
+            weight += costs[levels[last], level] * behind[level]
+        value += weight * high
+        grad[last] += weight
+        ahead[levels[last]] -= 1.0
     grad /= n_pairs
     return value / n_pairs
 
@@ -94,7 +93,7 @@ class Ordinal:
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         """Return the sum over the lists, and a sub-gradient over the scores."""
         levels, n_levels = levels_of(relevance)
-        return _ordinal_of_lists(scores, levels, offsets, self._matrix(relevance, levels, n_levels))
+        return _ordinal_of_lists(scores, levels, offsets, np.triu(self._matrix(relevance, levels, n_levels), 1))
 
     def _matrix(self, relevance: Floats, levels: Ints, n_levels: int) -> Floats:
         """Return costs[a, b] for the levels a < b that occur."""
