@@ -228,6 +228,7 @@ class LogRow(NamedTuple):
     kind: str  # the tag of the event; "final" for the last feedback on an impression
     impression: str | None
     body: bytes
+    event: AnyEvent
     snapshot: Snapshot | None = None
 
 

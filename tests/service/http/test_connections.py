@@ -195,3 +195,21 @@ def _is_reset(connection: socket.socket) -> bool:
     except ConnectionError:
         return True
     return False
+
+
+def test_a_ranking_comes_in_one_piece_with_all_headers(tmp_path: Path) -> None:
+    """A head and a body apart would cost the service and its client a system call more."""
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        usual = client.get("/rankers/shop").headers
+        items = [{"id": i, "features": [float(i)] * len(SHOP["problem"]["feature_names"])} for i in range(3)]
+        answer = client.post("/rankers/shop/rank", json={"items": items}, headers={"X-Request-Id": "mine"})
+        assert sorted(answer.headers) == sorted(usual)
+        assert answer.headers["x-request-id"] == "mine"
+        request = client.build_request("POST", "/rankers/shop/rank", json={"items": items})
+        head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+        sent = f"POST /rankers/shop/rank HTTP/1.1\r\n{head}\r\n".encode() + request.content
+        with sending(client, sent) as (connection,):
+            received = connection.recv(65536)
+        assert received.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert received.endswith(b"}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from threading import Event
+from threading import Event, current_thread
 from typing import Any
 
 from rankloop.service.domain.feedback_rules import impression_of
@@ -18,6 +18,8 @@ class Memory:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
+        self.threads: list[str] = []
+        self.is_free = True
         self.go_on = Event()
         self.go_on.set()
 
@@ -26,6 +28,12 @@ class Memory:
         rows = batch.settle((), {}, {})
         batch.number(sum(self.sizes) + 1, 0.0)
         self.sizes.append(len(rows))
+
+    def append_at_once(self, batch: Batch) -> bool:
+        self.threads.append(current_thread().name)
+        if self.is_free:
+            self.append(batch)
+        return self.is_free
 
 
 def entries(n: int, size: int = 0) -> list[LogEntry]:
@@ -55,14 +63,14 @@ def test_the_loop_goes_on_though_a_transaction_takes_its_time() -> None:
         store: Any = Memory()
         log = LogWriter(store, impression_of)
         await written(log, entries(1))
-        assert log._is_quick
+        assert log._quick_commits
         store.go_on.clear()
         waiting = asyncio.create_task(written(log, entries(1)))
         await asyncio.sleep(10 * writer.MAX_LOOP_BLOCK_SECONDS)
         assert not waiting.done()
         store.go_on.set()
         assert await waiting == [2]
-        assert not log._is_quick  # the loop does not stand still for the next one
+        assert not log._quick_commits  # the loop does not stand still for the next one
         await log.stop()
 
     run_coroutine(play())
@@ -77,6 +85,26 @@ def test_a_transaction_has_a_limit_in_bytes(monkeypatch: Any) -> None:
         assert await written(log, entries(5, 1_000)) == [1, 2, 3, 4, 5]
         assert await written(log, entries(2, 9_000)) == [6, 7]
         assert store.sizes == [2, 2, 1, 1, 1]
+        await log.stop()
+
+    run_coroutine(play())
+
+
+def test_the_loop_writes_itself_while_the_disk_is_quick() -> None:
+    async def play() -> None:
+        store: Any = Memory()
+        log = LogWriter(store, impression_of)
+        for number in range(1, writer.MIN_QUICK_COMMITS + 1):
+            assert await written(log, entries(1)) == [number]
+        while log._quick_commits < writer.MIN_QUICK_COMMITS:  # on a busy machine some took long
+            await written(log, entries(1))
+        assert store.threads == []
+        last = sum(store.sizes)
+        assert await written(log, entries(3)) == [last + 1, last + 2, last + 3]
+        assert store.threads == [current_thread().name]
+        store.is_free = False  # then the thread writes
+        assert await written(log, entries(2)) == [last + 4, last + 5]
+        assert log._pending_bytes == 0
         await log.stop()
 
     run_coroutine(play())

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rankloop.service.domain.feedback_rules import impression_of, settle_end
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.writer import entry_of
-from rankloop.service.records import Ranked
+from rankloop.service.log.writer import Batch, RecentImpressions, entry_of, settled_entry
+from rankloop.service.records import Ranked, Resumed
 from rankloop.service.stores import sqlite
 from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import append
@@ -103,3 +104,29 @@ def _fail_after_commit(point: str) -> None:
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorcode = sqlite3.SQLITE_IOERR
         raise error
+
+
+def test_a_batch_is_written_at_once_unless_something_has_to_be_waited_for(store: SqliteStore) -> None:
+    """The event loop may write a batch itself: it never waits for another connection, nor reads for it."""
+    recent = RecentImpressions(impression_of)
+    assert store.append_at_once(Batch([entry_of("ranker/a", SHOWN)], recent))
+    end = settled_entry("ranker/a", SHOWN.impression, settle_end)
+    assert not store.append_at_once(Batch([end], RecentImpressions(impression_of)))
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    refused = Batch([end], recent)
+    assert not store.append_at_once(refused)
+    assert time.monotonic() - begun < 1
+    assert refused.results == []
+    other.execute("ROLLBACK")
+    assert store.append_at_once(Batch([end], recent))
+    assert [type(record.event).__name__ for record in store.read()] == ["Ranked", "Closed"]
+    other.close()
+    store.close()
+
+
+def test_a_learner_gets_the_events_that_the_log_has(store: SqliteStore) -> None:
+    append(store, entry_of("ranker/a", SHOWN), entry_of("ranker/a", Resumed()))
+    assert store.tail(0, [0]).records == list(store.read())
+    store.close()

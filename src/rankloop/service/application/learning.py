@@ -42,7 +42,7 @@ BUSY_SECONDS, IDLE_SECONDS = 0.02, 0.1  # until the log is read again, unless a 
 ACTIVE_SECONDS = 1.0  # since the last event, in which the log is read often
 RETRY_SECONDS = 0.2  # while the log cannot be read
 FINAL_SNAPSHOT_SECONDS = 30.0  # to write each snapshot when the service stops
-MAX_ALL_OPEN_BYTES = 32_000_000  # of impressions that all consumers keep in memory
+MAX_ALL_OPEN_BYTES = 48_000_000  # of impressions that all consumers keep in memory
 LEARNED_KINDS = ("ranker", "experiment")
 SERVED_SECONDS = 2.0  # for which a response to feedback waits until the new state is served
 WAITER_CHECK_SECONDS = 0.25  # between two looks for responses that have waited long enough
@@ -397,6 +397,7 @@ class Learning:
         self._loop = asyncio.get_running_loop()
         self._served = 0  # everything up to this event is in the served states, of what is learned here
         self._waiters: list[Waiter] = []
+        self._is_waking = False
         partitions = node.settings.partitions_of(node.store.partitions)
         self.worker = LearnerWorker(node.store, node.log, partitions, self._receive)
         self.learns = self.worker.learns
@@ -414,8 +415,14 @@ class Learning:
             waiter.future.set_result(None)
         else:
             self._waiters.append(waiter)
-            self.worker.wake()
+            if not self._is_waking:  # once for all responses of a transaction, which wait in the same turn of the loop
+                self._is_waking = True
+                self._loop.call_soon(self._wake_worker)
         return waiter.future
+
+    def _wake_worker(self) -> None:
+        self._is_waking = False
+        self.worker.wake()
 
     async def catch_up(self, name: str) -> None:
         """Serve the newest state of a ranker or experiment: what is learned here as it is, else as it was published."""

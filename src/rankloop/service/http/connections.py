@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Any
 
+from starlette.types import Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 HEADER_SECONDS = 15.0  # for the first request to start and its header to be complete
 BODY_SECONDS = 30.0  # for a body to be complete, plus its length divided by
@@ -121,6 +123,31 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             return HEADER_SECONDS if begun else KEEP_ALIVE_SECONDS + HEADER_SECONDS
         length = dict(self.cycle.scope["headers"]).get(b"content-length", b"")
         return BODY_SECONDS + (int(length) / MIN_BYTES_PER_SECOND if length.isdigit() else 0.0)
+
+
+def send_at_once(send: Send, head: bytes, body: bytes) -> bool:
+    """Write a response of status 200 in one piece, which takes half the time of a head and a body.
+
+    Args:
+      send: The ASGI channel.
+      head: The headers without the length, each with its end of line.
+      body: The body.
+
+    Returns:
+      False, with nothing written, unless the channel is that of uvicorn itself and its connection stays open.
+    """
+    cycle = getattr(send, "__self__", None)
+    if not isinstance(cycle, RequestResponseCycle) or not cycle.keep_alive or cycle.disconnected:
+        return False
+    if cycle.flow.write_paused:
+        return False
+    cycle.response_started, cycle.waiting_for_100_continue = True, False
+    head += b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
+    cycle.transport.write(b"%s%scontent-length: %d\r\n\r\n%s" % (STATUS_LINE[200], head, len(body), body))
+    cycle.response_complete = True
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
 
 
 def check_all(connections: Iterable[Any], now: float) -> None:

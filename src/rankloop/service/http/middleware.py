@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised, WrongMedia
+from rankloop.service.http.connections import send_at_once
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import FILE_MEDIA, JSON_MEDIA, MSGPACK_MEDIA
 from rankloop.service.http.problems import EXPECTED_ERRORS, PROBLEM_KINDS, problem_of, response_of
@@ -34,6 +35,8 @@ SECURITY_HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
+RESPONSE_HEADERS = [(b"content-type", JSON_MEDIA.encode()), *SECURITY_HEADERS]
+RESPONSE_HEAD = b"".join([b"%s: %s\r\n" % header for header in RESPONSE_HEADERS]) + b"x-request-id: %s\r\n"
 MEDIA_NAMES = {JSON_MEDIA: "JSON", MSGPACK_MEDIA: "MessagePack", FILE_MEDIA: "the file"}
 CLOSE_HEADER = (b"connection", b"close")
 RUNNING_STATE = SimpleNamespace(stopping=False)
@@ -146,7 +149,11 @@ class AccessMiddleware:
                 response = await endpoint.handler(
                     scope["ranker"], await receive_content(receive, endpoint.max_bytes), headers
                 )
-                await JsonResponse(response)(scope, receive, send_with_headers)
+                head = RESPONSE_HEAD % scope["request_id"].encode()
+                if not self.state.stopping and send_at_once(send, head, _encode(response)):
+                    status, is_complete = 200, True
+                else:
+                    await JsonResponse(response)(scope, receive, send_with_headers)
         except ClientDisconnect:
             status = DISCONNECTED_STATUS
         except Exception as error:

@@ -5,10 +5,10 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock, Thread, current_thread
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -35,9 +35,10 @@ logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_BATCH_BYTES = 64_000_000  # of its bodies, unless one alone has more
 MAX_LOCKS = 128  # entries of one transaction that lock an impression or an entity
-MAX_RECENT_BYTES = 20_000_000  # of recent impressions in memory, which need not be read again
+MAX_RECENT_BYTES = 48_000_000  # of recent impressions in memory, which need not be read again
 MAX_GATHER_SECONDS = 0.002  # for which a transaction waits for more entries, while each turn of the loop brings some
-MAX_LOOP_BLOCK_SECONDS = 0.002  # for which the event loop waits for a transaction, if the last was shorter than that
+MAX_LOOP_BLOCK_SECONDS = 0.002  # of a transaction that counts as quick; for so long the event loop waits for one
+MIN_QUICK_COMMITS = 20  # in a row, after which the event loop writes itself: the disk is quick
 FAILING_SECONDS = 5.0  # after a failed write, in which the log counts as failing
 Key = tuple[str, str]  # an entity and the name of an impression
 
@@ -103,7 +104,7 @@ def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
       event: That of the entry, or the one that it was settled to.
       body: The encoded event, where it is not that of the entry.
     """
-    return LogRow(entry.entity, kind_of(event), entry.impression, body or entry.body, entry.snapshot)
+    return LogRow(entry.entity, kind_of(event), entry.impression, body or entry.body, event, entry.snapshot)
 
 
 def _bytes_of(ranked: Ranked) -> int:
@@ -179,7 +180,7 @@ class Batch:
         self._recent = recent
         self._subjects: dict[Key, Subject | Record] = {}
         self._sizes: dict[Key, int] = {}  # of impressions that were read from the log
-        self._rows: list[tuple[int, LogRow, AnyEvent]] = []  # with the entry's position
+        self._rows: list[tuple[int, LogRow]] = []  # with the entry's position
         keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
         for key in keys:
             subject = recent.get(key)
@@ -198,7 +199,7 @@ class Batch:
     @property
     def rows(self) -> list[LogRow]:
         """Rows to write, once they are settled."""
-        return [row for _, row, _ in self._rows]
+        return [row for _, row in self._rows]
 
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
         """Decide which rows are written.
@@ -233,14 +234,14 @@ class Batch:
           first: The number of the first row; the others follow.
           at: The time, by the clock of the store.
         """
-        for seq, (position, row, event) in enumerate(self._rows, first):
+        for seq, (position, row) in enumerate(self._rows, first):
             self.results[position] = self.results[position]._replace(seq=seq, at=at)  # type: ignore[union-attr]
             if row.impression is None:
                 continue
             key = row.entity, row.impression
-            if isinstance(event, Ranked):
+            if isinstance(row.event, Ranked):
                 self._subjects.pop(key, None)
-                self._recent.put(key, Record(seq, row.entity, at, event), _bytes_of(event))
+                self._recent.put(key, Record(seq, row.entity, at, row.event), _bytes_of(row.event))
             elif key in self._subjects:
                 self._subjects[key].seq = seq  # type: ignore[misc]  # the impression was built when the event was settled
         for key, subject in self._subjects.items():
@@ -278,7 +279,7 @@ class Batch:
                 self._subjects.pop(key, None)
                 self._recent.drop([key])  # the event was applied to it already
                 raise
-            rows.append((position, row_of(entry, event, body), event))
+            rows.append((position, row_of(entry, event, body)))
         self._rows += rows
         return Written(verdict)
 
@@ -290,7 +291,7 @@ class Batch:
 
 
 class LogWriter:
-    """Writes entries on a thread, many in one transaction.
+    """Writes entries, many in one transaction: on a thread, or on the event loop while the disk is quick.
 
     Args:
       store: Of the log.
@@ -312,7 +313,8 @@ class LogWriter:
         self._wake = Condition()
         self._waiting = 0  # entries that the loop has gathered for the next transaction
         self._waiting_since = 0.0
-        self._is_quick = False  # whether the last transaction was short
+        self._quick_commits = 0  # in a row
+        self._committing = Lock()  # held by the loop or by the thread, whoever writes
         self._unwritten = Lock()  # acquired by the loop, released by the thread after a transaction
         self._stopped = False
         self._cleared = False
@@ -362,10 +364,20 @@ class LogWriter:
             self._loop.call_soon(self._wait_for_more, self._waiting)
         else:
             self._waiting = 0
-            self._unwritten.acquire(blocking=False)
-            self._wake_up()
-            if self._is_quick:  # waiting costs less than two threads that compete for the interpreter lock
-                self._unwritten.acquire(timeout=MAX_LOOP_BLOCK_SECONDS)
+            if self._quick_commits < MIN_QUICK_COMMITS or not self._write_on_loop():
+                self._unwritten.acquire(blocking=False)
+                self._wake_up()
+                if self._quick_commits:  # waiting costs less than two threads that compete for the interpreter lock
+                    self._unwritten.acquire(timeout=MAX_LOOP_BLOCK_SECONDS)
+
+    def _write_on_loop(self) -> bool:
+        """Write the next transaction without the thread, to which handing it over would cost more than the write."""
+        if not self._committing.acquire(blocking=False):
+            return False
+        try:
+            return self._write_next(self.store.append_at_once)
+        finally:
+            self._committing.release()
 
     def submit(self, entry: LogEntry) -> Future[Written]:
         """Write an entry from another thread than that of the event loop."""
@@ -414,39 +426,52 @@ class LogWriter:
                     self._wake.wait()
                 if self._stopped and not self._pending:
                     return
-                n = _batch_size([entry for entry, _ in self._pending[:MAX_BATCH]])
-                waiting, self._pending = self._pending[:n], self._pending[n:]
-            if self._cleared:
-                self._cleared = False
-                self.recent.clear()
-            self._commit(waiting)
+            with self._committing:
+                self._write_next(self.store.append)
             if self._unwritten.locked():
                 self._unwritten.release()
-            with self._wake:
-                self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
 
-    def _commit(self, waiting: list[tuple[LogEntry | None, Any]]) -> None:
+    def _write_next(self, append: Callable[[Batch], Any]) -> bool:
+        """Write the entries of one transaction; return False if the store has not tried to write them now."""
+        with self._wake:
+            n = _batch_size([entry for entry, _ in self._pending[:MAX_BATCH]])
+            waiting, self._pending = self._pending[:n], self._pending[n:]
+        if self._cleared:
+            self._cleared = False
+            self.recent.clear()
+        if waiting and not self._commit(waiting, append):
+            with self._wake:
+                self._pending = waiting + self._pending
+            return False
+        with self._wake:
+            self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
+            return not self._pending
+
+    def _commit(self, waiting: list[tuple[LogEntry | None, Any]], append: Callable[[Batch], Any]) -> bool:
+        """Write entries and set their results; return False if the store has not tried to write them now."""
         futures = [future for _, future in waiting]
         batch = Batch([entry for entry, _ in waiting if entry is not None], self.recent)
         begun = time.monotonic()
         try:
-            self.store.append(batch)
+            if append(batch) is False:
+                return False
         except Exception as error:
             batch.undo()
-            self._is_quick = False
+            self._quick_commits = 0
             self._failed_at = time.monotonic()
             if not isinstance(error, RankloopError):
                 error = Unavailable(f"the log cannot be written now: {error}")
             self._set_results(futures, [error] * len(futures))
-            return
+            return True
         self._failed_at = -math.inf
         seconds = time.monotonic() - begun
-        self._is_quick = seconds < MAX_LOOP_BLOCK_SECONDS
+        self._quick_commits = self._quick_commits + 1 if seconds < MAX_LOOP_BLOCK_SECONDS else 0
         self.commits += 1
         self.commit_seconds += seconds
         self.slowest_commit = max(self.slowest_commit, seconds)
         results = iter(batch.results)
         self._set_results(futures, [Written("available") if entry is None else next(results) for entry, _ in waiting])
+        return True
 
     def _set_results(self, futures: list[Any], results: Sequence[Any]) -> None:
         on_loop = []
@@ -455,8 +480,10 @@ class LogWriter:
                 _set(future, result)
             else:
                 on_loop.append((future, result))
-        if on_loop:
+        if on_loop and current_thread() is self._thread:
             self._loop.call_soon_threadsafe(_set_all, on_loop)
+        else:
+            _set_all(on_loop)
 
 
 def _set_all(results: list[Any]) -> None:

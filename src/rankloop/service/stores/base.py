@@ -244,7 +244,7 @@ class ReadableLog(ABC):
 
 
 class Store(ReadableLog):
-    """A durable log with snapshots, in one order. Methods may block; `append` is called by one thread only."""
+    """A durable log with snapshots, in one order. Methods may block; one thread at a time appends."""
 
     shared: bool  # whether other processes write to it too
     partitions: int
@@ -256,6 +256,10 @@ class Store(ReadableLog):
         Raises:
           Unavailable: If none of it was written, or all of it: a connection may break while it commits.
         """
+
+    def append_at_once(self, batch: Transaction) -> bool:
+        """Write a batch like `append`, unless that may take longer than a write to the disk; return if it was tried."""
+        return False
 
     @abstractmethod
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:

@@ -112,9 +112,10 @@ class SqliteStore(Store):
             self._writer = undo.enter_context(closing(connect(path)))
             self._reader = undo.enter_context(closing(connect(path)))
             migrate(self._writer)
+            self._writer.execute("PRAGMA busy_timeout = 0")
             self._last = super().last()
             undo.pop_all()
-        self._recent: deque[tuple[int, str, float, bytes]] = deque()  # the newest rows, until they have been learned
+        self._recent: deque[tuple[Record, int]] = deque()  # until they have been learned, with the bytes of each
         self._recent_bytes = 0
         self._last_is_certain = True
         self._wal_pages = 0  # at the last checkpoint
@@ -123,50 +124,89 @@ class SqliteStore(Store):
 
     def append(self, batch: Transaction) -> None:
         """Write a batch in one transaction of the file."""
+        if self._wal_pages > MAX_WAL_PAGES:
+            self._truncate_wal_when_idle()
+        self._append(batch, waits=True)
+
+    def append_at_once(self, batch: Transaction) -> bool:
+        """Write a batch if nothing has to be read for it and nobody else writes to the file."""
+        if self._wal_pages > MAX_WAL_PAGES or batch.watched or not all(batch.keys.values()):
+            return False
+        return self._append(batch, waits=False)
+
+    def _append(self, batch: Transaction, waits: bool) -> bool:
+        """Write a batch; return False if another connection writes to the file and this does not wait for it."""
         try:
-            if self._wal_pages > MAX_WAL_PAGES:
-                self._truncate_wal_when_idle()
+            if not self._begin(waits):
+                return False
             if not self._last_is_certain:
                 self._last = self._writer.execute(self.last_query).fetchone()[0]
             rows = batch.settle(self._impression_records(batch), self._last_changes(batch), {})
             now = time.time()
             if rows:
                 self._insert(rows, now)
-            else:  # the call asks whether the file can be written
-                self._writer.execute("BEGIN IMMEDIATE")
+            else:  # the call has asked whether the file can be written
                 self._writer.execute("ROLLBACK")
-        except sqlite3.Error as error:
+        except Exception as error:
             self._last_is_certain = False
             self._clear_recent()
             self._roll_back()
+            if not isinstance(error, sqlite3.Error):
+                raise
             raise _unavailable(error) from error
         self._last_is_certain = True
         batch.number(self._last + 1, now)
         with self._recent_lock:
             for number, row in enumerate(rows, self._last + 1):
-                self._recent.append((number, row.entity, now, row.body))
+                # The learner shares the event of an impression, which nobody changes; others are decoded for it.
+                event = decode(row.body) if row.impression is None else row.event
+                self._recent.append((Record(number, row.entity, now, event), len(row.body)))
                 self._recent_bytes += len(row.body)
             while self._recent_bytes > MAX_RECENT_BYTES:
-                self._recent_bytes -= len(self._recent.popleft()[3])
+                self._recent_bytes -= self._recent.popleft()[1]
             self._last += len(rows)
+        return True
+
+    def _begin(self, waits: bool) -> bool:
+        """Begin a transaction, if need be after a while; return whether it has begun."""
+        self._on_step("begin")
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            if waits:
+                with self._waiting_for_lock(1000 * LOCK_WAIT_SECONDS):
+                    self._writer.execute("BEGIN IMMEDIATE")
+            return waits
+        return True
+
+    @contextmanager
+    def _waiting_for_lock(self, milliseconds: int) -> Iterator[None]:
+        """Let the writer wait for other connections meanwhile; else it does not, since the event loop may run it."""
+        self._writer.execute(f"PRAGMA busy_timeout = {milliseconds}")
+        try:
+            yield
+        finally:
+            self._writer.execute("PRAGMA busy_timeout = 0")
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
         """Return the next events, from memory while they are recent."""
         now, last = time.time(), self._last
         recent = self._recent_after(after)
         if recent:
-            records = [Record(seq, entity, at, decode(body)) for seq, entity, at, body in recent]
-            return Tail(records, recent[-1][0], now, recent[-1][0] < last)
+            return Tail(recent, recent[-1].seq, now, recent[-1].seq < last)
         rows = self.page(None, after, last) if last > after else []
         more = is_full(rows)
         return Tail(records_of(rows), rows[-1][0] if more else last, now, more)
 
-    def _recent_after(self, after: int) -> list[tuple[int, str, float, bytes]]:
-        """Return the rows after an event from memory; none where they have to be read from the file."""
+    def _recent_after(self, after: int) -> list[Record]:
+        """Return the records after an event from memory; none where they have to be read from the file."""
         with self._recent_lock:
-            while self._recent and self._recent[0][0] <= after:
-                self._recent_bytes -= len(self._recent.popleft()[3])
-            return list(islice(self._recent, PAGE_ROWS)) if self._recent and self._recent[0][0] == after + 1 else []
+            while self._recent and self._recent[0][0].seq <= after:
+                self._recent_bytes -= self._recent.popleft()[1]
+            is_complete = bool(self._recent) and self._recent[0][0].seq == after + 1
+            return [record for record, _ in islice(self._recent, PAGE_ROWS)] if is_complete else []
 
     def _clear_recent(self) -> None:
         with self._recent_lock:
@@ -229,8 +269,6 @@ class SqliteStore(Store):
         return {entity: select(SELECT_LAST_CHANGE, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
 
     def _insert(self, rows: Sequence[LogRow], now: float) -> None:
-        self._on_step("begin")
-        self._writer.execute("BEGIN IMMEDIATE")
         for begin in range(0, len(rows), MAX_ROWS_PER_INSERT):
             part = rows[begin : begin + MAX_ROWS_PER_INSERT]
             values: list[Any] = []
@@ -258,12 +296,13 @@ class SqliteStore(Store):
                     self._wal_pages = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
 
     def _truncate_wal_when_idle(self) -> None:
-        """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes."""
+        """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes.
+
+        If another connection reads at this moment, it is tried again after the next checkpoint.
+        """
         self._wal_pages = 0
-        with suppress(sqlite3.Error):  # another connection reads; it is tried again after the next checkpoint
-            self._writer.execute(f"PRAGMA busy_timeout = {TRUNCATE_WAIT_MILLISECONDS}")
+        with suppress(sqlite3.Error), self._waiting_for_lock(TRUNCATE_WAIT_MILLISECONDS):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        self._writer.execute(f"PRAGMA busy_timeout = {1000 * LOCK_WAIT_SECONDS}")
 
 
 @contextmanager
