@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.random import Generator, default_rng
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
@@ -27,7 +27,7 @@ class SortedScores(NamedTuple):
     middle: float  # subtracted in the sums: sums of numbers near 0 lose the fewest digits
     sums: Floats  # by k
     squares: Floats  # sums of squares, by k
-    starts: Ints  # the number of scores below each cell of a grid from the least to the largest score
+    starts: NDArray[np.int32]  # the number of scores below each cell of a grid from the least to the largest score
 
 
 @reassociated
