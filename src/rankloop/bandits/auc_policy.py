@@ -242,7 +242,6 @@ class AUCPolicy:
             )
 
     def init(self, problem: Problem) -> State:
-        """See `Learner.init`."""
         if problem.n_items is None or problem.n_context == 0:
             raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
         n_ads, n_context = problem.n_items, problem.n_context
@@ -257,13 +256,11 @@ class AUCPolicy:
         )
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """See `Learner.rank`."""
         first, draw = rng.random(2)
         ranking, log_propensity = drawn_ranking(_scores(state, query), self.epsilon, self.temperature or 0.0, first)
         return Decision(ranking, log_propensity, Receipt(float(draw)))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """See `Learner.learn`."""
         hit = expect(feedback, Reward).value > 0
         check_receipt(0.0 <= decision.receipt.draw < 1.0)
         visit = Visit(int(decision.ranking[0]), query.context, hit, decision.receipt.draw)
@@ -274,11 +271,9 @@ class AUCPolicy:
         return updated
 
     def predict(self, state: State, query: Query) -> Ints:
-        """See `Learner.predict`."""
         return ranking_of(_scores(state, query))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """See `Learner.log_prob`."""
         return first_log_prob(_scores(state, query), self.epsilon, self.temperature or 0.0, ranking, state.shown)
 
 

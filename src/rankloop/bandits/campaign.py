@@ -99,11 +99,9 @@ class Campaign:
 
     @property
     def problem(self) -> Problem:
-        """See `Stream.problem`."""
         return Problem(n_features=0, n_items=len(self.rates), n_context=self.n_context)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """See `Stream.rounds`."""
         n_ads, tastes, offsets = len(self.rates), self.tastes, self.offsets
         while True:
             context = normals(rng, self.n_context)
@@ -151,5 +149,4 @@ class FirstItemReward:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Reward:
-        """See `FeedbackModel.observe`."""
         return Reward(float(relevance[ranking[0]]))

@@ -91,18 +91,15 @@ class LinearUCB:
             raise InvalidInput(f"width = {self.width} must be from 0, epsilon = {self.epsilon} from 0 to 1")
 
     def init(self, problem: Problem) -> State:
-        """See `Learner.init`."""
         shape = size_of_fixed_set(problem), problem.n_context + 1
         inverse = np.tile(np.eye(shape[1]) / self.ridge, (shape[0], 1, 1))
         return State(np.zeros(shape), np.zeros(shape), inverse, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """See `Learner.rank`."""
         ranking, log_propensity = drawn_ranking(self._scores(state, query), self.epsilon, 0.0, rng.random(1)[0])
         return Decision(ranking, log_propensity, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """See `Learner.learn`."""
         reward, item = expect(feedback, Reward).value, int(decision.ranking[0])
         updated = _updated(state, item, _visitor(query), float(reward))
         for array in (updated.weights, updated.moment, updated.inverse):
@@ -110,11 +107,9 @@ class LinearUCB:
         return updated
 
     def predict(self, state: State, query: Query) -> Ints:
-        """See `Learner.predict`."""
         return ranking_of(scores_of(state.weights, _visitor(query)))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """See `Learner.log_prob`."""
         return first_log_prob(self._scores(state, query), self.epsilon, 0.0, ranking, state.shown)
 
     def _scores(self, state: State, query: Query) -> Floats:

@@ -92,7 +92,6 @@ class LinearLearner:
         check_positive(**{name: value for name, value in values.items() if value is not None})
 
     def init(self, problem: Problem) -> Any:
-        """See `Learner.init`."""
         return LinearState(self.first_weights(problem), shown_or_all(problem))
 
     def first_weights(self, problem: Problem) -> Floats:
@@ -100,11 +99,9 @@ class LinearLearner:
         return start_weights(self.start, problem.n_features)
 
     def predict(self, state: Any, query: Query) -> Ints:
-        """See `Learner.predict`."""
         return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        """See `Learner.log_prob`."""
         return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)
 
 
@@ -112,7 +109,6 @@ class GreedyLearner(LinearLearner):
     """The base class of linear learners that always show their best ranking."""
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """See `Learner.rank`."""
         return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
 
@@ -452,7 +448,6 @@ class Robust:
 
     @property
     def accepts(self) -> tuple[type, ...]:
-        """The kinds of feedback that `inner` accepts."""
         return self.inner.accepts
 
     @property
@@ -461,7 +456,6 @@ class Robust:
         return ("clipped", "capped", "repeated", *(f"inner.{path}" for path in self.inner.reports))
 
     def init(self, problem: Problem) -> RobustState:
-        """Return the first state for a problem."""
         n_columns = 0 if problem.n_hashed or not self.clip else problem.n_features + problem.n_context
         if self.ranges and len(self.ranges) != problem.n_features:
             raise InvalidInput(f"there are {len(self.ranges)} ranges for {problem.n_features} features")
@@ -484,19 +478,15 @@ class Robust:
         )
 
     def rank(self, state: RobustState, query: Query, rng: Generator) -> Decision[R]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self.inner.rank(state.inner, _limited(state, query)[0], rng)
 
     def predict(self, state: RobustState, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return self.inner.predict(state.inner, _limited(state, query)[0])
 
     def log_prob(self, state: RobustState, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return self.inner.log_prob(state.inner, _limited(state, query)[0], ranking)
 
     def learn(self, state: RobustState, query: Query, decision: Decision[R], feedback: Feedback) -> RobustState:
-        """Return the state after the feedback on a decision."""
         old_inner = state.inner
         if self.once_per_user and query.user and query.item_ids and isinstance(feedback, Clicks):
             votes, counted = _counted_clicks(state.votes, query, feedback)

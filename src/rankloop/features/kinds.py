@@ -66,7 +66,6 @@ class HashedField:
     stamped: ClassVar[bool] = False  # its columns depend on the time of the ranking
 
     def numbers(self, value: Any) -> Sequence[float]:
-        """See `Field.numbers`."""
         return ()
 
 
@@ -75,7 +74,6 @@ class Category(HashedField):
     """A text or a number that names something: brand, colour, country. Each of a list of n has the value 1 / √n."""
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if isinstance(value, LIST_TYPES):
@@ -112,7 +110,6 @@ class WordsField(HashedField):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"stop_words": False, "bigrams": True})
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         if not isinstance(value, str):
             raise InvalidInput(f"must be a text of words, got {short_text(value)}")
         _check_text(value, MAX_LONG_TEXT)
@@ -129,7 +126,6 @@ class Flag(HashedField):
     """True or false, also as 1, 0, "yes", "no", "true" and "false"."""
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         if isinstance(value, str):
             text = value.strip().lower()
             if not text:
@@ -177,12 +173,10 @@ class Number(HashedField):
         return int(self.declared)
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         number = _finite(value)
         return (("",), (self._scaled(number),)) if self.declared else _tents(number)
 
     def numbers(self, value: Any) -> Sequence[float]:
-        """See `Field.numbers`."""
         return (self._scaled(_finite(value)),) if self.declared else ()
 
     def _scaled(self, number: float) -> float:
@@ -198,7 +192,6 @@ class Date(HashedField):
     stamped: ClassVar[bool] = True
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         if isinstance(value, str) and not value.strip():
             return NO_TOKENS
         moment = moment_of(value)
@@ -227,11 +220,9 @@ class Vector(HashedField):
             raise InvalidInput(f"size = {self.size} must be from 1 to {MAX_VECTOR}")
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         return NO_TOKENS
 
     def numbers(self, value: Any) -> Sequence[float]:
-        """See `Field.numbers`."""
         vector = _decoded(value) if isinstance(value, str) else _floats(value)
         if vector.shape != (self.size,):
             raise InvalidInput(f"must be {self.size} numbers, got {' × '.join(map(str, vector.shape)) or 'one'}")
@@ -270,11 +261,9 @@ class Counter(HashedField):
             )
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """See `Field.tokens`."""
         return ("",), tuple(self.numbers(value))
 
     def numbers(self, value: Any) -> Sequence[float]:
-        """See `Field.numbers`."""
         return (max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, _finite(value))),)
 
 

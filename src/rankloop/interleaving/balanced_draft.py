@@ -43,13 +43,11 @@ class Balanced:
     """
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
-        """Return one list that mixes the rankings."""
         require_two(rankings, "balanced")
         mixed = _balance(rankings, rng.random() < 0.5)
         return Mixed(mixed, rankings, np.full(len(mixed), -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        """Return the credit of each ranking for the clicks on a mixed list."""
         clicked = clicks.items[clicks.weights > 0]
         if len(clicked) == 0:
             return np.zeros(2)

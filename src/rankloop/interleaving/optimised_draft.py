@@ -88,7 +88,6 @@ class Optimised:
             )
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
-        """Return one list that mixes the rankings."""
         require_two(rankings, "optimised")
         lists = _allowed_lists(rankings[0], rankings[1], min(self.length, rankings.shape[1]))
         probabilities = _list_probabilities(_item_credit(rankings)[lists])
@@ -98,6 +97,5 @@ class Optimised:
         return Mixed(np.concatenate([chosen, others]), rankings, np.full(rankings.shape[1], -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        """Return the credit of each ranking for the clicks on a mixed list."""
         earned = clicks.weights * _item_credit(mixed.rankings)[clicks.items]
         return np.array([np.maximum(earned, 0.0).sum(), np.maximum(-earned, 0.0).sum()])

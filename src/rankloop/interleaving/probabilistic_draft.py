@@ -120,13 +120,11 @@ class Probabilistic:
         check_positive(decay=self.decay)
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
-        """Return one list that mixes the rankings."""
         n_items: int = rankings.shape[1]
         mixed = _draw_mixed(rankings, self.decay, rng.random(n_items))
         return Mixed(mixed, rankings, np.full(n_items, -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        """Return the credit of each ranking for the clicks on a mixed list."""
         clicked = np.zeros(len(mixed.ranking))
         clicked[clicks.items] = clicks.weights
         return _shared_credit(mixed.ranking, mixed.rankings, self.decay, clicked)

@@ -52,11 +52,9 @@ class TeamDraft:
     """
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
-        """Return one list that mixes the rankings."""
         n_rankers, n_items = rankings.shape
         mixed, teams = _draft(rankings, rng.random((-(-n_items // n_rankers), n_rankers)))
         return Mixed(mixed, rankings, teams)
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        """Return the credit of each ranking for the clicks on a mixed list."""
         return _draft_credit(mixed.ranking, mixed.teams, len(mixed.rankings), clicks.items, clicks.weights)

@@ -40,7 +40,6 @@ class FixedWeights(GreedyLearner):
         check_finite(weights=self.weights)
 
     def init(self, problem: Problem) -> LinearState:
-        """Return the first state for a problem."""
         if len(self.weights) != problem.n_features:
             raise InvalidInput(
                 f"there are {len(self.weights)} weights for {problem.n_features} features: give one for each"
@@ -48,7 +47,6 @@ class FixedWeights(GreedyLearner):
         return LinearState(np.array(self.weights, dtype=np.float64), shown_or_all(problem))
 
     def learn(self, state: LinearState, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> LinearState:
-        """Return the state after the feedback on a decision."""
         return state
 
 
@@ -89,12 +87,10 @@ class RandomOrder(_LearnsNothing):
     """
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking = random_ranking(query.n_items, rng)
         return Decision(ranking, self.log_prob(state, query, ranking), ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         n_items = query.n_items
         return math.lgamma(n_items - seen_count(state.shown, n_items) + 1) - math.lgamma(n_items + 1)
 

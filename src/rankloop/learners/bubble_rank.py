@@ -147,12 +147,10 @@ class BubbleRank:
         check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n = size_of_fixed_set(problem)
         return State(np.arange(n, dtype=np.float64), np.zeros((n, n)), np.zeros((n, n)), shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         draws, first = rng.random(len(state.positions) // 2), _first_pair(state)
         best, n_seen = ranking_of(-state.positions), seen_count(state.shown, len(state.positions))
         ranking, log_propensity = _exchanged(
@@ -161,7 +159,6 @@ class BubbleRank:
         return Decision(ranking, log_propensity, Receipt(first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, weights = expect(feedback, Clicks)
         check_receipt(0 <= decision.receipt.first <= 1)
         n_seen = seen_count(state.shown, len(state.positions))
@@ -172,11 +169,9 @@ class BubbleRank:
         return State(positions, lead, decided, state.shown, state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return ranking_of(-state.positions)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         best, n_seen = ranking_of(-state.positions), seen_count(state.shown, len(state.positions))
         return _log_prob(best, state.lead, state.decided, ranking, n_seen, _first_pair(state), self._log_confidence)
 

@@ -92,26 +92,21 @@ class CascadeUcb:
         check_positive(exploration=self.exploration)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         return State(np.zeros(n_items), np.zeros(n_items), 0, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return Decision(self._ranking(state), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, weights = expect(feedback, Clicks)
         examinations, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, items, weights)
         return State(examinations, clicks, state.rounds + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return ranking_of(state.clicks / np.maximum(state.looks, 1.0))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return point_log_prob(self._ranking(state), ranking, state.shown)
 
     def _ranking(self, state: State) -> Ints:

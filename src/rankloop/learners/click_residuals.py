@@ -113,17 +113,14 @@ class ClickResiduals(PairSwapper):
         check_between(0, 1, rate=self.rate)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         return State(weights, np.full(N_RATES, self.rate), np.zeros(N_RATES), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking, log_propensity, scores, _ = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(scores))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, rates, counts = _updated(

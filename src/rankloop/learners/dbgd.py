@@ -70,13 +70,11 @@ class DuellingLearner(LinearLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
         mixed = self.interleaving.mix(_rankings(query.features, state.weights, directions, self.spread), rng)
         return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
 
     def learn(self, state: LinearState, query: Query, decision: Decision[Receipt], feedback: Feedback) -> LinearState:
-        """Return the state after the feedback on a decision."""
         directions, rankings, teams = decision.receipt
         n_items = len(decision.ranking)
         fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
@@ -88,7 +86,6 @@ class DuellingLearner(LinearLearner):
         return LinearState(require_finite(weights), state.shown)
 
     def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return float("nan")
 
     @property

@@ -66,12 +66,10 @@ class DiagonalBelief(SparseLearner):
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         return State(weights, np.zeros(len(weights)), shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         clicked = clicks_by_item(feedback, query.n_items)
         weights, evidence = _updated(query.features, state, self.prior**-2, self.noise**-2, decision.ranking, clicked)
         return State(require_finite(weights), require_finite(evidence), state.shown)
@@ -115,12 +113,10 @@ class DiagonalThompson(DiagonalBelief):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"noise": 0.5, "prior": 2.0, "start": (0.0, 0.5, -1.0)})
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         weights = state.weights + normals(rng, len(state.weights)) / np.sqrt(self.prior**-2 + state.evidence)
         return Decision(best_ranking(query.features, weights), float("nan"), ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return float("nan")
 
 
@@ -176,11 +172,9 @@ class DiagonalUCB(DiagonalBelief):
         check_not_negative(width=self.width)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return Decision(self._ranking(state, query), 0.0, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return point_log_prob(self._ranking(state, query), ranking, state.shown)
 
     def _ranking(self, state: State, query: Query) -> Ints:

@@ -97,17 +97,14 @@ class FairPairs(PairSwapper):
             raise InvalidInput("swap must be above 0: both orders have to be shown")
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking, log_propensity, scores, first = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(scores, first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         clicked, ranking = clicks_by_item(feedback, len(decision.ranking)), seen_part(decision.ranking, state.shown)

@@ -61,17 +61,14 @@ class FTPL(SummedGains):
             check_positive(**{"1 / epsilon": 1.0 / self.epsilon})
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         require_all_grades(problem)
         theory = largest_gain(self.measure, problem) * math.sqrt(n_items * (self.horizon or 1))
         return State(np.zeros(n_items), 0, theory if self.epsilon is None else 1.0 / self.epsilon)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         noise = state.noise * self._root(state) * rng.random(len(state.totals))
         return Decision(ranking_of(state.totals + noise), math.nan, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return math.nan

@@ -139,16 +139,13 @@ class KernelPerceptron:
         cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         empty = np.zeros((self.budget, problem.n_features))
         return State(empty, np.zeros(self.budget), np.full(self.budget, -1), 0, 0, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return Decision(self.predict(state, query), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         scores = require_finite(self.scores(state, query.features))[items]
         cutoff, binary = cutoff_and_kind(self.measure)
@@ -168,11 +165,9 @@ class KernelPerceptron:
         return State(rows, coefficients, born, stored, state.mistakes + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return ranking_of(self.scores(state, query.features))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return point_log_prob(self.predict(state, query), ranking, state.shown)
 
     def scores(self, state: State, features: Floats) -> Floats:

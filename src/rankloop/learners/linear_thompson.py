@@ -120,18 +120,15 @@ class LinearThompson(LinearLearner):
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         start = self.first_weights(problem)
         precision = np.eye(problem.n_features) / self.prior**2
         return State(start, precision, start / self.prior**2, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         weights = _drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
         return Decision(best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         clicked, certainty = clicks_by_item(feedback, query.n_items), self.noise**-2
         weights, precision, moment = _updated(
             query.features, state.precision, state.moment, certainty, decision.ranking, state.shown, clicked
@@ -139,5 +136,4 @@ class LinearThompson(LinearLearner):
         return State(require_finite(weights), require_finite(precision), require_finite(moment), state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return float("nan")

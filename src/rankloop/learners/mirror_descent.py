@@ -183,7 +183,6 @@ class MirrorDescent(SummedGains):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "P@2"})
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         require_all_grades(problem)
         worth = worth_of_positions(self.measure, n_items)
@@ -194,13 +193,11 @@ class MirrorDescent(SummedGains):
         return State(np.zeros(n_items), 0, self.learning_rate or theory, worth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         uniforms = rng.random(len(state.totals))
         ranking, log_prob = _draw(state.totals, state.step / self._root(state), state.worth, uniforms)
         return Decision(ranking, log_prob if self._all_seen(state) else math.nan, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         if not self._all_seen(state):
             return math.nan
         return _log_prob(state.totals, state.step / self._root(state), state.worth, ranking)

@@ -96,11 +96,9 @@ class OnlineGradient(GreedyLearner, SparseLearner):
     )
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         return State(self.first_weights(problem), 0, 0.0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         rows, items, grades = _graded(query, expect(feedback, Relevances))
         relevance = np.empty(len(items))
         relevance[items] = grades

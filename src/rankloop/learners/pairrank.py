@@ -214,12 +214,10 @@ class PairRank(LinearLearner):
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights, unit = self.first_weights(problem), np.eye(problem.n_features)
         return State(weights, unit / self.ridge, unit / self.ridge, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = NO_LIMIT) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         n_items, draws = query.n_items, rng.random(2 * len(query.features))
         best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
         ranking = _draw(ends, best, limit.positions, limit.keep_first, draws[:n_items])
@@ -228,7 +226,6 @@ class PairRank(LinearLearner):
         return Decision(ranking, log_propensity, Receipt(draws[n_items:]))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         priorities = decision.receipt.priorities
         check_receipt(priorities.shape == decision.ranking.shape)
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
@@ -239,7 +236,6 @@ class PairRank(LinearLearner):
         return State(weights, covariance, require_finite(gram_inverse), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = NO_LIMIT) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
         n_seen = seen_count(state.shown, len(best))
         return _log_prob_of(ends, best, ranking, n_seen, limit.positions, limit.keep_first)

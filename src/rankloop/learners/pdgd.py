@@ -222,11 +222,9 @@ class Pdgd(SparseLearner):
             raise InvalidInput(f"decay = {self.decay} must be above 0 and at most 1")
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         return State(self.first_weights(problem), shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = NO_LIMIT) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         draws = rng.random(query.n_items)
         ranking, log_propensity, scores = _present(
             query.features, state.weights, state.shown, limit.positions, limit.keep_first, draws
@@ -234,7 +232,6 @@ class Pdgd(SparseLearner):
         return Decision(ranking, log_propensity, Receipt(scores, limit.positions, limit.keep_first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         scores, places, keep_first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),))
         rate = self.learning_rate * self.decay**state.rounds
@@ -244,5 +241,4 @@ class Pdgd(SparseLearner):
         return State(require_finite(weights), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = NO_LIMIT) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return _log_prob(query.features, state.weights, ranking, state.shown, limit.positions, limit.keep_first)

@@ -161,7 +161,6 @@ class PrecisionBandit(AnytimeLearner):
         return math.ceil(self.relevant_from) - 1.0
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n_items = size_of_fixed_set(problem)
         revealed = min(self.n, graded_depth(problem))
         spread = max(math.log(n_items / self.n), 0.0)
@@ -169,7 +168,6 @@ class PrecisionBandit(AnytimeLearner):
         return State(np.zeros(n_items), 0, self.learning_rate or theory, revealed)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         n_items = len(state.losses)
         n = min(self.n, n_items)
         rate, uniforms = state.rate / self._root(state), rng.random(1 + n_items + n)
@@ -177,7 +175,6 @@ class PrecisionBandit(AnytimeLearner):
         return Decision(ranking, math.nan, Receipt(probabilities))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         probabilities = decision.receipt.chances
         check_receipt(probabilities.shape == (state.revealed,) and probabilities.min() > 0.0)
@@ -187,9 +184,7 @@ class PrecisionBandit(AnytimeLearner):
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return ranking_of(-state.losses)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return math.nan

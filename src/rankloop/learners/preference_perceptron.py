@@ -61,7 +61,6 @@ class PreferenceLearner(SparseLearner):
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         first = 0
         if self.clicks_to == "pairs":  # as many draws as `3pr` takes, so that one seed gives both the same pairs
             first = int(rng.random(1 + query.n_items // 2)[0] >= 0.5)
@@ -103,7 +102,6 @@ class PreferencePerceptron(PreferenceLearner):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         row_weights = self._row_weights(decision, feedback)
         return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
 
@@ -131,14 +129,12 @@ class AveragedPreferencePerceptron(PreferenceLearner):
     """
 
     def init(self, problem: Problem) -> AveragedState:
-        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         return AveragedState(weights, weights, shown_or_all(problem), 0)
 
     def learn(
         self, state: AveragedState, query: Query, decision: Decision[Receipt], feedback: Feedback
     ) -> AveragedState:
-        """Return the state after the feedback on a decision."""
         row_weights = self._row_weights(decision, feedback)
         weights, newest = corrected(query.features, state.weights, state.newest, state.rounds, True, row_weights)
         return AveragedState(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
@@ -179,7 +175,6 @@ class StructuredPerceptron(GreedyLearner, SparseLearner):
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         row_weights = _towards_best(decision.ranking, items, grades)
         return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)

@@ -170,11 +170,9 @@ class MistakeDriven(GreedyLearner, SparseLearner):
         return cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         step, (cutoff, binary) = _pair_step if self.one_pair else _slam_step, self._mistakes_of
         weights, mistaken = step(
@@ -296,11 +294,9 @@ class Perceptron(GreedyLearner):
     reports: ClassVar[tuple[str, ...]] = ("mistakes",)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         rate, threshold = self.learning_rate, self.relevant_from
         weights, mistakes = _correct(state.weights, query.features, items, grades, threshold, rate)

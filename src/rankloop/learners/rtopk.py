@@ -252,7 +252,6 @@ class RTopK:
             raise InvalidInput("the inner learner must learn without receipts, as ftpl and mirror_descent do")
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
@@ -271,7 +270,6 @@ class RTopK:
         return self._epoch(state, horizon, problem)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         block = state.open
         draws = rng.random(2 + len(block.sums) if self.filler == "random" else 2)
         ranking = self._inner(state).rank(state.inner, query, rng).ranking
@@ -282,7 +280,6 @@ class RTopK:
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(block.number, cell))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         number, cell = decision.receipt
         check_receipt(NO_CELL <= cell < len(state.open.explored))
         check_receipt(cell == NO_CELL or _is_on_top(decision.ranking, cell, state.depth))
@@ -294,11 +291,9 @@ class RTopK:
         return self._next_block(state, query) if self._left(state) <= 0 and not _cells_left(block.explored) else state
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return self._inner(state).predict(state.inner, query)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         explored = state.open.explored
         probability = _exploration_probability(_cells_left(explored), self._left(state))
         unchanged = probability == 0.0 or (self.filler == "follow" and len(explored) == 1)

@@ -117,7 +117,6 @@ class ThreePR(SparseLearner):
         check_finite(budget=self.budget)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         return State(
             weights=weights,
@@ -130,7 +129,6 @@ class ThreePR(SparseLearner):
         )
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         swap, allowance = self._swap(state)
         ranking, log_propensity, scores, first, end, cost, p = present(
             query.features,
@@ -146,7 +144,6 @@ class ThreePR(SparseLearner):
         return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, p))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, clicks = expect(feedback, Clicks)
         scores, first, end, cost, swap = decision.receipt
         n_items = len(decision.ranking)
@@ -167,7 +164,6 @@ class ThreePR(SparseLearner):
         )
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         swap, allowance = self._swap(state)
         pairings, flat = PAIRINGS_BY_NAME[self.perturb], self.weighting == "flat"
         return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, flat, swap, allowance)

@@ -131,18 +131,15 @@ class TopRank:
         check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         n = size_of_fixed_set(problem)
         table, worse = (n, n), np.zeros((n, n), np.int64)
         return State(np.zeros(table), np.zeros(table), worse, np.zeros(n, np.int64), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         ranking = np.argsort(state.block + rng.random(len(state.block)) * 0.5, kind="stable")
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(state.block))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         items, weights = expect(feedback, Clicks)
         check_receipt(decision.receipt.block.shape == state.block.shape)
         clicked = np.zeros(len(state.block))
@@ -153,9 +150,7 @@ class TopRank:
         return State(lead, decided, worse, _blocks_of(worse), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return np.lexsort((-state.lead.sum(axis=1), state.block))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return _log_prob(state.block, ranking, seen_count(state.shown, len(ranking)))

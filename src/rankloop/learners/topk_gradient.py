@@ -310,19 +310,16 @@ class TopKGradient(SparseLearner):
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         self._check_depth(problem)
         depth = ALL_POSITIONS if problem.depth is None else problem.depth
         return State(self.first_weights(problem), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         gamma, draws = self._gamma(state), rng.random(query.n_items + 1)
         ranking, familiar, log_propensity = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
         return Decision(ranking, log_propensity, Receipt(familiar, gamma))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         steps, code = state.steps + 1, _kernel_code(self.surrogate)
         items, grades = expect(feedback, Relevances)
         familiar, exploration = decision.receipt
@@ -342,7 +339,6 @@ class TopKGradient(SparseLearner):
         return State(require_finite(weights), steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return _prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)
 
     @property

@@ -54,9 +54,7 @@ class KL:
     convex: ClassVar[bool] = True
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """Return the share of the graded items in the gradient."""
         return _value_and_grad(scores, items, grades)[1]

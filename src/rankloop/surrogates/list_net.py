@@ -53,5 +53,4 @@ class ListNet(ListwiseSurrogate):
     """
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return cross_entropy(scores, relevance)

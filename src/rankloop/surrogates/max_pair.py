@@ -62,5 +62,4 @@ class MaxPair(ListwiseSurrogate):
         return ("nDCG", "nDCG@2", "AP") if self.margin >= 1.0 else ()
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return worst_pair(scores, relevance, self.margin)

@@ -76,9 +76,7 @@ class RankSVM:
     convex: ClassVar[bool] = True
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """Return the share of the graded items in the gradient."""
         return rank_svm_terms(scores, items, grades)

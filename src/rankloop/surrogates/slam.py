@@ -150,7 +150,6 @@ class Slam(ListwiseSurrogate):
         return (self.measure if self.cutoff is None else f"{self.measure}@{self.cutoff}",)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         if self.measure == "AP":
             return slam_of_ap(scores, relevance, self.margin)
         cutoff = len(scores) if self.cutoff is None else self.cutoff

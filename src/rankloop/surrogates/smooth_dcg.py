@@ -71,9 +71,7 @@ class SmoothDCG:
         check_positive(smoothing=self.smoothing)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return smooth_terms(scores, np.arange(len(scores)), relevance, self.smoothing)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """Return the share of the graded items in the gradient."""
         return smooth_terms(scores, items, grades, self.smoothing)[1]

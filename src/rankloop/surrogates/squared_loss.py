@@ -63,11 +63,9 @@ class Squared:
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"divided": "grade"})
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """Return the share of the graded items in the gradient."""
         return _value_and_grad(scores, items, grades)[1]
 
     def known_part(self, scores: Floats) -> Floats:
@@ -102,11 +100,9 @@ class SquaredGains:
     convex: ClassVar[bool] = True
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), _gains(relevance))
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """Return the share of the graded items in the gradient."""
         return _value_and_grad(scores, items, _gains(grades))[1]
 
 
@@ -134,5 +130,4 @@ class CalibratedSquared(ListwiseSurrogate):
     """
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
         return _value_and_grad(scores, np.arange(len(scores)), normalised_gains(relevance))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import inspect
 import pkgutil
 import types
 import warnings
@@ -94,6 +95,7 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
         _entries[entry.category, kind] = entry
         _of_class[cls] = entry
         check_arguments(cls, _nested)
+        _inherit_docstrings(cls, _categories[entry.category])
         return cls
 
     return enter
@@ -248,6 +250,14 @@ def _category_of(cls: type) -> str:
     if len(fits) != 1:
         raise InvalidInput(f"{cls.__name__} has the methods of {fits or 'no category'}; name its category")
     return fits[0]
+
+
+def _inherit_docstrings(cls: type, protocol: type) -> None:
+    """Give methods of a class that say nothing of their own the docstrings of its category's protocol."""
+    for name, declared in inspect.getmembers(protocol):
+        method = getattr(cls, name, None)
+        if not name.startswith("_") and method is not None and method.__doc__ is None:
+            method.__doc__ = declared.__doc__
 
 
 def _methods(protocol: type) -> Iterator[str]:

@@ -177,11 +177,9 @@ class SummedGains(AnytimeLearner):
         return gain_for(self.measure)
 
     def learn(self, state: Any, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Any:
-        """Return the state after the feedback on a decision."""
         items, grades = expect(feedback, Relevances)
         totals = with_gains(state.totals, items, grades, self._gain.form, self._gain.start)
         return state._replace(totals=require_finite(totals), rounds=state.rounds + 1)
 
     def predict(self, state: Any, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return ranking_of(state.totals)

@@ -167,7 +167,6 @@ class PairSwapper(SparseLearner):
             raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         pairings = PAIRINGS_BY_NAME["pairs"]
         return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, True, self.swap, 0.0)
 

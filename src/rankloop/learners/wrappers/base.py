@@ -16,7 +16,6 @@ class Wrapper:
 
     @property
     def accepts(self) -> tuple[type, ...]:
-        """The kinds of feedback that `inner` accepts."""
         return self.inner.accepts
 
     @property
@@ -25,23 +24,18 @@ class Wrapper:
         return self.inner.reports
 
     def init(self, problem: Problem) -> Any:
-        """Return the first state for a problem."""
         return self.inner.init(problem)
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self.inner.rank(state, query, rng)
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        """Return the state after the feedback on a decision."""
         return self.inner.learn(state, query, decision, feedback)
 
     def predict(self, state: Any, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return self.inner.predict(state, query)
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return self.inner.log_prob(state, query, ranking)
 
 
@@ -50,7 +44,6 @@ class FeatureMap(Wrapper):
 
     @property
     def reports(self) -> tuple[str, ...]:
-        """The numbers of the inner state that experiments record."""
         return tuple(f"inner.{path}" for path in self.inner.reports)
 
     @abstractmethod
@@ -58,17 +51,13 @@ class FeatureMap(Wrapper):
         """Return the query with the features that `inner` sees."""
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self.inner.rank(state.inner, self.mapped(state, query), rng)
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        """Return the state after the feedback on a decision."""
         return state._replace(inner=self.inner.learn(state.inner, self.mapped(state, query), decision, feedback))
 
     def predict(self, state: Any, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return self.inner.predict(state.inner, self.mapped(state, query))
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return self.inner.log_prob(state.inner, self.mapped(state, query), ranking)

@@ -48,7 +48,6 @@ class BaseScore(Wrapper):
         _started_at(self.inner, ())
 
     def init(self, problem: Problem) -> Any:
-        """Return the first state for a problem."""
         n_features = problem.n_dense  # hashed columns cannot hold it
         if not -n_features <= self.feature < n_features:
             raise InvalidInput(f"feature = {self.feature} is to be the base score, but there are {n_features} features")

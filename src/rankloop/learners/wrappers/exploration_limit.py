@@ -51,11 +51,9 @@ class ExploreAtMost(Wrapper):
             )
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self._sequential.rank(state, query, rng, self._limit)  # type: ignore[no-any-return]
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return float(self._sequential.log_prob(state, query, ranking, self._limit))
 
     def with_weights(self, state: Any, weights: Floats) -> Any:

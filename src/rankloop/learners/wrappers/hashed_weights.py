@@ -138,11 +138,9 @@ class Hashed(Wrapper):
 
     @property
     def reports(self) -> tuple[str, ...]:
-        """The numbers of the inner state that experiments record."""
         return tuple(f"inner.{path}" for path in self.inner.reports)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
         table = WeightTable(problem.n_features)
         if self.start:
@@ -153,19 +151,15 @@ class Hashed(Wrapper):
         return State(table, self._inner.init(small), problem.n_hashed)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         return self._inner.rank(self._in_sight(state, query)[0], query, rng)  # type: ignore[no-any-return]
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the best ranking, without exploration."""
         return self._inner.predict(self._in_sight(state, query)[0], query)  # type: ignore[no-any-return]
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return float(self._inner.log_prob(self._in_sight(state, query)[0], query, ranking))
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
         inner_entries = self._inner.table_entries_of(after)

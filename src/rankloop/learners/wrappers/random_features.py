@@ -79,7 +79,6 @@ class RandomFeatures(FeatureMap):
         check_at_least(0, seed=self.seed)
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         rng = np.random.default_rng(self.seed)
         directions = rng.standard_normal((self.n_features, problem.n_features)) / self.bandwidth
         phases = 2.0 * np.pi * rng.random(self.n_features)

@@ -80,11 +80,9 @@ class Standardised(FeatureMap):
     fills_gaps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         return State(0, np.zeros(problem.n_features), np.zeros(problem.n_features), self.inner.init(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         mean, squares = _add_rows(state.n_rows, state.mean, state.squares, query.features)
         moments = State(state.n_rows + query.n_items, require_finite(mean), require_finite(squares), None)
         return moments._replace(inner=self.inner.learn(state.inner, self.mapped(moments, query), decision, feedback))

@@ -41,11 +41,9 @@ class Drift:
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         return self.inner.problem
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Relevance]]:
-        """Yield queries with their relevance, without end."""
         rounds, top = self.inner.rounds(rng), self.problem.max_grade
         yield from islice(rounds, self.at)
         turned = False

@@ -29,11 +29,9 @@ class _BinaryGrades:
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         return Problem(n_features=0, n_items=self.n_items)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield queries with their relevance, without end."""
         probabilities, query = self._probabilities(rng), Query("", np.empty((self.n_items, 0)), np.empty(0))
         while True:  # Each grade takes one double.
             for grades in (rng.random((ROUNDS_PER_DRAW, self.n_items)) < probabilities).astype(np.float64):

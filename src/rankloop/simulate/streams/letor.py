@@ -54,12 +54,10 @@ class Letor(LetorQueries):
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         dataset = self.dataset()
         return Problem(n_features=dataset.n_features, max_grade=max(1, int(np.ceil(dataset.relevance.max()))))
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield queries with their relevance, without end."""
         return shuffled_rounds(self.dataset(), rng, self.candidates)
 
     def dataset(self, rng: Generator | None = None) -> Dataset:
@@ -122,12 +120,10 @@ class LetorPasses(LetorQueries):
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         size = self._size()
         return Problem(n_features=size.n_features, max_grade=size.max_grade)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield queries with their relevance, without end."""
         while True:
             n_queries = 0
             for dataset in self.pieces():

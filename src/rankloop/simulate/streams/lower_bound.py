@@ -55,11 +55,9 @@ class LowerBound:
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         return Problem(n_features=self.n_features)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Callable[[Ints], Floats]]]:
-        """Yield queries with their relevance, without end."""
         fixed: dict[int, Floats] = {}
         while True:
             for i in range(self.n_queries):

@@ -82,11 +82,9 @@ class HeldOut:
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         return self.inner.problem
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield queries with their relevance, without end."""
         return shuffled_rounds(self.parts(rng)[0], rng, getattr(self.inner, "candidates", None))
 
     def parts(self, rng: Generator) -> tuple[Dataset, Dataset]:

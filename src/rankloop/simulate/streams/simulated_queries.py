@@ -35,11 +35,9 @@ class SimulatedQueries:
 
     @property
     def problem(self) -> Problem:
-        """The problem that this stream poses."""
         return Problem(n_features=self.n_features, max_grade=N_GRADES - 1)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield queries with their relevance, without end."""
         return shuffled_rounds(self.dataset(rng), rng)
 
     @abstractmethod

@@ -130,7 +130,6 @@ class GradedClicks:
         return self.model.parameters
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """Return the clicked items, from the top."""
         n_draws, numbers = 1 if self.model.browsing else N_DRAWS, self._parameters
         draws = rng.random((n_draws, seen_positions(self.shown, len(ranking))))
         items, weights = _clicks_by_grade(

@@ -118,7 +118,6 @@ class NoisyReader:
         check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """Return the clicked items, from the top."""
         draws = rng.random(seen_positions(self.shown, len(ranking)))
         items, weights = _read(ranking, relevance, draws, 0.0, self.noise, self.max_clicks)
         return Clicks(items, weights)
@@ -159,7 +158,6 @@ class GaussianGrader:
         check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """Return the clicked items, from the top."""
         errors = normals(rng, seen_positions(self.shown, len(ranking)))
         items, weights = _best_of_seen(ranking, relevance, self.sd, self.max_clicks, errors)
         return Clicks(items, weights)

@@ -43,7 +43,6 @@ class ListNetRisk:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _list_net(scores, relevance, offsets)
 
 
@@ -71,7 +70,6 @@ class SlamRisk:
         return next(iter(self._surrogate().bounds), None)
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _sum_over_lists(self._surrogate(), scores, relevance, offsets)
 
     def _surrogate(self) -> Slam:

@@ -91,7 +91,6 @@ class Ordinal:
                 raise InvalidInput(f"costs must be a square of finite numbers from 0, got {self.costs}")
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         levels, n_levels = levels_of(relevance)
         return _ordinal_of_lists(scores, levels, offsets, np.triu(self._matrix(relevance, levels, n_levels), 1))
 
@@ -174,7 +173,6 @@ class Preferences:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _preferences(scores, relevance, offsets)
 
 
@@ -205,7 +203,6 @@ class ClickedPairs:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _clicked_pairs(scores, relevance, offsets)
 
     @staticmethod

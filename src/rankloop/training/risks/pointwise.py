@@ -19,7 +19,6 @@ class LeastSquares:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         gap = scores - relevance
         with np.errstate(over="ignore"):  # the bundle method refuses a value that is not finite
             return 0.5 * float((gap * gap).sum()), gap
@@ -48,5 +47,4 @@ class ClickRegressionRisk:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         return _logistic_of_items(scores, relevance)

@@ -197,7 +197,6 @@ class PositionLoss(ABC):
         """Return a, from 1 downwards."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        """Return the sum over the lists, and a sub-gradient over the scores."""
         n_positions = self._n_positions(offsets)
         discounts, weights = self.discounts(n_positions), _position_weights(n_positions)
         return _of_lists(scores, self.gains(relevance), offsets, discounts, weights, self.normalised)
