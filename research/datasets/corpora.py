@@ -11,8 +11,8 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compression import READ_ERRORS, opened, read_all
-from research.datasets.download import need
+from rankloop.data.compression import READ_ERRORS, opened
+from research.datasets.download import need, read_all
 
 DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)

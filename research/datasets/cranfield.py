@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.data.compression import read_all
+from research.datasets.download import read_all
 
 RECORD_PATTERN = re.compile(r"^\.I[ \t]*(\S*)[ \t]*$", re.MULTILINE)
 FIELD_PATTERN = re.compile(r"^\.([A-Z])[ \t]*$", re.MULTILINE)

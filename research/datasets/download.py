@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import cache_folder
 from rankloop.core.registry.specs import nearest
+from rankloop.data.compression import READ_ERRORS, opened
 
 TIMEOUT_SECONDS = 30
 ONEDRIVE = "https://api.onedrive.com/v1.0/shares/{}/root/content"
@@ -17,6 +18,15 @@ def checksum(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_all(path: Path) -> bytes:
+    """Return the content of a file, decompressed."""
+    with opened(path) as file:
+        try:
+            return file.read()
+        except READ_ERRORS as error:
+            raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
 
 
 class FetchFailed(RankloopError, OSError):

@@ -10,8 +10,9 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.data.compression import READ_ERRORS, read_all
+from rankloop.data.compression import READ_ERRORS
 from rankloop.data.folder import data_path
+from research.datasets.download import read_all
 
 FILE_NAMES = {
     "letter": ("letter.csv.gz",),

@@ -139,7 +139,6 @@ def test_pages_of_visits_are_sorted_by_position(tmp_path):
     assert list(zip(log.query_ids, log.items)) == [("shoe", "a"), ("shoe", "b"), ("hat", "a")]
     assert log.pair.tolist() == [0, 1, 2, 1, 0, 0]
     assert log.by_item().pair.tolist() == [0, 1, 0, 1, 0, 0]
-    assert log.moved_share() == pytest.approx(5 / 6)
     some = log.pages(np.array([2, 0]))
     assert (some.pair.tolist(), some.offsets.tolist()) == ([1, 0, 0, 1], [0, 2, 4])
 

@@ -1,8 +1,10 @@
-"""Checks of parameters, given by name; each raises an `InvalidInput` that names the parameter."""
+"""Checks of parameters by name, and types of parameters that `register` checks; errors name the parameter."""
 
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
 
 from rankloop.core.errors import InvalidInput
 
@@ -54,3 +56,10 @@ def check_between(low: float, high: float, **numbers: float) -> None:
     for name, number in numbers.items():
         if not low <= number <= high:
             raise InvalidInput(f"{name} = {number} must be from {low} to {high}")
+
+
+Positive = Annotated[float, check_positive]
+NotNegative = Annotated[float, check_not_negative]
+Probability = Annotated[float, check_probability]
+Count = Annotated[int, partial(check_at_least, 0)]
+PositiveCount = Annotated[int, partial(check_at_least, 1)]

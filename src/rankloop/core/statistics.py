@@ -15,6 +15,7 @@ References:
 """
 
 from math import erfc, exp, inf, lgamma, log, log1p, sqrt
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -31,62 +32,12 @@ TUNED_USERS = 1_000  # by which the mixture is scaled: intervals are shortest fr
 POWER_Z_SCORE = 0.8416  # an effect of the planned size is found with probability 0.8
 MAX_PLANNED_USERS = 1e12
 N_BISECTIONS = 60
+STANDARD_NORMAL = NormalDist()
 
 
-@kernel
-def _horner(coefficients: Floats, x: float) -> float:
-    """Return the polynomial with these coefficients at x, the highest power first, by Horner's rule."""
-    total = 0.0
-    for coefficient in coefficients:
-        total = total * x + coefficient
-    return total
-
-
-# Rational approximations of Wichura (1988), algorithm AS 241 (PPND16), highest power first.
-CENTRE_NUMERATOR = np.array(
-    [2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
-     1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0]
-)  # fmt: skip
-CENTRE_DENOMINATOR = np.array(
-    [5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
-     5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0]
-)  # fmt: skip
-MIDDLE_NUMERATOR = np.array(
-    [7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
-     3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0]
-)  # fmt: skip
-MIDDLE_DENOMINATOR = np.array(
-    [1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
-     6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0]
-)  # fmt: skip
-TAIL_NUMERATOR = np.array(
-    [2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
-     2.96560571828504891230e-1, 1.78482653991729133580e0, 5.46378491116411436990e0, 6.65790464350110377720e0]
-)  # fmt: skip
-TAIL_DENOMINATOR = np.array(
-    [2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
-     1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0]
-)  # fmt: skip
-
-
-@kernel
 def normal_quantiles(probabilities: Floats) -> Floats:
     """Return the standard normal quantile of each probability, which must lie strictly between 0 and 1."""
-    quantiles = np.empty(len(probabilities))
-    for i in range(len(probabilities)):
-        p = probabilities[i]
-        distance = p - 0.5
-        if abs(distance) <= 0.425:
-            r = 0.180625 - distance * distance
-            quantiles[i] = distance * _horner(CENTRE_NUMERATOR, r) / _horner(CENTRE_DENOMINATOR, r)
-            continue
-        r = np.sqrt(-np.log(p if distance < 0.0 else 1.0 - p))
-        if r <= 5.0:
-            size = _horner(MIDDLE_NUMERATOR, r - 1.6) / _horner(MIDDLE_DENOMINATOR, r - 1.6)
-        else:
-            size = _horner(TAIL_NUMERATOR, r - 5.0) / _horner(TAIL_DENOMINATOR, r - 5.0)
-        quantiles[i] = -size if distance < 0.0 else size
-    return quantiles
+    return np.array([STANDARD_NORMAL.inv_cdf(probability) for probability in probabilities.tolist()])
 
 
 @kernel

@@ -48,15 +48,6 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         yield _unpacked(file, magic)
 
 
-def read_all(path: Path) -> bytes:
-    """Return the content of a file, decompressed."""
-    with opened(path) as file:
-        try:
-            return file.read()
-        except READ_ERRORS as error:
-            raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
-
-
 def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Yield a file in blocks that end with a line.
 

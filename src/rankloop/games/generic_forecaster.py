@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
@@ -114,14 +114,11 @@ class GenericForecaster:
     same items share their estimates here, which lowers the constant.
     """
 
-    horizon: int | None = None
+    horizon: PositiveCount | None = None
     measure: Measure = DCG()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
         """Return the state before the first round."""

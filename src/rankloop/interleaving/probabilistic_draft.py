@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Bools, Clicks, Floats, Ints
@@ -114,10 +114,7 @@ class Probabilistic:
       (2015), Probabilistic Multileave for Online Retrieval Evaluation.
     """
 
-    decay: float = 3.0
-
-    def __post_init__(self) -> None:
-        check_positive(decay=self.decay)
+    decay: Positive = 3.0
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
         n_items: int = rankings.shape[1]

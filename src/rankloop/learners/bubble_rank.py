@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.kernels import kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, shown_or_all
 from rankloop.core.registry import Spec, register
@@ -137,14 +137,11 @@ class BubbleRank:
       0.742
     """
 
-    horizon: int = 100_000
+    horizon: PositiveCount = 100_000
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 2})
-
-    def __post_init__(self) -> None:
-        check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
         n = size_of_fixed_set(problem)

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.kernels import kernel, ranking_of, seen_count
 from rankloop.core.learner import expect, point_log_prob, shown_or_all
 from rankloop.core.registry import register
@@ -83,13 +83,10 @@ class CascadeUcb:
       0.919
     """
 
-    exploration: float = 1.5
+    exploration: Positive = 1.5
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     reports: ClassVar[tuple[str, ...]] = ("click_rate",)
-
-    def __post_init__(self) -> None:
-        check_positive(exploration=self.exploration)
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import LinearLearner, LinearState, check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
@@ -148,13 +148,9 @@ class Mgd(DuellingLearner):
       0.429
     """
 
-    candidates: int = 9
+    candidates: PositiveCount = 9
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
-
-    def __post_init__(self) -> None:
-        check_at_least(1, candidates=self.candidates)
-        super().__post_init__()
 
     @property
     def _candidates(self) -> int:

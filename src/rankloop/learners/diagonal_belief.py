@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_between, check_not_negative
+from rankloop.core.checks import NotNegative, check_between
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import (
     SparseLearner,
@@ -159,17 +159,13 @@ class DiagonalUCB(DiagonalBelief):
       0.552
     """
 
-    width: float = 0.5
+    width: NotNegative = 0.5
     noise: float = 1.0
     prior: float = 1.0
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "noise": 0.5}, {"prior": 2.0, "start": (0.0, 0.5, -1.0)})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_not_negative(width=self.width)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         return Decision(self._ranking(state, query), 0.0, ())

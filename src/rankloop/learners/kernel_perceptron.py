@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_positive
+from rankloop.core.checks import Positive, PositiveCount
 from rankloop.core.kernels import kernel, ranking_of, reassociated
 from rankloop.core.learner import expect, point_log_prob, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
@@ -117,13 +117,13 @@ class KernelPerceptron:
     """
 
     kernel: Literal["rbf", "polynomial"] = "rbf"
-    budget: int = 200
+    budget: PositiveCount = 200
     remove: Literal["oldest", "smallest"] = "oldest"
-    scale: float = 1.0
-    degree: int = 2
+    scale: Positive = 1.0
+    degree: PositiveCount = 2
     measure: Measure = NDCG(cutoff=10)
-    learning_rate: float = 1.0
-    margin: float = 1.0
+    learning_rate: Positive = 1.0
+    margin: Positive = 1.0
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("mistakes", "stored")
@@ -134,8 +134,6 @@ class KernelPerceptron:
     )
 
     def __post_init__(self) -> None:
-        check_positive(scale=self.scale, learning_rate=self.learning_rate, margin=self.margin)
-        check_at_least(1, budget=self.budget, degree=self.degree)
         cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:

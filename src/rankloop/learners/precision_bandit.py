@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_positive
+from rankloop.core.checks import Positive, PositiveCount
 from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.learner import check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
@@ -143,18 +143,13 @@ class PrecisionBandit(AnytimeLearner):
       0.785
     """
 
-    n: int = 5
+    n: PositiveCount = 5
     horizon: int | None = None
-    relevant_from: float = 1.0
+    relevant_from: Positive = 1.0
     learning_rate: float | None = None
 
     tuned: ClassVar[str] = "learning_rate"
     examples: ClassVar[tuple[Spec, ...]] = ({"n": 2}, {"n": 5, "horizon": 50})
-
-    def __post_init__(self) -> None:
-        check_at_least(1, n=self.n)
-        super().__post_init__()
-        check_positive(relevant_from=self.relevant_from)
 
     @functools.cached_property
     def _start(self) -> float:

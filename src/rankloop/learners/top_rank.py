@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.kernels import kernel, seen_count
 from rankloop.core.learner import check_receipt, expect, shown_or_all
 from rankloop.core.registry import register
@@ -122,13 +122,10 @@ class TopRank:
       0.826
     """
 
-    horizon: int = 100_000
+    horizon: PositiveCount = 100_000
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     reports: ClassVar[tuple[str, ...]] = ("n_blocks",)
-
-    def __post_init__(self) -> None:
-        check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
         n = size_of_fixed_set(problem)

@@ -142,13 +142,6 @@ class ClickArrays(NamedTuple):
         of_pair = np.array([numbers.setdefault(item, len(numbers)) for item in self.items], dtype=np.int64)
         return self._replace(pair=of_pair[self.pair], items=tuple(numbers), query_ids=("",) * len(numbers))
 
-    def moved_share(self) -> float:
-        """Return the share of rows whose pair also stands elsewhere, which tells positions from items."""
-        low, high = np.full(self.n_pairs, np.iinfo(np.int64).max), np.full(self.n_pairs, -1)
-        np.minimum.at(low, self.pair, self.position)
-        np.maximum.at(high, self.pair, self.position)
-        return float((low < high)[self.pair].mean())
-
 
 def click_arrays(
     offsets: Ints,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
@@ -152,11 +152,7 @@ class BinaryMeasure(RankedMeasure):
       empty: See `RankedMeasure`.
     """
 
-    relevant_from: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(relevant_from=self.relevant_from)
+    relevant_from: Positive = 1.0
 
 
 def parse_measure(name: str | Any) -> Measure:

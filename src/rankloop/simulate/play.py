@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_probability
+from rankloop.core.checks import Count, Probability
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.registry import build, category, register
@@ -36,12 +36,8 @@ class LateDelivery:
       share: The share of the feedback that is late.
     """
 
-    rounds: int = 10
-    share: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_probability(share=self.share)
-        check_at_least(0, rounds=self.rounds)
+    rounds: Count = 10
+    share: Probability = 1.0
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         """Return the round in which the feedback of round t arrives."""
@@ -57,10 +53,7 @@ class LostDelivery:
       share: The share of the feedback that never arrives.
     """
 
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_probability(share=self.share)
+    share: Probability = 0.2
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         """Return the round t, or nothing."""
@@ -75,10 +68,7 @@ class RepeatedDelivery:
       share: The share of the feedback that is repeated.
     """
 
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_probability(share=self.share)
+    share: Probability = 0.2
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         """Return the round t, and sometimes the next one too."""

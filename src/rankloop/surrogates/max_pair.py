@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
@@ -51,10 +51,7 @@ class MaxPair(ListwiseSurrogate):
       Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
     """
 
-    margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(margin=self.margin)
+    margin: Positive = 1.0
 
     @property
     def bounds(self) -> tuple[str, ...]:

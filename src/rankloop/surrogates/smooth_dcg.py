@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.kernels import exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
@@ -62,13 +62,10 @@ class SmoothDCG:
       -0.622
     """
 
-    smoothing: float = 1.0
+    smoothing: Positive = 1.0
 
     span: ClassVar[int | None] = 1
     convex: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_positive(smoothing=self.smoothing)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return smooth_terms(scores, np.arange(len(scores)), relevance, self.smoothing)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from threading import RLock
-from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin
+from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin, get_type_hints
 
 from rankloop.core import protocols
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
@@ -38,8 +38,8 @@ class Entry(NamedTuple):
 
     def as_table(self) -> dict[str, Any]:
         """Return kind, summary, and the name, type and default of each parameter."""
-        fields = [field for field in dataclasses.fields(self.cls) if field.init]
-        parameters = [{"name": field.name, "type": str(field.type)} | _default(field) for field in fields]
+        fields, hints = [field for field in dataclasses.fields(self.cls) if field.init], get_type_hints(self.cls)
+        parameters = [{"name": field.name, "type": str(hints[field.name])} | _default(field) for field in fields]
         return {"kind": self.kind, "summary": self.summary, "parameters": parameters}
 
 

@@ -9,7 +9,7 @@ import re
 import tomllib
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -102,9 +102,14 @@ def check_arguments(cls: type, nested: Nested) -> None:
 
 
 def _convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
-    """Return a value as the annotated type."""
+    """Return a value as the annotated type; checks that come with the type are made, see `core.checks`."""
     if isinstance(value, np.generic):
         value = value.item()
+    if get_origin(annotation) is Annotated:
+        value = _convert(value, get_args(annotation)[0], name, nested)
+        for check in annotation.__metadata__:
+            check(**{name: value})
+        return value
     if get_origin(annotation) in (Union, types.UnionType):
         return _first_that_fits(value, get_args(annotation), name, nested)
     if get_origin(annotation) is Literal:
@@ -147,7 +152,7 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.protocols import Relevance, Stream
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Problem, Query
@@ -27,7 +27,7 @@ class Drift:
     """
 
     inner: Stream
-    at: int
+    at: PositiveCount
     repeat: bool = False
     change: Literal["redraw", "reverse"] = "redraw"
 
@@ -35,9 +35,6 @@ class Drift:
         {"inner": "linear_gaussian", "at": 20},
         {"inner": "flipped_relevance", "at": 20, "change": "reverse"},
     )
-
-    def __post_init__(self) -> None:
-        check_at_least(1, at=self.at)
 
     @property
     def problem(self) -> Problem:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_probability
+from rankloop.core.checks import NotNegative, Probability, check_at_least, check_between
 from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.statistics import normal_cdf
@@ -61,11 +61,7 @@ class FlippedRelevance(_BinaryGrades):
 
     n_items: int = 20
     n_relevant: int = 5
-    flip: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_probability(flip=self.flip)
+    flip: Probability = 0.05
 
     def _wrong(self) -> float:
         return self.flip
@@ -86,11 +82,7 @@ class NoisyRelevance(_BinaryGrades):
 
     n_items: int = 10
     n_relevant: int = 5
-    sd: float = 0.25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_not_negative(sd=self.sd)
+    sd: NotNegative = 0.25
 
     def _wrong(self) -> float:
         return normal_cdf(-0.5 / self.sd) if self.sd > 0.0 else 0.0

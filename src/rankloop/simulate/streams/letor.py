@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
@@ -36,12 +36,9 @@ class LetorQueries:
 
     path: str | tuple[str, ...]
     normalise: bool = False
-    min_items: int = 1
+    min_items: PositiveCount = 1
     need_relevant: bool = False
-    candidates: int | None = None
-
-    def __post_init__(self) -> None:
-        check_at_least(1, min_items=self.min_items, candidates=self.candidates)
+    candidates: PositiveCount | None = None
 
 
 @register("letor")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_not_negative
+from rankloop.core.checks import NotNegative, PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals, scores_of
 from rankloop.core.registry import register
@@ -26,12 +26,9 @@ NONLINEAR_WEIGHT = 0.5
 class SimulatedQueries:
     """Queries with equally many items and grades 0 to 4; a subclass draws those of one run in `dataset`."""
 
-    n_items: int
-    n_features: int
-    n_queries: int
-
-    def __post_init__(self) -> None:
-        check_at_least(1, n_items=self.n_items, n_features=self.n_features, n_queries=self.n_queries)
+    n_items: PositiveCount
+    n_features: PositiveCount
+    n_queries: PositiveCount
 
     @property
     def problem(self) -> Problem:
@@ -55,14 +52,10 @@ class LinearGaussian(SimulatedQueries):
       noise: The standard deviation of the noise.
     """
 
-    n_items: int = 20
-    n_features: int = 25
-    n_queries: int = 2000
-    noise: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_not_negative(noise=self.noise)
+    n_items: PositiveCount = 20
+    n_features: PositiveCount = 25
+    n_queries: PositiveCount = 2000
+    noise: NotNegative = 0.5
 
     def dataset(self, rng: Generator) -> Dataset:
         """Return the queries of one run."""
@@ -88,13 +81,12 @@ class Separable(SimulatedQueries):
       Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
     """
 
-    n_items: int = 20
-    n_features: int = 20
-    n_queries: int = 2000
+    n_items: PositiveCount = 20
+    n_features: PositiveCount = 20
+    n_queries: PositiveCount = 2000
     margin: float = 0.4
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0.0 < self.margin <= 1.0:
             raise InvalidInput(f"margin must be above 0 and at most 1, the distance of two grades, got {self.margin}")
 
@@ -130,14 +122,10 @@ class WebSearch(SimulatedQueries):
       noise: The standard deviation of the noise.
     """
 
-    n_items: int = 24
-    n_features: int = 60
-    n_queries: int = 2000
-    noise: float = 1.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_not_negative(noise=self.noise)
+    n_items: PositiveCount = 24
+    n_features: PositiveCount = 60
+    n_queries: PositiveCount = 2000
+    noise: NotNegative = 1.1
 
     def dataset(self, rng: Generator) -> Dataset:
         """Return the queries of one run."""

@@ -21,7 +21,7 @@ from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsin
 from rankloop.click_models.cascade import CascadeModel, DependentClickModel
 from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.kernels import ClickParameters, draw_clicks
-from rankloop.core.checks import check_at_least, check_not_negative, check_probability
+from rankloop.core.checks import NotNegative, Probability, check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
@@ -176,11 +176,7 @@ class PositionBased(GradedClicks):
       Learning-to-Rank with Biased Feedback.
     """
 
-    severity: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_not_negative(severity=self.severity)
+    severity: NotNegative = 1.0
 
     @cached_property
     def model(self) -> ClickModel:
@@ -271,11 +267,7 @@ class Sdbn(GradedClicks):
       Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web Search Ranking.
     """
 
-    persistence: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_probability(persistence=self.persistence)
+    persistence: Probability = 1.0
 
     @cached_property
     def model(self) -> ClickModel:

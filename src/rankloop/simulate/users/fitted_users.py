@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.click_models.base import ModelName
 from rankloop.click_models.fit import MODELS
 from rankloop.click_models.kernels import ClickParameters, ClickRows, draw_clicks, examined_whatever_clicks
-from rankloop.core.checks import check_at_least, check_probability
+from rankloop.core.checks import PositiveCount, Probability, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
@@ -43,9 +43,9 @@ class FittedUsers:
     satisfaction: tuple[float, ...] = ()
     examination: tuple[tuple[float, ...], ...] = ()
     stop: tuple[float, ...] = ()
-    persistence: float = 1.0
+    persistence: Probability = 1.0
     by_grade: bool = True
-    shown: int = 10
+    shown: PositiveCount = 10
     depth: ClassVar[int | None] = None
 
     examples: ClassVar[tuple[Spec, ...]] = (
@@ -55,8 +55,6 @@ class FittedUsers:
     )
 
     def __post_init__(self) -> None:
-        check_at_least(1, shown=self.shown)
-        check_probability(persistence=self.persistence)
         rows = self.examination
         if not self.attraction or any(len(row) != len(rows[0]) or not row for row in rows):
             raise InvalidInput("attraction needs a level, and the rows of examination equally many numbers")

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_not_negative, check_probability
+from rankloop.core.checks import NotNegative, PositiveCount, Probability
 from rankloop.core.kernels import kernel, normals, ranking_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
@@ -38,11 +38,8 @@ class TopK:
       Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
     """
 
-    depth: int = 1
+    depth: PositiveCount = 1
     shown: ClassVar[int | None] = None
-
-    def __post_init__(self) -> None:
-        check_at_least(1, depth=self.depth)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
         """Return the grades of the items in the first `depth` positions."""
@@ -78,13 +75,9 @@ class FirstRelevant:
       Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 4.2.
     """
 
-    accuracy: float = 0.8
-    shown: int | None = None
+    accuracy: Probability = 0.8
+    shown: PositiveCount | None = None
     depth: ClassVar[int | None] = None
-
-    def __post_init__(self) -> None:
-        check_probability(accuracy=self.accuracy)
-        check_at_least(1, shown=self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """Return at most one click."""
@@ -108,14 +101,10 @@ class NoisyReader:
       Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
     """
 
-    noise: float = 0.2
-    shown: int = 10
-    max_clicks: int = 5
+    noise: Probability = 0.2
+    shown: PositiveCount = 10
+    max_clicks: PositiveCount = 5
     depth: ClassVar[int | None] = None
-
-    def __post_init__(self) -> None:
-        check_probability(noise=self.noise)
-        check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         draws = rng.random(seen_positions(self.shown, len(ranking)))
@@ -148,14 +137,10 @@ class GaussianGrader:
       Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
     """
 
-    sd: float = 1.0
-    shown: int = 10
-    max_clicks: int = 5
+    sd: NotNegative = 1.0
+    shown: PositiveCount = 10
+    max_clicks: PositiveCount = 5
     depth: ClassVar[int | None] = None
-
-    def __post_init__(self) -> None:
-        check_not_negative(sd=self.sd)
-        check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         errors = normals(rng, seen_positions(self.shown, len(ranking)))
@@ -176,10 +161,7 @@ class Adversarial:
     """
 
     inner: FeedbackModel = NoisyReader()
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_probability(share=self.share)
+    share: Probability = 0.2
 
     @property
     def shown(self) -> int | None:

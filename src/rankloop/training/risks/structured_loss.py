@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discounts as log_discounts
 from rankloop.core.kernels import kernel, positions_of, ranking_of
@@ -253,13 +253,9 @@ class PrecisionLoss(PositionLoss):
     Reference: Joachims (2005), A Support Vector Method for Multivariate Performance Measures.
     """
 
-    relevant_from: float = 1.0
+    relevant_from: Positive = 1.0
 
     examples: ClassVar[tuple[Spec, ...]] = ({"cutoff": 2}, {"cutoff": 1, "relevant_from": 2.0})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(relevant_from=self.relevant_from)
 
     @property
     def bounds(self) -> str:
