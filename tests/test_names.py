@@ -13,7 +13,7 @@ import rankloop
 SOURCE = Path(rankloop.__file__).parent
 RATCHET = Path(__file__).with_name("names_ratchet.toml")
 EMPTY_NAMES = {"found", "known", "own", "one", "seen", "given", "wanted", "asked", "told", "whole", "rest", "how"}
-EMPTY_NAMES |= {"there", "what", "such", "before"}
+EMPTY_NAMES |= {"there", "what", "such", "before", "said", "wished", "gone", "heard"}
 ODD_OPENING = re.compile(r"(Whether|Who|What|Where|How|Which|When|The same)\b")
 ONE_WORD_CONSTANT = re.compile(r"[A-Z]{3,}")
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -77,7 +77,7 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     """
     is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
     if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
-        listed, rows = _listed(candidates, names)
+        listed, rows = _records_of(candidates, names)
         return _from_rows(listed, rows, names)
     return _from_array(candidates, names, ids)
 
@@ -94,14 +94,14 @@ def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id],
     is_frame = hasattr(candidates, "columns")
     if not is_frame and (isinstance(candidates, str) or not isinstance(candidates, Mapping | Sequence)):
         raise InvalidInput("with a schema candidates must be {id: {field: value}}, a list of dicts or a DataFrame")
-    ids, rows = _listed(candidates, names)
+    ids, rows = _records_of(candidates, names)
     if is_frame and not hasattr(candidates, "to_pydict"):
         rows = [{name: _none_if_missing(value) for name, value in row.items()} for row in rows]
     # Copied, because the caller may change the values before the feedback comes.
     return plain_ids(ids), [dict(row) if isinstance(row, Mapping) else row for row in rows]
 
 
-def _listed(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[Any]]:
+def _records_of(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[Any]]:
     """Return ids and values by name of a table by id, a data frame or a list of records."""
     if isinstance(candidates, Mapping):
         return list(candidates), list(candidates.values())
@@ -369,11 +369,11 @@ class Adapter(NamedTuple):
         """
         if self.encoder is not None:
             ids, rows = self._distinct_items(ids, rows)
-            chosen = self._chosen(ids, pinned, excluded)
-            return self._encoded(self.encoder, ids, rows, context, query_id, chosen, at)
+            choice = self._select_items(ids, pinned, excluded)
+            return self._encoded(self.encoder, ids, rows, context, query_id, choice, at)
         table = self._candidates(ids, rows)
         row, missing = self._context(context)
-        candidates, first, hidden = self._chosen(table.ids, pinned, excluded)
+        candidates, first, hidden = self._select_items(table.ids, pinned, excluded)
         features = table.features
         return QueryRequest(
             ids=table.ids,
@@ -387,7 +387,7 @@ class Adapter(NamedTuple):
             present=table.present,
         )
 
-    def _chosen(
+    def _select_items(
         self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]
     ) -> tuple[list[int] | None, list[int], set[int]]:
         """Return the items to rank (None: all), the pinned ones, and those that are ranked but not shown."""

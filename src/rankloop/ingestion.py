@@ -75,10 +75,10 @@ def ingest(
     lists = lists_in(log, schema=schema, columns=columns, skip_bad_rows=skip_bad_rows)
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
-    pages = list(_keyed(lists.lists(schema), lists, ranker))
-    brought = lists.outcomes_by_page(spec["spec"].get("outcomes", {}))
+    pages = list(_with_keys(lists.lists(schema), lists, ranker))
+    outcomes_by_page = lists.outcomes_by_page(spec["spec"].get("outcomes", {}))
     verdicts, clicks = Counter[bool](), 0
-    for number, (page, outcomes) in enumerate(zip(pages, brought), 1):
+    for number, (page, outcomes) in enumerate(zip(pages, outcomes_by_page), 1):
         weights = zip(page.shown.ids, page.shown.clicked.tolist())
         clicked = {str(item): weight for item, weight in weights if weight}
         feedback = {"clicks": clicked} | ({"outcomes": outcomes} if outcomes else {})
@@ -107,7 +107,7 @@ def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
     return Schema(dict.fromkeys(problem["feature_names"], "number"))
 
 
-def _keyed(pages: Sequence[ShownList], lists: ListLog, ranker: str) -> Iterator[KeyedPage]:
+def _with_keys(pages: Sequence[ShownList], lists: ListLog, ranker: str) -> Iterator[KeyedPage]:
     """Yield pages with their idempotency keys; equal pages are numbered."""
     copies = Counter[str]()
     for shown, session, user in zip(pages, lists.session, lists.user):

@@ -114,8 +114,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return rows[ids[item]].get(field)
 
         pinned, left_out = self.choose(ids, value_of)
-        gone = set(pinned).union(*left_out.values())
-        order = [*pinned, *(item for item in range(len(ids)) if item not in gone)]
+        absent = set(pinned).union(*left_out.values())
+        order = [*pinned, *(item for item in range(len(ids)) if item not in absent)]
         ranked, touched = self.arrange(order, len(pinned), value_of)
         touched = ({"pin": pinned} if pinned else {}) | left_out | touched
         named = {rule: [ids[item] for item in items] for rule, items in touched.items()}
@@ -148,9 +148,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """
         pinned, ranked, touched = list(order[:n_pinned]), list(order[n_pinned:]), dict[str, list[int]]()
         steps: list[tuple[str, Callable[[list[int]], list[int]]]] = [
-            ("boost", lambda items: self._boosted(items, value_of)),
-            *(("spread", lambda items, rule=rule: _spread(items, pinned, rule, value_of)) for rule in self.spread),
-            ("at_most", lambda items: _limited(items, pinned, self.at_most, value_of)),
+            ("boost", lambda items: self._apply_boosts(items, value_of)),
+            *(
+                ("spread", lambda items, rule=rule: _apply_spread(items, pinned, rule, value_of))
+                for rule in self.spread
+            ),
+            ("at_most", lambda items: _apply_limits(items, pinned, self.at_most, value_of)),
         ]
         for name, step in steps:
             after = step(ranked)
@@ -187,7 +190,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def _total_boost(self, item: int, value_of: ValueOf) -> int:
         return sum(rule.by for rule in self.boost if rule.fits(value_of(item, rule.field)))
 
-    def _boosted(self, items: list[int], value_of: ValueOf) -> list[int]:
+    def _apply_boosts(self, items: list[int], value_of: ValueOf) -> list[int]:
         places = dict[int, float]()
         for position, item in enumerate(items):
             boost = self._total_boost(item, value_of)
@@ -195,23 +198,23 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return sorted(items, key=lambda item: places[item])
 
 
-def _spread(items: list[int], pinned: list[int], rule: Spread, value_of: ValueOf) -> list[int]:
+def _apply_spread(items: list[int], pinned: list[int], rule: Spread, value_of: ValueOf) -> list[int]:
     """Choose items one by one, by relevance minus similarity to those chosen last."""
     parts = {item: set(_parts(value_of(item, rule.field))) for item in (*pinned, *items)}
     relevance = {item: 1.0 - position / len(items) for position, item in enumerate(items)}
-    chosen, left = list(pinned), list(items)
-    while left and len(chosen) < rule.within:
-        last = set[Any]().union(*(parts[item] for item in chosen[-rule.window :]))
+    order, left = list(pinned), list(items)
+    while left and len(order) < rule.within:
+        last = set[Any]().union(*(parts[item] for item in order[-rule.window :]))
         gains = [(1 - rule.weight) * relevance[item] - rule.weight * bool(parts[item] & last) for item in left]
-        chosen.append(left.pop(gains.index(max(gains))))
-    return chosen[len(pinned) :] + left
+        order.append(left.pop(gains.index(max(gains))))
+    return order[len(pinned) :] + left
 
 
-def _limited(items: list[int], pinned: list[int], rules: Sequence[AtMost], value_of: ValueOf) -> list[int]:
+def _apply_limits(items: list[int], pinned: list[int], rules: Sequence[AtMost], value_of: ValueOf) -> list[int]:
     """Fill positions with the first item that no limit forbids there, as long as there is one."""
-    chosen, left = list(pinned), list(items)
-    while left and (limits := [rule for rule in rules if len(chosen) < rule.within]):
-        counts = [Counter(part for item in chosen for part in _parts(value_of(item, rule.field))) for rule in limits]
+    order, left = list(pinned), list(items)
+    while left and (limits := [rule for rule in rules if len(order) < rule.within]):
+        counts = [Counter(part for item in order for part in _parts(value_of(item, rule.field))) for rule in limits]
         allowed = (
             item
             for item in left
@@ -223,8 +226,8 @@ def _limited(items: list[int], pinned: list[int], rules: Sequence[AtMost], value
         )
         item = next(allowed, left[0])
         left.remove(item)
-        chosen.append(item)
-    return chosen[len(pinned) :] + left
+        order.append(item)
+    return order[len(pinned) :] + left
 
 
 def _parts(value: Any) -> list[Any]:

@@ -204,7 +204,7 @@ def test_undo_over_http(fresh: httpx.Client) -> None:
     assert ids(ask(fresh, private=True)) == ENGINE_ORDER
 
 
-@pytest.mark.parametrize("how", ["private", "begun"])
+@pytest.mark.parametrize("how", ["private", "prefix"])
 def test_private_and_begun_leave_no_trace(client: httpx.Client, how: str) -> None:
     before = len(records(data(client)))
     answer = client.post("/search", json={"text": "boa of colonel mustard boa", how: True})
@@ -216,7 +216,7 @@ def test_private_and_begun_leave_no_trace(client: httpx.Client, how: str) -> Non
 
 
 def test_what_is_begun_is_found(client: httpx.Client) -> None:
-    assert ids(ask(client, "bowl", begun=True)) == ["knots.md"]
+    assert ids(ask(client, "bowl", prefix=True)) == ["knots.md"]
     assert ids(ask(client, "bowl", private=True)) == []
 
 

@@ -24,8 +24,8 @@ QUADRATURE_NODES, QUADRATURE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 def _choose(probabilities: Floats, rng: Generator) -> Ints:
     """Draw one ad per row."""
     edges = np.cumsum(probabilities, axis=1)
-    drawn = (rng.random(len(edges))[:, None] * edges[:, -1:] >= edges).sum(axis=1)
-    return np.asarray(np.minimum(drawn, probabilities.shape[1] - 1), dtype=np.int64)
+    choices = (rng.random(len(edges))[:, None] * edges[:, -1:] >= edges).sum(axis=1)
+    return np.asarray(np.minimum(choices, probabilities.shape[1] - 1), dtype=np.int64)
 
 
 @cache

@@ -90,7 +90,7 @@ Quick = Annotated[bool, flag("--quick", "Run far fewer rounds and seeds, as a tr
 Out = Annotated[Path | None, option("--out", "FOLDER", "Folder for the results.")]
 
 
-def _imported(modules: list[str] | None) -> list[str] | None:
+def _import_modules(modules: list[str] | None) -> list[str] | None:
     if modules:
         from rankloop.experiments.spec.plugins import import_modules
 
@@ -104,7 +104,7 @@ Imports = Annotated[
         "--import",
         "MODULE",
         "Import this module or .py file first, to register your own learners, measures or streams. Repeatable.",
-        callback=_imported,
+        callback=_import_modules,
     ),
 ]
 

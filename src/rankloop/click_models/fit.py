@@ -76,8 +76,8 @@ class UserFit(NamedTuple):
         lines += [f"{self.n_pages:,} pages, {self.n_pairs:,} items of queries, {self.n_clicks:,} clicks", ""]
         lines += ["On visits that were held out", f"{'model':<10}{'log-likelihood of a page':>26}{'perplexity':>12}"]
         for name, judged in self.held_out.items():
-            chosen = name + " *" * (name == self.fitted.name)
-            lines.append(f"{chosen:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
+            label = name + " *" * (name == self.fitted.name)
+            lines.append(f"{label:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
         return "\n".join([*lines, "", str(self.examination), "", self.to_toml()])
 
     def to_json(self) -> dict[str, Any]:
@@ -117,9 +117,11 @@ class UserFit(NamedTuple):
         left.plot(numbers, examined, marker="o", color=BLUE)
         left.set(xlabel="position", ylim=(0.0, 1.05), title="examination relative to position 1 (95 %)")
         for name, judged in self.held_out.items():
-            chosen = name == self.fitted.name
+            is_fitted = name == self.fitted.name
             positions = np.arange(1, len(judged.by_position) + 1)
-            right.plot(positions, judged.by_position, color=BLUE if chosen else GREY, linewidth=2.0 if chosen else 1.0)
+            right.plot(
+                positions, judged.by_position, color=BLUE if is_fitted else GREY, linewidth=2.0 if is_fitted else 1.0
+            )
             right.annotate(name, (positions[-1], judged.by_position[-1]), xytext=(4, -3), textcoords="offset points")
         right.set(xlabel="position", title="perplexity on held-out visits (1: foreseen)")
         for axes in (left, right):

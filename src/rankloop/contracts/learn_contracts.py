@@ -131,7 +131,7 @@ def check_huge_numbers(case: Case) -> None:
             for feedback in case.feedbacks(decision, rng):
                 old_state = copy.deepcopy(session.state)
                 try:
-                    session.learn(query, decision, _scaled(feedback, reward))
+                    session.learn(query, decision, _scale_feedback(feedback, reward))
                 except RankloopError:
                     require_same(old_state, session.state, "a refused step changed the state at")
         require_finite_state(session.state)
@@ -185,7 +185,7 @@ def _one_of_each(ranking: Any) -> list[Any]:
     return [Relevances(ranking, ones), Clicks(ranking[:1], ones[:1]), Preferred(ranking), Reward(1.0)]
 
 
-def _scaled(feedback: Any, size: float) -> Any:
+def _scale_feedback(feedback: Any, size: float) -> Any:
     if isinstance(feedback, Relevances):
         return feedback._replace(grades=feedback.grades * size)
     if isinstance(feedback, Clicks):

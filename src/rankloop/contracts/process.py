@@ -75,14 +75,14 @@ def _hostile_states(case: Case) -> Iterator[str]:
     state = play_history(case).states[-1]
     for change, hostile in _tampered(state):
         try:
-            session = loads(_saved(case, hostile))
+            session = loads(_save_state(case, hostile))
         except InvalidInput:
             continue
         try:
             _continue(case, session)
         except Exception as error:
             yield f"{case.name} with {change}: {type(error).__name__}: {error}"
-    _continue(case, loads(_saved(case, state)))
+    _continue(case, loads(_save_state(case, state)))
 
 
 def _with_leaf(value: Any, path: list[str], leaf: Any) -> Any:
@@ -104,7 +104,7 @@ def _hostile_cases(kind: str, cls: type) -> list[Case]:
     return [*cases, bare] if first.problem.n_features and bare.is_accepted else cases
 
 
-def _saved(case: Case, state: Any) -> bytes:
+def _save_state(case: Case, state: Any) -> bytes:
     session = Session(case.learner, case.problem)
     _, generator, learned, refused = session.snapshot()
     session.restore(state, generator, learned, refused)

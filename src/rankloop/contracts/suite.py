@@ -139,21 +139,21 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutco
     Yields:
       The outcome of each contract, as soon as it was tried.
     """
-    chosen = set(only or names())
+    contract_names = set(only or names())
     first = _outcome_of(check_cases, entry)
-    if first.failure is not None or first.name in chosen:
+    if first.failure is not None or first.name in contract_names:
         yield first
     if first.failure is not None:
         return
     for checked in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
-        if checked.name in chosen:
+        if checked.name in contract_names:
             yield _outcome_of(checked, entry)
     for checked in WRAPPED_CONTRACTS:
         name = _name_in_wrapper(checked)
-        if name in chosen:
-            yield _outcome(checked, [_wrapped(cases_of(entry.kind, entry.cls)[0])], name)
+        if name in contract_names:
+            yield _outcome(checked, [_wrap_case(cases_of(entry.kind, entry.cls)[0])], name)
     for checked in ISOLATED_CONTRACTS:
-        if checked.name in chosen:
+        if checked.name in contract_names:
             yield _outcome_of(checked, entry)
 
 
@@ -181,7 +181,7 @@ def _outcome(checked: Contract, subjects: Iterable[tuple[str, Any]], name: str |
     return outcome
 
 
-def _wrapped(case: Case) -> tuple[str, Case]:
+def _wrap_case(case: Case) -> tuple[str, Case]:
     wrapped = build({"kind": "standardised", "inner": case.learner}, "learner")
     return f"{wrapped} on {case.problem}", case._replace(learner=wrapped)
 

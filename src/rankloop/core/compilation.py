@@ -61,9 +61,9 @@ def kernel_folder() -> Path:
     The folder's name changes with any line of the package, because a kernel that calls one in another file must be
     compiled again when that one changes.
     """
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder:
+        return Path(folder)
     checkout = PACKAGE_FOLDER.parents[1]
     parent = checkout / ".cache" if (checkout / "pyproject.toml").exists() else cache_folder()
     return parent / f"numba-{source_key()}"

@@ -76,7 +76,7 @@ def source_key() -> str:
 
 def cache_folder() -> Path:
     """Return $RANKLOOP_CACHE, else `rankloop` in $XDG_CACHE_HOME or ~/.cache."""
-    chosen = os.environ.get("RANKLOOP_CACHE")
-    if chosen:
-        return Path(chosen)
+    folder = os.environ.get("RANKLOOP_CACHE")
+    if folder:
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankloop"

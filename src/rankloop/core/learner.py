@@ -380,7 +380,7 @@ def _limit(rows: Floats, ranges: Floats, first: int, is_update: bool) -> tuple[F
 
 
 @kernel
-def _shortened(old: Floats, new: Floats, max_length: float) -> tuple[Floats, float]:
+def _shorten_step(old: Floats, new: Floats, max_length: float) -> tuple[Floats, float]:
     """Return `new` moved towards `old` until its distance is at most `max_length`, and the distance it had."""
     total = 0.0
     for j in range(len(old)):
@@ -478,13 +478,13 @@ class Robust:
         )
 
     def rank(self, state: RobustState, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state.inner, _limited(state, query)[0], rng)
+        return self.inner.rank(state.inner, _clip_values(state, query)[0], rng)
 
     def predict(self, state: RobustState, query: Query) -> Ints:
-        return self.inner.predict(state.inner, _limited(state, query)[0])
+        return self.inner.predict(state.inner, _clip_values(state, query)[0])
 
     def log_prob(self, state: RobustState, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state.inner, _limited(state, query)[0], ranking)
+        return self.inner.log_prob(state.inner, _clip_values(state, query)[0], ranking)
 
     def learn(self, state: RobustState, query: Query, decision: Decision[R], feedback: Feedback) -> RobustState:
         old_inner = state.inner
@@ -501,22 +501,22 @@ class Robust:
                 n_features, context = query.features.shape[1], query.context.reshape(1, -1)
                 ranges, lowest, highest = _observe(ranges, lowest, highest, context, n_features, self.margin)
             state = state._replace(ranges=ranges, lowest=lowest, highest=highest)
-        limited, n_outside = _limited(state, query, is_update=True)
+        limited, n_outside = _clip_values(state, query, is_update=True)
         after = self.inner.learn(old_inner, limited, decision, feedback)
         state = state._replace(clipped=state.clipped + n_outside, inner=after)
         heaviest = 1.0
         if self.max_weight > 1.0 and isinstance(feedback, Clicks) and len(feedback.weights):
             heaviest = min(max(1.0, float(feedback.weights.max())), self.max_weight)
-        return self._capped(state, old_inner, heaviest) if self.max_step else state
+        return self._cap_step(state, old_inner, heaviest) if self.max_step else state
 
-    def _capped(self, state: RobustState, old_inner: Any, heaviest: float) -> RobustState:
+    def _cap_step(self, state: RobustState, old_inner: Any, heaviest: float) -> RobustState:
         """Return the state after a step by clicks of at most this weight, not longer than is allowed."""
         name = "weights" if from_layers(state.inner, "newest") is None else "newest"
         old, new = from_layers(old_inner, name), from_layers(state.inner, name)
         if not isinstance(new, np.ndarray) or new.ndim != 1 or old.shape != new.shape:
             return state
         max_length = MAX_FLOAT if state.n_steps < MIN_STEPS else self.max_step * state.typical_step * heaviest
-        weights, length = _shortened(old, new, max_length)
+        weights, length = _shorten_step(old, new, max_length)
         if length == 0.0:
             return state
         inner, n_steps, is_capped = state.inner, state.n_steps + 1, length > max_length
@@ -532,7 +532,7 @@ class Robust:
         )
 
 
-def _limited(state: RobustState, query: Query, is_update: bool = False) -> tuple[Query, int]:
+def _clip_values(state: RobustState, query: Query, is_update: bool = False) -> tuple[Query, int]:
     """Return the query with its values inside their ranges, and the number of values that were outside."""
     ranges = state.ranges
     if not ranges.shape[1]:

@@ -127,7 +127,7 @@ def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Sessi
             _check_parts(archive, len(content))
             header = json.loads(archive.read(HEADER_NAME), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
-            return _restored(header, archive), dict(header["notes"])
+            return _restore_session(header, archive), dict(header["notes"])
     except UnknownKind as error:
         raise InvalidInput(f"{where}: {error}; import the module that registers it first") from None
     except InvalidInput as error:
@@ -179,7 +179,7 @@ def _check_header(header: Any, where: str) -> None:
         )
 
 
-def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
+def _restore_session(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
     problem = Problem(**header["problem"])
     problem = problem._replace(feature_names=tuple(problem.feature_names))
     for name, limit in (("seed", math.inf), ("learned", MAX_COUNT), ("refused", MAX_COUNT)):
@@ -218,7 +218,7 @@ def _restored_state(outline: Any, example: Any, array: Callable[[Any], Any], whe
     a method `reachable` checks itself further.
     """
     if hasattr(example, "_fields"):
-        return _named(outline, example, array, where)
+        return _restore_fields(outline, example, array, where)
     if isinstance(example, tuple):
         return tuple(_restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
     if isinstance(example, np.ndarray):
@@ -228,7 +228,7 @@ def _restored_state(outline: Any, example: Any, array: Callable[[Any], Any], whe
     return _number(outline, example, where)
 
 
-def _named(outline: Any, example: Any, array: Callable[[Any], Any], where: str) -> Any:
+def _restore_fields(outline: Any, example: Any, array: Callable[[Any], Any], where: str) -> Any:
     if set(outline) != set(example._fields):
         raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
     parts = zip(example._fields, example)

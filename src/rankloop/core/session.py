@@ -140,7 +140,7 @@ class Session:
           UnstableUpdate: If the new state would not be finite. This is counted in `refused`; the state is unchanged.
         """
         _check_query(query, self.problem)
-        decision, feedback = self._checked(_n_items_of(query), decision, feedback)
+        decision, feedback = self._check_arrays(_n_items_of(query), decision, feedback)
         with self._writing:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -150,7 +150,9 @@ class Session:
             self.learned += 1
             return self._state
 
-    def _checked(self, n_items: int, decision: Decision[Any], feedback: Feedback) -> tuple[Decision[Any], Feedback]:
+    def _check_arrays(
+        self, n_items: int, decision: Decision[Any], feedback: Feedback
+    ) -> tuple[Decision[Any], Feedback]:
         """Return decision and feedback with arrays of the right types."""
         if type(feedback) not in self._accepts:
             accepted = " or ".join(sorted(kind.__name__ for kind in self._accepts)) or "nothing"

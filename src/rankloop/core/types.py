@@ -60,8 +60,8 @@ class Rows(NamedTuple):
             first, end = int(items[0]), int(items[-1]) + 1
             rows, entries = slice(first, end), slice(int(self.starts[first]), int(self.starts[end]))
             return Rows(starts, self.positions[entries], self.values[entries], self.columns, self.dense[rows])
-        chosen = np.arange(starts[-1]) + np.repeat(self.starts[items] - starts[:-1], sizes)
-        return Rows(starts, self.positions[chosen], self.values[chosen], self.columns, self.dense[items])
+        entry_numbers = np.arange(starts[-1]) + np.repeat(self.starts[items] - starts[:-1], sizes)
+        return Rows(starts, self.positions[entry_numbers], self.values[entry_numbers], self.columns, self.dense[items])
 
     def to_array(self) -> Floats:
         """Return a dense array with one column for each of `columns`, then the dense block."""

@@ -45,7 +45,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     with file:
         magic = file.read(6)
         file.seek(0)
-        yield _unpacked(file, magic)
+        yield _decompressor_of(file, magic)
 
 
 def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -67,7 +67,7 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
                 raw[: held - end] = raw[end:held]
                 held, start = held - end, 0
             elif held == len(raw):
-                raw = _doubled(raw, path)
+                raw = _double_buffer(raw, path)
         if held > start:
             yield Block(raw, np.frombuffer(raw, np.uint8), start, held)
 
@@ -85,7 +85,7 @@ class _Members(io.RawIOBase):
         """Fill a buffer with decompressed bytes, and return how many there are."""
         unpacked = b""
         while not unpacked:
-            packed = self._packed()
+            packed = self._read_packed()
             if self._now.eof and not packed:
                 return 0
             if self._now.eof:
@@ -94,7 +94,7 @@ class _Members(io.RawIOBase):
         buffer[: len(unpacked)] = unpacked
         return len(unpacked)
 
-    def _packed(self) -> bytes:
+    def _read_packed(self) -> bytes:
         """Return the next compressed bytes; none at the end of the file, or while the decompressor has output left."""
         if not self._now.eof:
             packed = self._file.read(PACKED_BYTES) if self._now.needs_input else b""
@@ -107,7 +107,7 @@ class _Members(io.RawIOBase):
         return packed
 
 
-def _doubled(raw: bytearray, path: Path) -> bytearray:
+def _double_buffer(raw: bytearray, path: Path) -> bytearray:
     if len(raw) >= MAX_LINE_BYTES:
         raise InvalidInput(f"{path.name}: a line is longer than {MAX_LINE_BYTES:,} bytes; this is not a text of lines")
     return raw + bytearray(len(raw))
@@ -120,7 +120,7 @@ def _read(file: IO[bytes], buffer: memoryview, path: Path) -> int:
         raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
 
 
-def _unpacked(file: IO[bytes], magic: bytes) -> Any:
+def _decompressor_of(file: IO[bytes], magic: bytes) -> Any:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(file)
     if magic.startswith(b"BZh"):

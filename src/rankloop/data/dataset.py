@@ -85,14 +85,16 @@ class Dataset(NamedTuple):
 
     def subset(self, indices: Iterable[int]) -> "Dataset":
         """Return some queries, in the order of the indices."""
-        chosen = [int(index) for index in indices]
-        for index in chosen:
+        query_numbers = [int(index) for index in indices]
+        for index in query_numbers:
             if not 0 <= index < self.n_queries:
                 raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
-        spans = [np.arange(self.offsets[q], self.offsets[q + 1]) for q in chosen]
+        spans = [np.arange(self.offsets[q], self.offsets[q + 1]) for q in query_numbers]
         rows = np.concatenate(spans) if spans else np.empty(0, np.int64)
         offsets = offsets_of([len(span) for span in spans])
-        return Dataset(self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in chosen))
+        return Dataset(
+            self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in query_numbers)
+        )
 
     def checked(self) -> "Dataset":
         """Return itself; raise `InvalidInput` if its arrays do not fit together."""

@@ -137,7 +137,7 @@ def folds_in(address: str) -> list[FoldFiles]:
 
 def _fold(address: str, files: Files, name: str, prefix: str = "") -> FoldFiles:
     validation = next((part for role in VALIDATION_NAMES if (part := _part(files, prefix + role))), None)
-    train, test = (_required(address, files, [prefix + role]) for role in ("train", "test"))
+    train, test = (_find_parts(address, files, [prefix + role]) for role in ("train", "test"))
     return FoldFiles(name, train, () if validation is None else (validation,), test)
 
 
@@ -150,12 +150,12 @@ def _folds_of_list(address: str, files: Files) -> list[FoldFiles]:
         raise InvalidInput(f"{address}/{FOLDS_FILE} should hold {example}: {error}") from None
     folds = []
     for name, roles_of_fold in roles.items():
-        train, validation, test = (_required(address, files, parts) for parts in roles_of_fold)
+        train, validation, test = (_find_parts(address, files, parts) for parts in roles_of_fold)
         folds.append(FoldFiles(name, train, validation, test))
     return folds
 
 
-def _required(address: str, files: Files, names: Sequence[str]) -> tuple[PartSource, ...]:
+def _find_parts(address: str, files: Files, names: Sequence[str]) -> tuple[PartSource, ...]:
     parts = [_part(files, name) for name in names]
     for name, part in zip(names, parts):
         if part is None:

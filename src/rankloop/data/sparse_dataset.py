@@ -31,11 +31,11 @@ class SparseDataset(NamedTuple):
 
     def subset(self, indices: Iterable[int]) -> "SparseDataset":
         """Return some queries, in the order of the indices, with all columns."""
-        chosen = np.fromiter(indices, np.int64)
-        sizes = np.diff(self.offsets)[chosen]
+        query_numbers = np.fromiter(indices, np.int64)
+        sizes = np.diff(self.offsets)[query_numbers]
         offsets = offsets_of(sizes)
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
-        names = tuple(self.query_ids[q] for q in chosen)
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[query_numbers] - offsets[:-1], sizes)
+        names = tuple(self.query_ids[q] for q in query_numbers)
         return SparseDataset(self.features.take(rows), self.relevance[rows], offsets, self.base[rows], names)
 
 
@@ -73,16 +73,22 @@ class Collection:
         """Return all queries, with a grade for each item, and forget them."""
         if not self._sizes:
             raise InvalidInput("there is no query to make a data set of")
-        starts = offsets_of(_emptied(self._counts))
+        starts = offsets_of(_concatenate_and_free(self._counts))
         columns = np.concatenate(self._columns) if self._columns else np.empty(0, np.int64)
-        rows = Rows(starts, _emptied(self._positions), _emptied(self._values), columns, _emptied(self._dense))
+        rows = Rows(
+            starts,
+            _concatenate_and_free(self._positions),
+            _concatenate_and_free(self._values),
+            columns,
+            _concatenate_and_free(self._dense),
+        )
         offsets = offsets_of(self._sizes)
         if len(relevance) != rows.n_items:
             raise InvalidInput(f"{rows.n_items} items and {len(relevance)} grades must be equally many")
         return SparseDataset(rows, relevance, offsets, np.zeros(rows.n_items), tuple(self._names))
 
 
-def _emptied(parts: list[Any]) -> Any:
+def _concatenate_and_free(parts: list[Any]) -> Any:
     """Concatenate a list of arrays, and empty it to free memory."""
     array = np.concatenate(parts)
     parts.clear()

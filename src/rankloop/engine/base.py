@@ -137,16 +137,16 @@ def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> 
       function: Of a partition and the argument.
       argument: Of all calls.
     """
-    answers, loaded = [], _loaded(partitions[0])
+    answers, loaded = [], _load_partition(partitions[0])
     for number, partition in enumerate(partitions):
-        following = _loaded(partitions[number + 1]) if number + 1 < len(partitions) else None
+        following = _load_partition(partitions[number + 1]) if number + 1 < len(partitions) else None
         with _memory_for(partition):
             answers.append(function(loaded, argument))
         loaded = following
     return answers
 
 
-def _loaded(partition: Any) -> Any:
+def _load_partition(partition: Any) -> Any:
     with _memory_for(partition):
         return partition.load() if is_stored(partition) else partition
 

@@ -59,7 +59,7 @@ class Cluster(ParallelEngine):
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
         """Return function(task) of all tasks, in their order."""
-        ray = self._connected()
+        ray = self._connect()
         while self.idle:  # idle actors would hold the cores that the tasks need
             self.idle.pop().terminate()
         remote = ray.remote(function).options(max_retries=MAX_ATTEMPTS - 1)
@@ -81,7 +81,7 @@ class Cluster(ParallelEngine):
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
         """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
-        ray = self._connected()
+        ray = self._connect()
         workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
         summation = _Summation(ray, shares_of(partitions, workers), function, self.idle)
         try:
@@ -89,7 +89,7 @@ class Cluster(ParallelEngine):
         finally:
             summation.release(self.idle)
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         """Return Ray, connected to the cluster; a connection that the process has already is kept."""
         try:
             import ray
@@ -98,14 +98,14 @@ class Cluster(ParallelEngine):
         address = self.address or os.environ.get("RAY_ADDRESS")
         if not ray.is_initialized():
             if address is None:
-                return self._started(ray)
+                return self._start_local(ray)
             _join(ray, address)
             _watch_over(address)
         if address is not None:
             _check_versions(ray)
         return ray
 
-    def _started(self, ray: Any) -> Any:
+    def _start_local(self, ray: Any) -> Any:
         for name, value in ONE_THREAD.items():
             os.environ.setdefault(name, value)
         ray.init(

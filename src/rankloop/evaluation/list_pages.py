@@ -117,8 +117,8 @@ def _feature_rows(log: ListLog, names: Sequence[str]) -> Floats:
         return log.export.features
     missing = next((name for name in names if name not in log.values), None)
     if missing is not None or not names:
-        said = f"the column {missing!r}, from which the ranker learned{nearest(missing or '', log.values)}"
-        raise InvalidInput(f"{log.name} lacks {said}" if names else "the ranker has no names of its features")
+        problem = f"the column {missing!r}, from which the ranker learned{nearest(missing or '', log.values)}"
+        raise InvalidInput(f"{log.name} lacks {problem}" if names else "the ranker has no names of its features")
     return np.column_stack([log.numbers(name) for name in names])
 
 

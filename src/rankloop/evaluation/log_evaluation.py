@@ -178,8 +178,8 @@ def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:
     # The hash of a cross is the same for a field of the context and of the items, so that all weights stay right.
     context = {name: kind for name, kind in schema.context.items() if name not in varying}
     features = {**schema.features, **{name: schema.context[name] for name in varying}}
-    said = f"{', '.join(varying)}: differs inside lists of {log.name}, so it counts as a field of the items"
-    return target._replace(schema=replace(schema, features=features, context=context)), (*log.notes, said)
+    note = f"{', '.join(varying)}: differs inside lists of {log.name}, so it counts as a field of the items"
+    return target._replace(schema=replace(schema, features=features, context=context)), (*log.notes, note)
 
 
 def _only(options: Mapping[str, Any], kind: type[Options] | type[ListOptions]) -> dict[str, Any]:

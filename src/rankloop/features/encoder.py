@@ -92,9 +92,9 @@ class Encoder:
         _check_moment(at)
         with self._lock:
             context_tokens = self._context(context, at)
-            chosen = self._items(ids, rows, at)
+            item_slots = self._items(ids, rows, at)
             tokens = self._store.tokens()
-            counts = count_entries(tokens, chosen, context_tokens, self._plan)
+            counts = count_entries(tokens, item_slots, context_tokens, self._plan)
             if len(counts) and counts.max() > MAX_ENTRIES:
                 worst = int(counts.argmax())
                 raise InvalidInput(
@@ -102,8 +102,8 @@ class Encoder:
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
                 raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
-            dense = self._store.dense[chosen]
-            starts, positions, values, columns = encode(tokens, chosen, context_tokens, self._plan, counts)
+            dense = self._store.dense[item_slots]
+            starts, positions, values, columns = encode(tokens, item_slots, context_tokens, self._plan, counts)
             return Rows(starts, positions, values, columns, dense)
 
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
@@ -172,14 +172,14 @@ class Encoder:
             else:
                 fresh.append(i)
                 slots.append(-1)
-        chosen = np.array(slots, np.int64)
+        item_slots = np.array(slots, np.int64)
         if fresh:
-            chosen[fresh] = self._added([ids[i] for i in fresh], [rows[i] for i in fresh], at)
+            item_slots[fresh] = self._add_items([ids[i] for i in fresh], [rows[i] for i in fresh], at)
             for i in fresh:
-                self._known[ids[i]] = _copied(rows[i]), int(chosen[i])
-        return chosen
+                self._known[ids[i]] = _copy_row(rows[i]), int(item_slots[i])
+        return item_slots
 
-    def _added(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Sequence[int]:
+    def _add_items(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Sequence[int]:
         """Add items to the store and return their positions; none is added if one is wrong."""
         names = self.schema.features.keys()
         for id, row in zip(ids, rows):
@@ -390,7 +390,7 @@ def _check_moment(at: Any) -> None:
         raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {short_text(at)}")
 
 
-def _copied(row: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy whose mutable values are copied, too."""
     kept = dict(row)
     for name, value in row.items():

@@ -56,7 +56,7 @@ def hash_of(name: str, value: str) -> int:
 
 
 @kernel
-def _crossed(first: Any, second: Any) -> Any:
+def _cross_hashes(first: Any, second: Any) -> Any:
     """Return one hash of two, by the last step of splitmix64 over their sum; the order matters."""
     mixed = first * GOLDEN_RATIO_BITS + second
     mixed = (mixed ^ (mixed >> SHIFT_30)) * MIX_FACTOR_1
@@ -69,7 +69,7 @@ def hash_of_cross(hashes: Iterable[int]) -> int:
     parts = [np.uint64(part) for part in hashes]
     combined = parts[0]
     for part in parts[1:]:
-        combined = np.uint64(_crossed(combined, part))
+        combined = np.uint64(_cross_hashes(combined, part))
     return int(combined)
 
 
@@ -149,13 +149,13 @@ def encode(
             offset = half if plan.cross_in_memory[c] else 0
             for a in range(bounds[first, 0], bounds[first, 1]):
                 for b in range(bounds[second, 0], bounds[second, 1]):
-                    pair, value = _crossed(hashes[a], hashes[b]), weights[a] * weights[b]
+                    pair, value = _cross_hashes(hashes[a], hashes[b]), weights[a] * weights[b]
                     if third == NO_FIELD:
                         all_columns[e], values[e] = np.int64(pair & mask) + offset, value
                         e += 1
                         continue
                     for t in range(bounds[third, 0], bounds[third, 1]):
-                        all_columns[e] = np.int64(_crossed(pair, hashes[t]) & mask) + offset
+                        all_columns[e] = np.int64(_cross_hashes(pair, hashes[t]) & mask) + offset
                         values[e] = value * weights[t]
                         e += 1
     positions, columns = _distinct(all_columns)

@@ -174,12 +174,12 @@ class Number(HashedField):
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
         number = _finite(value)
-        return (("",), (self._scaled(number),)) if self.declared else _tents(number)
+        return (("",), (self._scale_number(number),)) if self.declared else _tents(number)
 
     def numbers(self, value: Any) -> Sequence[float]:
-        return (self._scaled(_finite(value)),) if self.declared else ()
+        return (self._scale_number(_finite(value)),) if self.declared else ()
 
-    def _scaled(self, number: float) -> float:
+    def _scale_number(self, number: float) -> float:
         if self.scale == "log":
             number = math.copysign(_octaves(abs(number)), number) * LN2
         return max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, (number - self.mean) / self.deviation))
@@ -223,7 +223,7 @@ class Vector(HashedField):
         return NO_TOKENS
 
     def numbers(self, value: Any) -> Sequence[float]:
-        vector = _decoded(value) if isinstance(value, str) else _floats(value)
+        vector = _decode_vector(value) if isinstance(value, str) else _floats(value)
         if vector.shape != (self.size,):
             raise InvalidInput(f"must be {self.size} numbers, got {' × '.join(map(str, vector.shape)) or 'one'}")
         if not np.isfinite(vector).all():
@@ -382,7 +382,7 @@ def moment_of(value: Any) -> float:
     return moment
 
 
-def _decoded(text: str) -> Any:
+def _decode_vector(text: str) -> Any:
     try:
         return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float64)
     except (ValueError, binascii.Error):

@@ -66,7 +66,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         for part in ("features", "context", "retired"):
-            object.__setattr__(self, part, _built(getattr(self, part), part))
+            object.__setattr__(self, part, _build_fields(getattr(self, part), part))
         object.__setattr__(self, "crosses", tuple(_texts(self.crosses)))
         self._check_names()
         self._check_crosses()
@@ -118,18 +118,21 @@ class Schema:
         """
         removed = list(_texts(remove))
         kept_crosses = {sorted_cross(cross): cross for cross in self.crosses}
-        gone = {name for name in removed if name in self.features or name in self.context}
+        old_names = {name for name in removed if name in self.features or name in self.context}
         for name in removed:
-            if name not in gone and kept_crosses.pop(sorted_cross(name), None) is None:
+            if name not in old_names and kept_crosses.pop(sorted_cross(name), None) is None:
                 valid = [*self.features, *self.context, *self.crosses]
                 raise InvalidInput(f"there is no field or cross {name!r} to remove{nearest(name, valid)}")
-        added = {"features": _built(features or {}, "features"), "context": _built(context or {}, "context")}
+        added = {
+            "features": _build_fields(features or {}, "features"),
+            "context": _build_fields(context or {}, "context"),
+        }
         for name, kind in [*added["features"].items(), *added["context"].items()]:
-            self._check_kept(name, kind, gone)
-        left = [cross for cross in kept_crosses.values() if not gone.intersection(cross.split("*"))]
-        retired = dict(self.retired) | {name: self._field(name) for name in gone}
-        new_features = {name: kind for name, kind in self.features.items() if name not in gone} | added["features"]
-        new_context = {name: kind for name, kind in self.context.items() if name not in gone} | added["context"]
+            self._check_kept(name, kind, old_names)
+        left = [cross for cross in kept_crosses.values() if not old_names.intersection(cross.split("*"))]
+        retired = dict(self.retired) | {name: self._field(name) for name in old_names}
+        new_features = {name: kind for name, kind in self.features.items() if name not in old_names} | added["features"]
+        new_context = {name: kind for name, kind in self.context.items() if name not in old_names} | added["context"]
         for name in [*new_features, *new_context]:
             retired.pop(name, None)
         new = replace(
@@ -278,7 +281,7 @@ def sorted_cross(cross: str) -> tuple[str, ...]:
     return tuple(sorted(cross.split("*")))
 
 
-def _built(fields: Any, part: str) -> dict[str, Any]:
+def _build_fields(fields: Any, part: str) -> dict[str, Any]:
     if isinstance(fields, str) or not isinstance(fields, Mapping):
         raise InvalidSchema(
             part, f'{part} are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}'

@@ -16,16 +16,16 @@ STOP_WORDS = {
 
 def normal_form(text: str) -> str:
     """Return a text in canonical composition (NFC), without surrounding space."""
-    return text.strip() if text.isascii() else _composed("NFC", text).strip()
+    return text.strip() if text.isascii() else _normal_form("NFC", text).strip()
 
 
 def words_of(text: str) -> list[str]:
     """Split a text into runs of letters and digits, in lower case; each ideograph or emoji is a word."""
     if text.isascii():
         return ASCII_WORD.findall(text.lower())
-    folded = "".join(map(_folded, _composed("NFKC", text)))
+    folded = "".join(map(_fold_case, _normal_form("NFKC", text)))
     words, word = [], ""
-    for character in _composed("NFKC", folded):
+    for character in _normal_form("NFKC", folded):
         if _is_ideograph(character):
             words += [word, character]
             word = ""
@@ -37,7 +37,7 @@ def words_of(text: str) -> list[str]:
     return [word for word in [*words, word] if word]
 
 
-def _composed(form: Literal["NFC", "NFKC"], text: str) -> str:
+def _normal_form(form: Literal["NFC", "NFKC"], text: str) -> str:
     """Return the normal form by Unicode 3.2; later characters are kept, because Python versions differ in them."""
     parts = ((is_later, "".join(run)) for is_later, run in groupby(text, _is_later))
     return "".join(part if is_later else UNICODE_3_2.normalize(form, part) for is_later, part in parts)
@@ -47,7 +47,7 @@ def _is_later(character: str) -> bool:
     return UNICODE_3_2.category(character) == "Cn"
 
 
-def _folded(character: str) -> str:
+def _fold_case(character: str) -> str:
     return character if _is_later(character) else character.casefold()
 
 

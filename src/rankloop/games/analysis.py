@@ -182,12 +182,12 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
     analysis = analyse(measure, n_items, depth, max_grade)
     name, items = name_of(analysis.measure), f"{n_items} item{'s' if n_items > 1 else ''}"
     if analysis.verdict == "trivial":
-        nothing = f"There is nothing to learn: {name} gives every ranking of {items} the same value."
-        return Advice(nothing, NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
+        verdict = f"There is nothing to learn: {name} gives every ranking of {items} the same value."
+        return Advice(verdict, NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
     if analysis.verdict == "hopeless":
-        no = f"No: {name} of {items} cannot be learned from {_revealed(analysis)}."
+        no = f"No: {name} of {items} cannot be learned from {_feedback_text(analysis)}."
         return Advice(no, NEVER_LEARNED, _nearest(analysis), None, analysis)
-    yes, choice = f"Yes: {name} of {items} can be learned from {_revealed(analysis)}.", _learner(analysis)
+    yes, choice = f"Yes: {name} of {items} can be learned from {_feedback_text(analysis)}.", _learner(analysis)
     return Advice(yes, _speed(analysis), _recommendation(analysis, choice), choice and choice.learner, analysis)
 
 
@@ -214,7 +214,7 @@ def _nearest(analysis: Analysis) -> str:
     graded_items = "all items" if needed == analysis.n_items else f"the first {needed} items"
     more = f"the grades of {graded_items} would make it learnable"
     other = _alternatives(analysis)
-    return f"Closest: {more}" + (f"; from {_revealed(analysis)}, {other}." if other else ".")
+    return f"Closest: {more}" + (f"; from {_feedback_text(analysis)}, {other}." if other else ".")
 
 
 def _alternatives(analysis: Analysis) -> str:
@@ -277,7 +277,7 @@ def _linear(measure: Any, max_grade: int) -> str | None:
     return None
 
 
-def _revealed(analysis: Analysis) -> str:
+def _feedback_text(analysis: Analysis) -> str:
     if analysis.depth >= analysis.n_items:
         return "the grades of all items"
     return "the grade of the first item" if analysis.depth == 1 else f"the grades of the first {analysis.depth} items"

@@ -70,7 +70,7 @@ def _trivial() -> Thresholds:
     return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="closed form")
 
 
-def _proved(learnable: int, fast: int, unseen: Unseen, border: Border | None = None) -> Thresholds:
+def _proved_thresholds(learnable: int, fast: int, unseen: Unseen, border: Border | None = None) -> Thresholds:
     return Thresholds(learnable=learnable, fast=fast, unseen=unseen, border=border, refuted=(), source="closed form")
 
 
@@ -102,7 +102,7 @@ def _position_thresholds(form: Weighted) -> Thresholds:
     )
     fast = next(depth for depth in range(1, n_items + 1) if _hidden_term(form, depth) is None)
     hidden = _hidden_term(form, fast - 1) if fast > 1 else None
-    return _proved(len(largest), fast, unseen, None if hidden is None else _border(form, hidden))
+    return _proved_thresholds(len(largest), fast, unseen, None if hidden is None else _border(form, hidden))
 
 
 def _hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
@@ -192,7 +192,9 @@ def _pairwise_loss(measure: Any, size: GameSize) -> Thresholds | None:
         items=(last.item, last.other),
         grades=(1, 2),
     )
-    return _proved(2, m, Unseen(first=tuple(range(m)), second=swapped(m, 0, 1), items=(0, 1), grades=(1, 2)), border)
+    return _proved_thresholds(
+        2, m, Unseen(first=tuple(range(m)), second=swapped(m, 0, 1), items=(0, 1), grades=(1, 2)), border
+    )
 
 
 def _plain_sum(measure: Any, size: GameSize) -> Thresholds | None:
@@ -252,7 +254,7 @@ def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal]
             grades = tuple(gains.index(value) for value in values)
             order = tuple(range(size.n_items))
             unseen = Unseen(first=order, second=swapped(size.n_items, 0, 1), items=order, grades=grades)
-            return _proved(size.n_items, size.n_items, unseen)
+            return _proved_thresholds(size.n_items, size.n_items, unseen)
     return None
 
 
@@ -297,7 +299,7 @@ def _average_precision(measure: Any, size: GameSize, grade: int) -> Thresholds |
     order, other = tuple(range(m)), swapped(m, 0, 1)
     witness = _one_hot_border(_runs(m, cutoff), BorderPair(0, 1, 0), grade)
     border = Border(first=order, second=other, witness=witness, items=all_but_second, grades=grades)
-    return _proved(m - 1, m, Unseen(first=order, second=other, items=all_but_second, grades=grades), border)
+    return _proved_thresholds(m - 1, m, Unseen(first=order, second=other, items=all_but_second, grades=grades), border)
 
 
 def _expected_reciprocal_rank(measure: Any, size: GameSize) -> Thresholds | None:
@@ -310,7 +312,7 @@ def _first_satisfying(measure: Any, size: GameSize, grade: int) -> Thresholds | 
     depth = min(measure.cutoff or m, m - 1)
     other = swapped(m, depth - 1, depth)
     unseen = Unseen(first=tuple(range(m)), second=other, items=tuple(range(depth)), grades=(grade,) * depth)
-    return _proved(depth, depth, unseen)
+    return _proved_thresholds(depth, depth, unseen)
 
 
 _RULES: dict[str, Callable[[Any, GameSize], Thresholds | None]] = {

@@ -171,10 +171,10 @@ def thresholds_of(game: Game) -> Thresholds:
     exact, refuted, helpful = classes.integer_differences is not None, [], classes.first
     for c in map(int, _hardest_first(classes)):
         proof = border(classes.differences, c, helpful)
-        exact = exact and _proved(classes, c, proof)
+        exact = exact and _is_proved(classes, c, proof)
         if isinstance(proof, Witness):
             break
-        refuted.append(_refuted(game, classes, c, proof))
+        refuted.append(_refutation(game, classes, c, proof))
         helpful = np.union1d(helpful, proof.classes)
     return Thresholds(
         learnable=len(unseen.items),
@@ -209,7 +209,7 @@ def _hardest_first(classes: Classes) -> Ints:
     return numbers[np.lexsort((numbers, other, -classes.depths[1:]))]
 
 
-def _proved(classes: Classes, c: int, proof: Witness | Combination) -> bool:
+def _is_proved(classes: Classes, c: int, proof: Witness | Combination) -> bool:
     if classes.integer_differences is None:
         return False
     if isinstance(proof, Witness):
@@ -239,7 +239,7 @@ def _border(game: Game, classes: Classes, c: int, support: Witness) -> Border:
     return Border(first=_order(game, 0), second=second, witness=witness, items=items, grades=grades)
 
 
-def _refuted(game: Game, classes: Classes, c: int, combination: Combination) -> Refuted:
+def _refutation(game: Game, classes: Classes, c: int, combination: Combination) -> Refuted:
     return Refuted(
         ranking=_order(game, int(classes.rows[c])),
         combined=tuple(_order(game, int(classes.rows[i])) for i in combination.classes),

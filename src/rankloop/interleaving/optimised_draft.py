@@ -17,7 +17,7 @@ def _allowed_lists(a: Ints, b: Ints, length: int) -> Ints:
     """Return all lists of this length in which each position has the best item left of a or of b."""
     lists: list[list[int]] = [[]]
     for _ in range(length):
-        lists = [[*begun, item] for begun in lists for item in _next_items(a, b, begun)]
+        lists = [[*prefix, item] for prefix in lists for item in _next_items(a, b, prefix)]
     return np.array(lists)
 
 
@@ -92,9 +92,9 @@ class Optimised:
         lists = _allowed_lists(rankings[0], rankings[1], min(self.length, rankings.shape[1]))
         probabilities = _list_probabilities(_item_credit(rankings)[lists])
         which = int(np.searchsorted(np.cumsum(probabilities), rng.random(), side="right"))
-        chosen = lists[min(which, len(lists) - 1)]
-        others = rankings[0][~np.isin(rankings[0], chosen)]
-        return Mixed(np.concatenate([chosen, others]), rankings, np.full(rankings.shape[1], -1))
+        mixed_list = lists[min(which, len(lists) - 1)]
+        others = rankings[0][~np.isin(rankings[0], mixed_list)]
+        return Mixed(np.concatenate([mixed_list, others]), rankings, np.full(rankings.shape[1], -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
         earned = clicks.weights * _item_credit(mixed.rankings)[clicks.items]

@@ -48,8 +48,8 @@ def _graded(query: Query, feedback: Relevances) -> tuple[Features, Ints, Floats]
     if len(items) == query.n_items:
         return features, items, grades
     order = np.argsort(items)
-    chosen = features.take(items[order]) if isinstance(features, Rows) else features[items[order]]
-    return chosen, np.arange(len(items)), grades[order]
+    rows = features.take(items[order]) if isinstance(features, Rows) else features[items[order]]
+    return rows, np.arange(len(items)), grades[order]
 
 
 @register("online_gradient")

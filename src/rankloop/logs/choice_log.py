@@ -153,8 +153,8 @@ class ChoiceLog:
             return np.array(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError) as error:
             fault = min(text_faults([table], [name], first), default=None)
-            said = self._message(fault) if fault else f"{self.name}, from row {first}: {name}: {error}"
-            raise InvalidInput(said) from None
+            message = self._message(fault) if fault else f"{self.name}, from row {first}: {name}: {error}"
+            raise InvalidInput(message) from None
 
     def _message(self, fault: Fault) -> str:
         right = CLICK if fault.column == self.columns.reward else "a number"

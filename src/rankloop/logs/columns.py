@@ -211,8 +211,8 @@ def named_columns(texts: Sequence[str], roles: Sequence[str] = ALL_ROLES) -> dic
     named = dict(part.partition("=")[::2] for part in texts)
     for role, name in named.items():
         if role not in roles or not name:
-            said = f"--column {role}={name}" if name else f"--column {role}"
-            raise InvalidInput(f"{said}: write one of {', '.join(roles)}, then =, then a column")
+            option = f"--column {role}={name}" if name else f"--column {role}"
+            raise InvalidInput(f"{option}: write one of {', '.join(roles)}, then =, then a column")
     return named
 
 
@@ -224,8 +224,8 @@ def refuse_twice(names: Sequence[str], where: str, used: Collection[str] | None 
       where: The file, for messages.
       used: The columns that count; None for all.
     """
-    chosen = names if used is None else [name for name in names if name in used]
-    twice = next((name for name in chosen if name and chosen.count(name) > 1), None)
+    column_names = names if used is None else [name for name in names if name in used]
+    twice = next((name for name in column_names if name and column_names.count(name) > 1), None)
     if twice is not None:
         raise InvalidInput(f"{where} has two columns {twice!r}: give each its own name")
 

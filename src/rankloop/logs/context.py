@@ -62,8 +62,8 @@ class Encoding(NamedTuple):
         """One line: which columns are context, and which are not."""
         used = [f"{name} ({_kind(values)})" for name, values in zip(self.columns, self.values)]
         unused = {"ids": self.left_out, "times": self.times, "outcomes": self.outcomes}
-        said = [f"; left out as {kind}: {', '.join(names)}" for kind, names in unused.items() if names]
-        return f"context: {', '.join(used) or 'none'}{''.join(said)}"
+        omissions = [f"; left out as {kind}: {', '.join(names)}" for kind, names in unused.items() if names]
+        return f"context: {', '.join(used) or 'none'}{''.join(omissions)}"
 
     @property
     def expected_columns(self) -> str:
@@ -104,14 +104,14 @@ class Encoding(NamedTuple):
         if (ads < 0).any():
             row = int(np.flatnonzero(ads < 0)[0])
             label = piece.action[row]
-            said = "is missing" if label is None else f"{label!r} is not one of those the policy knows"
-            raise InvalidInput(f"{where}, row {piece.first_row + row}: the ad {said}")
+            problem = "is missing" if label is None else f"{label!r} is not one of those the policy knows"
+            raise InvalidInput(f"{where}, row {piece.first_row + row}: the ad {problem}")
         return ads
 
     def contexts_of(self, piece: "LogPiece") -> Floats:
         """(n_rows, n_context)."""
         parts = [
-            _one_hot(_column(piece, name), values, name) if values else _filled(_column(piece, name), mean, name)
+            _one_hot(_column(piece, name), values, name) if values else _fill_gaps(_column(piece, name), mean, name)
             for name, values, mean in zip(self.columns, self.values, self.means)
         ]
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
@@ -179,7 +179,7 @@ def _one_hot(column: Any, values: tuple[str, ...], name: str) -> Floats:
     return np.array([texts == value for value in values], dtype=np.float64).T
 
 
-def _filled(column: Any, mean: float, name: str) -> Floats:
+def _fill_gaps(column: Any, mean: float, name: str) -> Floats:
     if column.dtype == object:
         raise InvalidInput(f"{name} held numbers when the policy was trained, and holds texts in this log")
     return np.where(np.isfinite(column), column, mean)[:, None]
@@ -262,9 +262,9 @@ def encoding_of(
     texts: dict[str, TextColumn] = {}
     for piece in pieces:
         ads.update(label for label in piece.action if label is not None)
-        chosen = _chosen(piece, context, without)
-        revealed.add(chosen, piece.reward)
-        for name, column in chosen.items():
+        piece_columns = _context_columns(piece, context, without)
+        revealed.add(piece_columns, piece.reward)
+        for name, column in piece_columns.items():
             if column.dtype == object:
                 texts.setdefault(name, TextColumn()).add(column)
             else:
@@ -285,11 +285,11 @@ def encoding_of(
     named = [name for name in texts if name not in (*ids, *times) and texts[name].counts]
     values = (*(() for _ in used), *(texts[name].values for name in named))
     means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
-    said = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
-    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids), tuple(times), said)
+    outcome_texts = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
+    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids), tuple(times), outcome_texts)
 
 
-def _chosen(piece: "LogPiece", context: Sequence[str] | None, without: Sequence[str]) -> dict[str, Any]:
+def _context_columns(piece: "LogPiece", context: Sequence[str] | None, without: Sequence[str]) -> dict[str, Any]:
     """The columns to look at, and where the ad stood."""
     for name in (*(context or ()), *without):
         if name not in piece.context:

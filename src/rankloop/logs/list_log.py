@@ -388,20 +388,20 @@ class ListLog:
             weighted = {} if (self.weight == self.clicked).all() else weighted_outcomes(self.weight)
             return dict(self.export.outcomes) or weighted, {}
         sold, paid, price = self.columns.purchase, self.columns.revenue, self.columns.price
-        brought, worth = dict[str, Floats](), dict[str, Floats]()
+        totals, worth = dict[str, Floats](), dict[str, Floats]()
         if sold:
-            brought[PURCHASES] = self._amounts(sold, FLAG)
+            totals[PURCHASES] = self._amounts(sold, FLAG)
         if price and (paid or sold):
             worth[MONEY] = self._amounts(price)
         if paid:
-            brought[MONEY] = self._amounts(paid)
+            totals[MONEY] = self._amounts(paid)
         elif price and sold:
-            brought[MONEY] = worth[MONEY] * brought[PURCHASES]
-        taken = {sold, paid, *brought}
+            totals[MONEY] = worth[MONEY] * totals[PURCHASES]
+        taken = {sold, paid, *totals}
         for name in self.values:
             if plain_name(name) in FURTHER_OUTCOMES and name not in taken:
-                brought[name] = self._amounts(name)
-        return brought, worth
+                totals[name] = self._amounts(name)
+        return totals, worth
 
     def outcomes_by_page(self, names: Collection[str]) -> list[dict[str, dict[Id, float]]]:
         """Return by page what its items brought, by outcome and item.
@@ -410,8 +410,8 @@ class ListLog:
           names: Outcomes that a ranker declares: "purchase" and "revenue" are the columns that are recognised as such,
             others those of the same name.
         """
-        brought, item = self.outcomes()[0], self.item
-        columns = {name: brought.get(DECLARED_AS.get(name, name), brought.get(name)) for name in names}
+        totals, item = self.outcomes()[0], self.item
+        columns = {name: totals.get(DECLARED_AS.get(name, name), totals.get(name)) for name in names}
         pages = []
         for start, end in pairwise(self.offsets.tolist()):
             page = dict[str, dict[Id, float]]()

@@ -330,12 +330,12 @@ def pages_of(
     keys = list(zip(lists, queries)) if session and queries is not None else list(lists)
     if not session and not of_query:
         return _by_id(keys, column, position, queries, items, where)
-    starts, stood, last = list[int](), set[float](), object()
-    for row, (key, stands) in enumerate(zip(keys, position.tolist())):
-        if row == 0 or key != last or stands in stood:
+    starts, page_positions, last = list[int](), set[float](), object()
+    for row, (key, position_of_row) in enumerate(zip(keys, position.tolist())):
+        if row == 0 or key != last or position_of_row in page_positions:
             starts.append(row)
-            stood, last = set(), key
-        stood.add(stands)
+            page_positions, last = set(), key
+        page_positions.add(position_of_row)
     _refuse_scattered([keys[row] for row in starts], keys, position, column, where)
     return Pages(np.array([*starts, len(keys)], dtype=np.int64), np.ones(len(keys), dtype=np.bool_))
 

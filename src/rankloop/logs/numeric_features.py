@@ -61,11 +61,11 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
                 f"{log.name} holds values by a schema, not numbers: a ranker with a schema can read them"
             )
         return NumericFeatures(log.export.features, log.export.feature_names)
-    chosen, left_out, outcomes = _feature_columns(log, features)
-    arrays = {name: log.table[name].to_numpy() for name in chosen}
-    _refuse_texts([name for name in chosen if arrays[name].dtype.kind not in "biuf"], arrays, log.name)
-    ids = tuple(name for name in chosen if _is_id(name, arrays[name]) and name not in features)
-    used = tuple(name for name in chosen if name not in ids)
+    columns, left_out, outcomes = _feature_columns(log, features)
+    arrays = {name: log.table[name].to_numpy() for name in columns}
+    _refuse_texts([name for name in columns if arrays[name].dtype.kind not in "biuf"], arrays, log.name)
+    ids = tuple(name for name in columns if _is_id(name, arrays[name]) and name not in features)
+    used = tuple(name for name in columns if name not in ids)
     if not used:
         raise InvalidInput(f"{log.name} has no column of features; it has {', '.join(log.values)}")
     values = [_finite(arrays[name], name, log.name) for name in used]

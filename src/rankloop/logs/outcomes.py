@@ -60,8 +60,8 @@ class Outcomes:
             missed, gained = self.columns.setdefault(name, (Counter(), Counter()))
             if len(missed) > MAX_VALUES:
                 continue  # no outcome, whatever comes
-            for counts, chosen in ((missed, ~hits), (gained, hits)):
-                for value, count in _counted(values, chosen):
+            for counts, is_counted in ((missed, ~hits), (gained, hits)):
+                for value, count in _count_values(values, is_counted):
                     if len(counts) < MAX_CLICKED or value in counts:
                         counts[value] += count
 
@@ -108,11 +108,11 @@ def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = Non
       outcomes: The outcomes with their reasons.
       names: The columns.
     """
-    chosen = outcomes if names is None else {name: outcomes[name] for name in names}
-    return ", ".join(f"{name} ({reason})" for name, reason in chosen.items())
+    named_outcomes = outcomes if names is None else {name: outcomes[name] for name in names}
+    return ", ".join(f"{name} ({reason})" for name, reason in named_outcomes.items())
 
 
-def _counted(values: Any, chosen: Any) -> Iterable[tuple[Any, int]]:
+def _count_values(values: Any, chosen: Any) -> Iterable[tuple[Any, int]]:
     """Return the count of each value in the chosen rows."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         different, counts = np.unique(values[chosen], return_counts=True)

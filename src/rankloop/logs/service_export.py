@@ -143,7 +143,7 @@ def read_service_export(path: Path) -> ListLog:
     kept = [*needed, *outcomes, *(["evaluation"] if "evaluation" in names else [])]
     rows = (cells for batch in file.iter_batches(PIECE_ROWS, columns=kept) for cells in batch.to_pylist())
     pages = [
-        _checked(cells, f"{path.name}, row {row}", plain=not schemas)
+        _check_cells(cells, f"{path.name}, row {row}", plain=not schemas)
         for row, cells in enumerate(rows, 1)
         if not cells.get("evaluation")
     ]
@@ -199,7 +199,7 @@ def _notes(file: Any, name: str) -> dict[str, Any]:
     return notes
 
 
-def _checked(cells: dict[str, Any], where: str, plain: bool) -> dict[str, Any]:
+def _check_cells(cells: dict[str, Any], where: str, plain: bool) -> dict[str, Any]:
     """Return the cells of an impression with the `weight` of each item; `plain` features as arrays of numbers."""
     ranking = cells["ranking"] or []
     if not ranking or len(set(ranking)) != len(ranking):

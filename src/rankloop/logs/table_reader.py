@@ -95,7 +95,7 @@ class TableReader:
         if self.format == "parquet":
             parquet = import_extra("pyarrow.parquet")
 
-            with self._said():
+            with self._errors_with_name():
                 return list(parquet.ParquetFile(self._file).schema_arrow.names)
         return list(self.read_table().column_names)
 
@@ -106,14 +106,14 @@ class TableReader:
         """
         parquet = import_extra("pyarrow.parquet")
 
-        with self._said():
+        with self._errors_with_name():
             if self.format == "parquet":
                 return parquet.read_table(self._file)
             return self._read_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
 
     def batches(self, chosen: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
         """Yield the chosen columns, a piece at a time."""
-        with self._said():
+        with self._errors_with_name():
             if self.format == "parquet":
                 parquet = import_extra("pyarrow.parquet")
 
@@ -130,7 +130,7 @@ class TableReader:
         if self.format != "csv" or not columns:
             return []
         try:
-            with self._said():
+            with self._errors_with_name():
                 return text_faults(self._csv(columns, (), columns), columns, decimal=self.decimal)
         except InvalidInput:  # the file cannot be read at all
             return []
@@ -212,7 +212,7 @@ class TableReader:
         return table.select(kept)
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _errors_with_name(self) -> Iterator[None]:
         """Raise errors of the reader of files as ours, in one line with the name of the table."""
         pa = import_extra("pyarrow")
 
@@ -356,19 +356,19 @@ def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]
         raise InvalidInput(f"{path.name} is empty, or begins with an empty line")
     try:
         by_line = not first.startswith(b"[") and json.loads(first) is not None
-    except (ValueError, RecursionError):  # one value over several lines, none, or one that `_parsed` refuses
+    except (ValueError, RecursionError):  # one value over several lines, none, or one that `_parse_json` refuses
         by_line = False
     with opened_text(path, encoding) as file:
         if by_line:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield number, _parsed(line, path.name, number)
+                    yield number, _parse_json(line, path.name, number)
         else:
-            values = _parsed(file.read(), path.name, 0)
+            values = _parse_json(file.read(), path.name, 0)
             yield from enumerate(values if isinstance(values, list) else [values], start=1)
 
 
-def _parsed(text: bytes, where: str, line: int) -> Any:
+def _parse_json(text: bytes, where: str, line: int) -> Any:
     try:
         return json.loads(text.removeprefix(UTF8_MARK))
     except UnicodeDecodeError:
@@ -390,8 +390,8 @@ def json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -
     records = list[dict[str, Any]]()
     for line, record in json_values(path, encoding):
         if not isinstance(record, dict):
-            said = f"a row is an object of columns, got {json.dumps(record)[:60]}"
-            raise InvalidInput(f"{path.name}, line {line}: {said}")
+            problem = f"a row is an object of columns, got {json.dumps(record)[:60]}"
+            raise InvalidInput(f"{path.name}, line {line}: {problem}")
         records.append(record)
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = {}

@@ -133,13 +133,13 @@ class SearchBox:
         """
         if (clicks is None) == (used is None):
             raise InvalidInput("give clicks=[ids] or used=[ids]")
-        chosen = (clicks if clicks is not None else used) or ()
+        clicked_ids = (clicks if clicks is not None else used) or ()
         if isinstance(impression, SearchResults):
-            not_shown = [id for id in chosen if id not in impression.ids]
+            not_shown = [id for id in clicked_ids if id not in impression.ids]
             if not_shown:
                 raise InvalidInput(f"{not_shown[0]!r:.80} is not among the results")
         if name := _name_of(impression):
-            self._service.call(self._search.learn(name, chosen))
+            self._service.call(self._search.learn(name, clicked_ids))
             self._service.call(self._search.learned())
 
     def undo(self, impression: SearchResults | str, id: str) -> bool:

@@ -271,12 +271,12 @@ class LocalEngine:
         if not ids:
             reasons = "".join(f"; {name}: {reason}" for name, reason in list(source.skipped.items())[:3])
             raise InvalidInput(f"there is no text that can be read in {source.name}{reasons}")
-        gone = entries.keys() - ids
-        for id in gone:
+        removed_ids = entries.keys() - ids
+        for id in removed_ids:
             self.index.remove(entries[id].number)
             self.table.remove(id)
         writer.finish(number)
-        return Refresh(added, changed, len(gone), 0, source.skipped)
+        return Refresh(added, changed, len(removed_ids), 0, source.skipped)
 
     def _commit(self) -> None:
         try:
@@ -378,9 +378,9 @@ class LocalEngine:
         computed = dict[str, Floats]()
         if missing:
             rows = self.table.rows_by_id(missing)
-            gone = [id for id in missing if id not in rows]
-            if gone:
-                raise InvalidInput(f"there is no document {gone[0]!r:.80} in the index")
+            unknown_ids = [id for id in missing if id not in rows]
+            if unknown_ids:
+                raise InvalidInput(f"there is no document {unknown_ids[0]!r:.80} in the index")
             ordered = [rows[id] for id in missing]
             features = self._features(query, matched.terms, ordered)
             if matched.meaning is not None:
@@ -501,10 +501,10 @@ class LocalEngine:
           query: What is looked for.
           ids: Of the documents.
         """
-        documents, begun = self.table.documents_of(ids), query.words[-1] if query.prefix and query.words else ""
+        documents, prefix = self.table.documents_of(ids), query.words[-1] if query.prefix and query.words else ""
         stems = self._match(query).terms.all_stems() | {stem for run in query.phrases for stem in self._stems_of(run)}
         bodies = [documents[id].body if id in documents else "" for id in ids]
-        return [snippet_of(body, stems, begun, self._stems_in(body)) for body in bodies]
+        return [snippet_of(body, stems, prefix, self._stems_in(body)) for body in bodies]
 
     def _stems_in(self, body: str) -> WordStems:
         """Return the stems of the language of a text."""

@@ -56,7 +56,7 @@ class SearchRequest(Strict):
       text: What is looked for.
       n: The number of results.
       private: Leave no trace and learn nothing.
-      begun: The last word is still being typed; leaves no trace either.
+      prefix: The last word is still being typed; leaves no trace either.
       segment: The kind of visitor.
       sort: "relevance" or "date".
       facets: Count the values of fields.
@@ -66,7 +66,7 @@ class SearchRequest(Strict):
     text: str
     n: int = 10
     private: bool = False
-    begun: bool = False
+    prefix: bool = False
     segment: str = ""
     sort: str = "relevance"
     facets: bool = False
@@ -149,14 +149,14 @@ class SearchPage:
 
         @of_visitors("POST /search", body=SearchRequest)
         async def find(request: Request) -> Response:
-            """Return the best results for a query; clicks on them are learned from, unless it is private or begun."""
+            """Return the best results for a query; clicks on them are learned from, unless it is private or only a prefix."""
             body = await read_body(request, SearchRequest)
             visitor = _visitor(request, body.visitor)
             name = visitor or secrets.token_hex(16)
             options = SearchOptions(
-                body.n, name, segment=body.segment, sort=body.sort, facets=body.facets, prefix=body.begun
+                body.n, name, segment=body.segment, sort=body.sort, facets=body.facets, prefix=body.prefix
             )
-            if body.private or body.begun:
+            if body.private or body.prefix:
                 return JsonResponse(await self.search.predict(body.text, options))
             compared = self.study and is_compared(name)
             answer = JsonResponse(await self.search.search(body.text, options, compared=compared))

@@ -113,9 +113,9 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
         return cut_folds(_read(path, normalise), n_folds, seed)
     folds = published_folds(path)[:n_folds]
     sources = dict.fromkeys(source for fold in folds for source in fold.files)
-    parts = {source: _filled(Path(source.address), normalise) for source in sources}
+    parts = {source: _read_part(Path(source.address), normalise) for source in sources}
     width = max(part.n_features for part in parts.values())
-    wide = {source: _widened(part, width) for source, part in parts.items()}
+    wide = {source: _widen(part, width) for source, part in parts.items()}
     return [_fold(fold, wide) for fold in folds]
 
 
@@ -165,8 +165,8 @@ def _fold(fold: FoldFiles, parts: dict[PartSource, Dataset]) -> Fold:
     if fold.validation:
         validation = parts[fold.validation[0]]
     else:
-        chosen = np.arange(train.n_queries) % VALIDATION_PERIOD == VALIDATION_PERIOD - 1
-        validation, train = train.subset(np.flatnonzero(chosen)), train.subset(np.flatnonzero(~chosen))
+        is_validation = np.arange(train.n_queries) % VALIDATION_PERIOD == VALIDATION_PERIOD - 1
+        validation, train = train.subset(np.flatnonzero(is_validation)), train.subset(np.flatnonzero(~is_validation))
     if 0 in (train.n_queries, validation.n_queries):
         raise InvalidInput(f"{fold.train[0].address} has too few queries for training and validation")
     return Fold(fold.name, train, validation, test)
@@ -177,7 +177,7 @@ def _read(file: Path, normalise: bool) -> Dataset:
     return normalise_queries(dataset) if normalise else dataset
 
 
-def _filled(file: Path, normalise: bool) -> Dataset:
+def _read_part(file: Path, normalise: bool) -> Dataset:
     refuse_truncated(file)
     dataset = _read(file, normalise)
     if dataset.n_queries == 0:
@@ -185,7 +185,7 @@ def _filled(file: Path, normalise: bool) -> Dataset:
     return dataset
 
 
-def _widened(dataset: Dataset, n_features: int) -> Dataset:
+def _widen(dataset: Dataset, n_features: int) -> Dataset:
     """Return a part with more features, which are 0."""
     missing = n_features - dataset.n_features
     return dataset if missing == 0 else dataset._replace(features=np.pad(dataset.features, ((0, 0), (0, missing))))

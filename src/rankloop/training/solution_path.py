@@ -268,10 +268,10 @@ def fit_path(
         starts = [start] * len(regularisations)
     with objective_on(dataset, risk, settings.engine) as objective:
         for regularisation, first in zip(regularisations, starts):
-            yield _tightened(objective, regularisation, first, settings)
+            yield _minimise_tight(objective, regularisation, first, settings)
 
 
-def _tightened(objective: Objective, regularisation: float, start: Floats, settings: SolverSettings) -> Fit:
+def _minimise_tight(objective: Objective, regularisation: float, start: Floats, settings: SolverSettings) -> Fit:
     """Minimise max_π[Δ + F(π)] − max_π F(π) by the concave–convex procedure.
 
     Each step minimises a convex bound that touches the loss at the last weights, so that the loss never rises. The

@@ -125,7 +125,7 @@ def _score(
     if is_model(rankings):
         if was_normalised(rankings):
             typer.echo(f"note: {rankings.name} was trained with --normalise, so the features are normalised", err=True)
-        scores = score_model(rankings, truth, parsed, watch=_watched)
+        scores = score_model(rankings, truth, parsed, watch=_show_progress)
     else:
         scores = score_run(read_run(rankings), read_qrels(truth), parsed, every_query=every_query)
     if as_json:
@@ -134,7 +134,7 @@ def _score(
         typer.echo(scores.text(per_query))
 
 
-def _watched(queries: range) -> Iterable[int]:
+def _show_progress(queries: range) -> Iterable[int]:
     from rich.console import Console
     from rich.progress import track
 

@@ -120,12 +120,12 @@ def train_clicks(
         boosters = train_click_trees(lists, kinds, features=features, position_bias=bias, settings=settings)
         save_trees(boosters, {}, out, as_json)
         return
-    said = ""
+    schema_note = ""
     if kinds is None:
-        kinds, said = schema_for(lists, features, is_needed=bool(learner or passes or solver == "online"))
+        kinds, schema_note = schema_for(lists, features, is_needed=bool(learner or passes or solver == "online"))
     solver = solver or ("batch" if loss else "online")
-    if said:
-        typer.echo(f"note: {said}", err=True)
+    if schema_note:
+        typer.echo(f"note: {schema_note}", err=True)
         check_log_size(log, kinds, solver)
         lists = lists.typed_by(kinds)
     elif kinds is not None:

@@ -94,7 +94,7 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
             raise Conflict(f"{entry.category} {kind!r} is already {other.cls.__module__}.{other.cls.__qualname__}")
         _entries[entry.category, kind] = entry
         _of_class[cls] = entry
-        check_arguments(cls, _nested)
+        check_arguments(cls, _build_nested)
         _inherit_docstrings(cls, _categories[entry.category])
         return cls
 
@@ -114,8 +114,8 @@ def unregister(kind: str, category: str) -> None:
 def entries(category: str | None = None) -> list[Entry]:
     """Return all entries, or those of a category, sorted by category and kind."""
     _import_waiting()
-    chosen = [entry for entry in _entries.values() if category in (None, entry.category)]
-    return sorted(chosen, key=lambda entry: (entry.category, entry.kind.lower()))
+    matching_entries = [entry for entry in _entries.values() if category in (None, entry.category)]
+    return sorted(matching_entries, key=lambda entry: (entry.category, entry.kind.lower()))
 
 
 def categories() -> list[str]:
@@ -202,7 +202,7 @@ def _plain(value: Any) -> Any:
     return spec_of(value) if type(value) in _of_class else value
 
 
-def _nested(value: Any, annotation: Any) -> Any:
+def _build_nested(value: Any, annotation: Any) -> Any:
     """Return the object of a spec where the annotation is the protocol of a category, else None."""
     expected = get_origin(annotation) or annotation
     family = next((name for name, protocol in _categories.items() if protocol is expected), None)

@@ -93,7 +93,7 @@ def check_arguments(cls: type, nested: Nested) -> None:
             if name not in hints:
                 raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
             arguments[name] = _convert(value, hints[name], name, nested)
-        missing = [f.name for f in dataclasses.fields(cls) if _required(f) and f.name not in arguments]
+        missing = [f.name for f in dataclasses.fields(cls) if _is_required(f) and f.name not in arguments]
         if missing:
             raise InvalidInput(f"the parameter {missing[0]!r} is missing")
         construct(self, **arguments)
@@ -146,7 +146,7 @@ def _first_that_fits(value: Any, options: tuple[Any, ...], name: str, nested: Ne
     raise InvalidInput("; or ".join(reasons))
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
+def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 

@@ -307,7 +307,7 @@ def read_letor(
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
     namer.finish()
     try:
-        features, grades, owner = _joined(blocks, _completed(layout, lowest, highest, file))
+        features, grades, owner = _join_blocks(blocks, _complete_layout(layout, lowest, highest, file))
     except MemoryError:
         raise InvalidInput(f"{file.name} does not fit into memory: read it with stream_letor") from None
     offsets = offsets_of(np.bincount(owner, minlength=len(namer.names())))
@@ -349,7 +349,7 @@ def stream_letor(
     whole_number(block_bytes, "block_bytes", 1)
     counts = None if sizes is None else _sizes_of(sizes)
     if layout.n_features is None or layout.zero_based is None:
-        layout = _measured(file, layout, block_bytes)
+        layout = _measure_file(file, layout, block_bytes)
     return _complete_queries(file, layout, Namer(file, counts), block_bytes)
 
 
@@ -367,14 +367,14 @@ def _layout(n_features: int | None, zero_based: bool | None, max_features: int) 
     return Layout(n_features, zero_based, max(max_features, n_features or 0))
 
 
-def _measured(path: Path, layout: Layout, block_bytes: int) -> Layout:
+def _measure_file(path: Path, layout: Layout, block_bytes: int) -> Layout:
     lowest, highest = 1, -1
     for rows in pieces(path, layout, block_bytes):
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
-    return _completed(layout, lowest, highest, path)
+    return _complete_layout(layout, lowest, highest, path)
 
 
-def _completed(layout: Layout, lowest: int, highest: int, path: Path) -> Layout:
+def _complete_layout(layout: Layout, lowest: int, highest: int, path: Path) -> Layout:
     """Return a layout with everything that the indices of the whole file tell."""
     zero_based = lowest == 0 if layout.zero_based is None else layout.zero_based
     n_features = max(highest + 1 if zero_based else highest, 0)
@@ -390,7 +390,7 @@ def _block(rows: LetorRows, owner: Ints) -> RowBlock:
     return rows.features[:, : rows.highest + 1].copy(), rows.grades.copy(), owner
 
 
-def _joined(blocks: list[RowBlock], layout: Layout) -> RowBlock:
+def _join_blocks(blocks: list[RowBlock], layout: Layout) -> RowBlock:
     """Return all rows in one table; each block is released when it was copied, so that rows are in memory once."""
     grades = np.concatenate([np.empty(0), *(block[1] for block in blocks)])
     owner = np.concatenate([np.empty(0, np.int64), *(block[2] for block in blocks)])
@@ -406,7 +406,7 @@ def _complete_queries(path: Path, layout: Layout, namer: Namer, block_bytes: int
     """Yield queries once the next one has begun, so that they are complete."""
     held: list[RowBlock] = []
     for rows in pieces(path, layout, block_bytes):
-        held.append(_joined([_block(rows, namer.number(rows, adjacent=True))], layout))
+        held.append(_join_blocks([_block(rows, namer.number(rows, adjacent=True))], layout))
         if held[-1][2][-1] > held[0][2][0]:
             features, grades, owner = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
             end = int(np.searchsorted(owner, owner[-1]))

@@ -73,20 +73,20 @@ class PartCatalogue(NamedTuple):
 
     def within(self, ranges: Sequence[tuple[int, int]]) -> "StoredDataset":
         """Return the queries whose hash is in one of the ranges; of every part, those of the first range come first."""
-        chosen = []
+        spans = []
         for part in self.parts:
             borders = [
                 (_position(part, low) if low else 0, _position(part, high) if high < HASH_END else len(part.sizes))
                 for low, high in ranges
             ]
-            chosen += [(part, first, end) for first, end in borders if first < end]
-        return StoredDataset(chosen, self.n_features, self.options)
+            spans += [(part, first, end) for first, end in borders if first < end]
+        return StoredDataset(spans, self.n_features, self.options)
 
     def of(self, sources: Sequence[PartSource]) -> "StoredDataset":
         """Return the queries of these parts, in this order."""
         by_source = {part.source: part for part in self.parts}
-        chosen = [(by_source[source], 0, len(by_source[source].sizes)) for source in sources]
-        return StoredDataset(chosen, self.n_features, self.options)
+        spans = [(by_source[source], 0, len(by_source[source].sizes)) for source in sources]
+        return StoredDataset(spans, self.n_features, self.options)
 
     def _part(self, query: int) -> tuple[PartSummary, int]:
         """Return the part of a query that is counted over all parts, and its number there."""

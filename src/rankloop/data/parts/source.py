@@ -71,14 +71,14 @@ class PartSource(NamedTuple):
         else:
             folder = scratch_folder()
             with tempfile.TemporaryDirectory(dir=folder, prefix="fetched-") as room:
-                yield _fetched(self, Path(room))
+                yield _fetch_part(self, Path(room))
         self.check()
 
     def fingerprint(self) -> str:
         """Return a hash of address, size, time and both ends of the content, the key of a copy in the cache."""
         self.check()
         digest = xxhash.xxh3_128(repr(tuple(self)).encode())
-        filesystem, path = _opened(self.address)
+        filesystem, path = _open_filesystem(self.address)
         with filesystem.open_input_file(path) as file:
             digest.update(file.read(FINGERPRINT_BYTES))
             file.seek(max(0, self.size - FINGERPRINT_BYTES))
@@ -107,7 +107,7 @@ def entries_in(address: str) -> tuple[dict[str, PartSource], list[str]]:
     """Return the files by name and the names of the folders, both in order; of a file, the file itself."""
     fs = import_extra("pyarrow.fs")
 
-    filesystem, path = _opened(address)
+    filesystem, path = _open_filesystem(address)
     entry = filesystem.get_file_info(path)
     if entry.type == fs.FileType.NotFound:
         raise NotFound(f"there is nothing at {address!r}")
@@ -121,7 +121,7 @@ def entries_in(address: str) -> tuple[dict[str, PartSource], list[str]]:
 
 def read_text(source: PartSource) -> str:
     """Return a small file as text."""
-    filesystem, path = _opened(source.address)
+    filesystem, path = _open_filesystem(source.address)
     with filesystem.open_input_stream(path) as file:
         content: bytes = file.read()
     return content.decode("utf-8")
@@ -131,7 +131,7 @@ def is_folder(address: str) -> bool:
     """Return true if an address is that of a folder."""
     fs = import_extra("pyarrow.fs")
 
-    filesystem, path = _opened(address)
+    filesystem, path = _open_filesystem(address)
     return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
 
 
@@ -157,7 +157,7 @@ def _plain_suffix(name: str) -> str:
     return Path(path.stem).suffix if path.suffix in PACKED_SUFFIXES else path.suffix
 
 
-def _opened(address: str) -> tuple[Any, str]:
+def _open_filesystem(address: str) -> tuple[Any, str]:
     fs, arrow_error = import_extra("pyarrow.fs"), import_extra("pyarrow").ArrowException
     if URL_SCHEME_MARK not in address:
         return fs.LocalFileSystem(), os.path.abspath(address)
@@ -177,7 +177,7 @@ def _current(address: str) -> PartSource | None:
         return PartSource(address, status.st_size, status.st_mtime_ns)
     fs = import_extra("pyarrow.fs")
 
-    filesystem, path = _opened(address)
+    filesystem, path = _open_filesystem(address)
     entry = filesystem.get_file_info(path)
     return None if entry.type == fs.FileType.NotFound else _source(address, entry)
 
@@ -191,8 +191,8 @@ def _source(address: str, entry: Any) -> PartSource:
     return PartSource(address, int(entry.size or 0), int(entry.mtime_ns or 0))
 
 
-def _fetched(source: PartSource, folder: Path) -> Path:
-    filesystem, path = _opened(source.address)
+def _fetch_part(source: PartSource, folder: Path) -> Path:
+    filesystem, path = _open_filesystem(source.address)
     copy = folder / source.name
     try:
         with filesystem.open_input_stream(path, compression=None) as remote, copy.open("wb") as file:

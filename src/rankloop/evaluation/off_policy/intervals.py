@@ -128,8 +128,8 @@ def _bootstrap(groups: Floats, level: float, seed: int) -> tuple[Margins, Margin
     if n < 2:
         return Margins(-math.inf, math.inf), Margins(-math.inf, math.inf)
     totals = np.concatenate([_resampled(groups, rng.integers(0, n, (AT_ONCE, n))) for _ in range(RESAMPLES // AT_ONCE)])
-    said = totals[:, BOTTOM] > 0.0  # a resample without any weight says nothing, which counts as the worst
-    values = np.where(said, totals[:, TOP] / np.where(said, totals[:, BOTTOM], 1.0), -math.inf)
+    has_weight = totals[:, BOTTOM] > 0.0  # a resample without any weight says nothing, which counts as the worst
+    values = np.where(has_weight, totals[:, TOP] / np.where(has_weight, totals[:, BOTTOM], 1.0), -math.inf)
     return _quantiles(values, level), _quantiles(values - totals[:, REWARD] / totals[:, 3], level)
 
 

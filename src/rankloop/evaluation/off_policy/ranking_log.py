@@ -116,8 +116,8 @@ def ranking_series(
             yield position_series(_by_position(piece, pairs, first))
         else:  # with the probability of all positions that count together
             pairs = _of_each(piece, first, lambda entry: both(entry, prefix_probabilities))
-            logged, wished = ([probabilities.prod() for probabilities in side] for side in zip(*pairs))
-            rows = rows_of([entry.rewards.sum() for entry in piece], logged, wished, first_row=first)
+            logged, target_probability = ([probabilities.prod() for probabilities in side] for side in zip(*pairs))
+            rows = rows_of([entry.rewards.sum() for entry in piece], logged, target_probability, first_row=first)
             yield series_of(rows, method_of(method), limit)
         first += len(piece)
 

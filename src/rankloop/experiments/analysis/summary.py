@@ -74,13 +74,13 @@ def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
             cells = (
                 estimate(first_values),
                 estimate(last_values),
-                _signed(estimate(last_values - first_values).mean),
+                _with_sign(estimate(last_values - first_values).mean),
                 *overall_means,
             )
             rows.append((arm, *map(str, cells)))
     header = ("arm", f"first {share}", f"last {share}", "change", *overall.values())
     notes = [f"Mean ± standard error over {_seeds(curves)}.", *([ceiling_note(measure)] * experiment.ceiling)]
-    return Table(_titled(measure, stream, curves), header, rows, " ".join(notes))
+    return Table(_title_with_stream(measure, stream, curves), header, rows, " ".join(notes))
 
 
 def _charts(curves: Curves) -> Iterator[Chart]:
@@ -93,7 +93,7 @@ def _charts(curves: Curves) -> Iterator[Chart]:
                     words = QUANTITY_TITLES[quantity].format(window=window_of(experiment))
                     yield chart(
                         _file_name(stream, measure, quantity),
-                        f"{_titled(measure, stream, curves)}: {words}",
+                        f"{_title_with_stream(measure, stream, curves)}: {words}",
                         curves.rounds,
                         lines,
                         caption=_caption(curves),
@@ -113,7 +113,7 @@ def _reports(curves: Curves) -> Iterator[Chart]:
                 if (rows := curves.report(stream, arm, path)) is not None
             ]
             if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
-                title = _titled(REPORT_TITLES.get(path, path), stream, curves)
+                title = _title_with_stream(REPORT_TITLES.get(path, path), stream, curves)
                 name = _file_name(stream, "report", path)
                 yield chart(
                     name, title, curves.rounds, lines, caption=_caption(curves), log_x=_log_x(curves.experiment)
@@ -148,7 +148,7 @@ def _tables(curves: Curves) -> Iterator[Table]:
 
 def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     """Compare every arm with the best one, paired by seed, over all rounds."""
-    title = f"{_titled(measure, stream, curves)}: every arm against the best, all rounds"
+    title = f"{_title_with_stream(measure, stream, curves)}: every arm against the best, all rounds"
     signed_ranks = (
         2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE_LEVEL
     )  # else Wilcoxon's test can never be significant
@@ -161,7 +161,7 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     t_tests = holm([difference.t_test for difference in differences])
     wilcoxons = holm([difference.wilcoxon for difference in differences])
     rows = [
-        (arm, best, _signed(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))[: len(header)]
+        (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))[: len(header)]
         for arm, d, t, w in zip(others, differences, t_tests, wilcoxons)
     ]
     note = f"Paired differences over {_seeds(curves)}; p-values with Holm's correction."
@@ -188,7 +188,7 @@ def _facts(curves: Curves) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _titled(name: str, stream: str, curves: Curves) -> str:
+def _title_with_stream(name: str, stream: str, curves: Curves) -> str:
     return f"{name}, {stream}" if len(curves.streams) > 1 else name
 
 
@@ -200,7 +200,7 @@ def _seeds(curves: Curves) -> str:
     return "1 seed" if len(curves.seeds) == 1 else f"{len(curves.seeds)} seeds"
 
 
-def _signed(value: float) -> str:
+def _with_sign(value: float) -> str:
     return f"+{number(value)}" if value > 0 else number(value)
 
 

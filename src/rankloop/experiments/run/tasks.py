@@ -119,8 +119,8 @@ def ceiling_note(measure: Thing) -> str:
     judge = build(measure, "measure")
     best_is_one = all(judge.best(np.array(grades)) == 1.0 for grades in ([1.0, 0.0], [1.0, 1.0]))
     below = best_is_one and judge.best(np.zeros(2)) == 0.0
-    why = "; queries without relevant items count 0, so the mean can stay below 1" if below else ""
-    return f"{CEILING.capitalize()}: every single query in its ideal order{why}."
+    explanation = "; queries without relevant items count 0, so the mean can stay below 1" if below else ""
+    return f"{CEILING.capitalize()}: every single query in its ideal order{explanation}."
 
 
 def without_regret(experiment: Experiment) -> list[str]:

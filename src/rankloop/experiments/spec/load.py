@@ -229,18 +229,18 @@ def parse_spec(
       text: The TOML text, for line numbers in error messages.
     """
     table = {"name": name} | table
-    with _located(source, text):
+    with _with_place(source, text):
         _check_types(table)
         experiment = msgspec.convert(table, Experiment)
-    with _located(source, text, "imports"):
+    with _with_place(source, text, "imports"):
         import_modules(experiment.imports, folder)
-    with _located(source, text):
+    with _with_place(source, text):
         _check(experiment)
     return experiment
 
 
 @contextmanager
-def _located(source: str, text: str, position: str = "") -> Iterator[None]:
+def _with_place(source: str, text: str, position: str = "") -> Iterator[None]:
     """Start the message of an error with the file and the line; `position` is the field if the error has none."""
     try:
         yield

@@ -32,7 +32,7 @@ def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
       folder: The folder.
     """
     for entry in imports:
-        name, file = _located(entry, folder)
+        name, file = _find_module(entry, folder)
         if file is not None:
             _look_in(str(file.parent if file.name != "__init__.py" else file.parents[1]))
             _refuse_another(name.partition(".")[0], file)
@@ -63,7 +63,7 @@ def _name(entry: str) -> str:
     return Path(entry).stem if entry.endswith(".py") else entry
 
 
-def _located(entry: str, folder: Path) -> tuple[str, Path | None]:
+def _find_module(entry: str, folder: Path) -> tuple[str, Path | None]:
     """Return the module's name, and its file if it lies in the folder."""
     if entry.endswith(".py"):
         file = (folder / entry).resolve()
@@ -96,13 +96,13 @@ def _import(name: str, missing: str) -> None:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _failed(name, error) from error
+            raise _import_error(name, error) from error
         raise NotFound(f"there is no module {error.name!r}{missing}") from None
     except (Exception, SystemExit) as error:
-        raise _failed(name, error) from error
+        raise _import_error(name, error) from error
 
 
-def _failed(name: str, error: BaseException) -> InvalidInput:
+def _import_error(name: str, error: BaseException) -> InvalidInput:
     """Return the error of a module with the line in which it occurred."""
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     theirs = [frame for frame in frames if not frame[0].startswith(("<", str(PACKAGE_FOLDER), importlib.__path__[0]))]

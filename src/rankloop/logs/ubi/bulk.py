@@ -56,13 +56,13 @@ def event_lines(ranking: UbiRanking, at: float, kind: str, position: int, value:
       position: From 0.
       value: The value.
     """
-    who = {"session_id": ranking.session, "user_id": ranking.user}
+    visitor_fields = {"session_id": ranking.session, "user_id": ranking.user}
     document = {
         "application": ranking.application[:MAX_ID],
         "action_name": ACTION_BY_FEEDBACK.get(kind, kind)[:MAX_ID],
         "query_id": ranking.query_id[:MAX_ID],
         "client_id": ranking.client,
-        **{name: text[:MAX_ID] for name, text in who.items() if text},
+        **{name: text[:MAX_ID] for name, text in visitor_fields.items() if text},
         "timestamp": _time(at),
         "user_query": ranking.user_query,
         "event_attributes": {

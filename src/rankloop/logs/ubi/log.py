@@ -62,7 +62,7 @@ class UbiLog(NamedTuple):
         """One line for each thing that is not as it should be."""
         ignored = ", ".join(name for name in self.actions if name not in self.columns and name != SHOWN_ACTION)
         return [
-            NOTE_TEXTS[name].format(_counted(self.counts[name], name), actions=ignored)
+            NOTE_TEXTS[name].format(_count_text(self.counts[name], name), actions=ignored)
             for name in NOTE_TEXTS
             if self.counts.get(name)
         ]
@@ -343,5 +343,5 @@ def _array(values: list[Any]) -> Any:
         return pa.array([None if value is None else str(value) for value in values])
 
 
-def _counted(count: int, name: str) -> str:
+def _count_text(count: int, name: str) -> str:
     return f"{count:,} {NOTE_NOUNS.get(name, ('event', 'events'))[count != 1]}"

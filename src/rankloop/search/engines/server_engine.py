@@ -148,12 +148,12 @@ class ServerEngine:
         if marked is not None and ids and query.words:
             of_engine = self._call(lambda: marked(query, ids))
         documents, stems = self.documents(query, ids), set(self._stems_of(query.words))
-        begun = query.words[-1] if query.prefix and query.words else ""
+        prefix = query.words[-1] if query.prefix and query.words else ""
         snippets = list[Snippet]()
         for id in ids:
             snippet = of_engine.get(id, Snippet(""))
             body = documents[id].body if id in documents else ""
-            snippets.append(snippet if snippet.highlights else snippet_of(body, stems, begun, self._stems_of))
+            snippets.append(snippet if snippet.highlights else snippet_of(body, stems, prefix, self._stems_of))
         return snippets
 
     def facets(self, query: TextQuery) -> Mapping[str, Mapping[str, int]]:

@@ -57,9 +57,9 @@ class SolrAdapter:
     def _text(self, query: TextQuery) -> str:
         """Return the query in the syntax of edismax; words have only letters and digits, so none is an operator."""
         words = adapter.plain_text(query.words[: adapter.MAX_ENGINE_WORDS]).lower()
-        begun = [f"{query.words[-1]}*"] if query.prefix and query.words else []
+        prefix_terms = [f"{query.words[-1]}*"] if query.prefix and query.words else []
         phrases = [f"+{adapter.quoted(adapter.plain_text(phrase))}" for phrase in query.phrases]
-        return " ".join([words, *begun, *phrases, *(f"-{word}" for word in query.excluded)]).strip() or "*:*"
+        return " ".join([words, *prefix_terms, *phrases, *(f"-{word}" for word in query.excluded)]).strip() or "*:*"
 
     def _parameters(self, query: TextQuery, n: int) -> dict[str, Any]:
         filters = list[str]()

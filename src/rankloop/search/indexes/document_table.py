@@ -95,8 +95,8 @@ class DocumentTable:
 
     def stems_from(self, begun: str, n: int) -> list[str]:
         """Return the stems of n words that begin so, the shortest first; of very many words only some are looked at."""
-        some = f"SELECT word, stem FROM words WHERE word >= ? AND word < ? LIMIT {MAX_BEGINNINGS}"
-        query = f"SELECT stem FROM ({some}) ORDER BY LENGTH(word), word LIMIT ?"
+        words_sql = f"SELECT word, stem FROM words WHERE word >= ? AND word < ? LIMIT {MAX_BEGINNINGS}"
+        query = f"SELECT stem FROM ({words_sql}) ORDER BY LENGTH(word), word LIMIT ?"
         rows = self._read(query, (begun, begun + "\U0010ffff", n))
         return list(dict.fromkeys(stem for (stem,) in rows))
 

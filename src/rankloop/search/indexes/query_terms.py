@@ -42,8 +42,8 @@ class QueryTerms(NamedTuple):
 
     def rarest(self, n: int) -> list[str]:
         """Return the n stems that are in the fewest documents, in the order of the query."""
-        chosen = sorted(np.argsort(self.frequencies, kind="stable")[:n].tolist())
-        return [self.stems[i] for i in chosen]
+        term_numbers = sorted(np.argsort(self.frequencies, kind="stable")[:n].tolist())
+        return [self.stems[i] for i in term_numbers]
 
 
 class TermReader:

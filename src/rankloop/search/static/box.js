@@ -10,7 +10,7 @@ export class SearchInput {
     this.input = input;
     this.acts = acts;
     this.searching = Promise.resolve();
-    this.begun = false; // a preview stands, or will, of what is in the box
+    this.hasPreview = false; // there is a preview of the text in the box, or one is on its way
     this.coming = null; // ends the preview that is on its way
     input.addEventListener("input", () => this.typed());
     form.addEventListener("submit", (event) => {
@@ -25,8 +25,8 @@ export class SearchInput {
 
   typed() {
     this.stop();
-    this.begun = this.text !== "";
-    if (!this.begun) return this.acts.clear();
+    this.hasPreview = this.text !== "";
+    if (!this.hasPreview) return this.acts.clear();
     this.timer = setTimeout(() => this.preview(), WAIT);
     if (touch.matches) this.resting = setTimeout(() => this.turn(), REST);
   }
@@ -47,13 +47,13 @@ export class SearchInput {
 
   // A user who moves to the results has searched.
   turn() {
-    if (this.begun) this.search();
+    if (this.hasPreview) this.search();
   }
 
   // Searches are shown in the order in which they were made, and none is left out: they are logged.
   search(text = this.text) {
     this.stop();
-    this.begun = false;
+    this.hasPreview = false;
     if (text === "") return this.searching;
     this.searching = this.searching.then(() => this.acts.search(text));
     return this.searching;

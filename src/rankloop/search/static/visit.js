@@ -18,7 +18,7 @@ export class Visit {
   }
 
   preview(text, signal) {
-    return call("POST", "/search", { text, n: PREVIEWED, begun: true }, { signal });
+    return call("POST", "/search", { text, n: PREVIEWED, prefix: true }, { signal });
   }
 
   // The results, each with `moved`: how many positions it went up since the last search of this query.

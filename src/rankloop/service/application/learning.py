@@ -451,9 +451,9 @@ class Learning:
     async def expire_waiters(self) -> None:
         """End the waiting of responses whose deadline has passed."""
         while True:
-            begun = time.monotonic()
+            start_time = time.monotonic()
             await asyncio.sleep(WAITER_CHECK_SECONDS)
-            self.node.loop_lag = max(time.monotonic() - begun - WAITER_CHECK_SECONDS, 0.0)
+            self.node.loop_lag = max(time.monotonic() - start_time - WAITER_CHECK_SECONDS, 0.0)
             self.release_waiters(self._served)
 
     def release_waiters(self, until: int) -> None:

@@ -82,15 +82,15 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             received = received or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
-            chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
-            ids, shown = [ranked.ids[i] for i in chosen], None
+            candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
+            ids, shown = [ranked.ids[i] for i in candidates], None
             if ranked.schema:
                 values = logged_values(ranked, config)
-                rows = [values.rows[i] for i in chosen]
+                rows = [values.rows[i] for i in candidates]
                 shown = ShownList(ranked.query_id, ids, rows, values.context, values.at)
             for event in late.get(ranked.impression, ()):
                 add_outcomes(outcomes, event.values)
-            shown_items = [chosen[i] for i in decision.ranking.tolist()[: len(rewards)]]
+            shown_items = [candidates[i] for i in decision.ranking.tolist()[: len(rewards)]]
             by_position = {
                 name: np.array([outcomes.get(name, {}).get(item, 0.0) for item in shown_items]) for name in declared
             }

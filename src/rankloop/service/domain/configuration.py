@@ -103,11 +103,14 @@ class RankerConfig(NamedTuple):
             return self.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, at)
         items = ids or list(self.adapter.items)
         first, left_out = self.rules.choose(items, _value_reader(rows, self.adapter.feature_names))
-        gone = {str(items[item]) for part in left_out.values() for item in part}
-        pinned = [id for id in body.pinned if str(id) not in gone]
-        taken = gone.union(map(str, [*body.pinned, *body.excluded]))
+        left_out_ids = {str(items[item]) for part in left_out.values() for item in part}
+        pinned = [id for id in body.pinned if str(id) not in left_out_ids]
+        taken = left_out_ids.union(map(str, [*body.pinned, *body.excluded]))
         pinned += [items[item] for item in first if str(items[item]) not in taken]
-        excluded = [*body.excluded, *(id for id in items if str(id) in gone.difference(map(str, body.excluded)))]
+        excluded = [
+            *body.excluded,
+            *(id for id in items if str(id) in left_out_ids.difference(map(str, body.excluded))),
+        ]
         pinned = pinned[: max(len(items) - len(excluded) - 1, len(body.pinned))]  # something is left to rank
         query = self.adapter.query(ids, rows, body.context, body.query_id, pinned, excluded, at)
         return query._replace(rules=({"pin": first} if first else {}) | left_out)

@@ -187,10 +187,10 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
 
 
 def _encoded_query(ranked: Ranked, config: RankerConfig) -> Query:
-    values, chosen = logged_values(ranked, config), ranked.candidates
+    values, candidates = logged_values(ranked, config), ranked.candidates
     ids, rows = ranked.ids, values.rows
-    if chosen is not None:
-        ids, rows = [ids[i] for i in chosen], [rows[i] for i in chosen]
+    if candidates is not None:
+        ids, rows = [ids[i] for i in candidates], [rows[i] for i in candidates]
     features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
     return Query(ranked.query_id, features, NO_CONTEXT, ranked.user or ranked.session, ids)
 

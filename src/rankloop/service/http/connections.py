@@ -119,8 +119,8 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def _max_waiting_seconds(self) -> float:
         if self.awaits_header:
-            begun = self.cycle is None or self.cycle.more_body or self._header_bytes
-            return HEADER_SECONDS if begun else KEEP_ALIVE_SECONDS + HEADER_SECONDS
+            is_receiving = self.cycle is None or self.cycle.more_body or self._header_bytes
+            return HEADER_SECONDS if is_receiving else KEEP_ALIVE_SECONDS + HEADER_SECONDS
         length = dict(self.cycle.scope["headers"]).get(b"content-length", b"")
         return BODY_SECONDS + (int(length) / MIN_BYTES_PER_SECOND if length.isdigit() else 0.0)
 

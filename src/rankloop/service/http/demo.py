@@ -139,14 +139,14 @@ class Demo:
           node: The node that serves.
           in_experiment: True to show the list of the experiment.
         """
-        chosen = np.argsort(self._rng.random(len(self.shelf.prints)))[: self.shelf.users.prints]
-        prints = [self.shelf.prints[i] for i in chosen]
+        print_numbers = np.argsort(self._rng.random(len(self.shelf.prints)))[: self.shelf.users.prints]
+        prints = [self.shelf.prints[i] for i in print_numbers]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
         name = EXPERIMENT_NAME if in_experiment else PLAYGROUND_RANKER
         response = await node.ranking.rank(name, body, experiment=in_experiment)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in response.ranking])
-        clicks = self._users.observe(ranking, self.shelf.relevance[chosen], self._rng)
+        clicks = self._users.observe(ranking, self.shelf.relevance[print_numbers], self._rng)
         feedback = FeedbackBody(response.impression, clicks=[prints[i].id for i in clicks.items], final=True)
         await node.feedback.receive(name, feedback, in_experiment)
 

@@ -115,7 +115,7 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun, status, is_complete = time.perf_counter(), 0, False
+        start_time, status, is_complete = time.perf_counter(), 0, False
         headers: dict[bytes, bytes] = dict(scope["headers"])
         scope["request_id"] = _request_id(headers)
         parts = scope["path"].split("/")
@@ -164,7 +164,7 @@ class AccessMiddleware:
             if not status:
                 await response_of(problem_of(error))(scope, receive, send_with_headers)
         finally:
-            self._record(scope, endpoint, status or 500, time.perf_counter() - begun)
+            self._record(scope, endpoint, status or 500, time.perf_counter() - start_time)
 
     def _record(self, scope: Scope, endpoint: "Endpoint", status: int, seconds: float) -> None:
         """Count a call, and log it if it was refused or slow."""

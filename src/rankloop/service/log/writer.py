@@ -451,7 +451,7 @@ class LogWriter:
         """Write entries and set their results; return False if the store has not tried to write them now."""
         futures = [future for _, future in waiting]
         batch = Batch([entry for entry, _ in waiting if entry is not None], self.recent)
-        begun = time.monotonic()
+        start_time = time.monotonic()
         try:
             if append(batch) is False:
                 return False
@@ -464,7 +464,7 @@ class LogWriter:
             self._set_results(futures, [error] * len(futures))
             return True
         self._failed_at = -math.inf
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start_time
         self._quick_commits = self._quick_commits + 1 if seconds < MAX_LOOP_BLOCK_SECONDS else 0
         self.commits += 1
         self.commit_seconds += seconds

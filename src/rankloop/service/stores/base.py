@@ -320,13 +320,13 @@ class Store(ReadableLog):
           snapshots: Those that replace them.
           files: New files of the archive by the name of the replaced one; None for a file that goes.
         """
-        gone = [(entity, seq) for seq, row in events.items() if row is None]
+        deleted_rows = [(entity, seq) for seq, row in events.items() if row is None]
         changed = [(row.body, row.impression, row.kind, entity, seq) for seq, row in events.items() if row is not None]
         change = "UPDATE rankloop_events SET body = ?, impression = ?, kind = ? WHERE entity = ? AND seq = ?"
         times, now = {seq: at for _, seq, at in self.snapshots(entity)}, time.time()
         saved = [(each.entity, each.number, times.get(each.state_seq, now), *each[2:]) for each in snapshots]
         statements: list[Statement] = [
-            ("DELETE FROM rankloop_events WHERE entity = ? AND seq = ?", gone),
+            ("DELETE FROM rankloop_events WHERE entity = ? AND seq = ?", deleted_rows),
             (change, changed),
             ("DELETE FROM rankloop_snapshots WHERE entity = ? AND state_seq >= ?", [(entity, since)]),
             (SAVE_SNAPSHOT, saved),

@@ -50,10 +50,10 @@ class Drift:
             turned = self.change == "reverse" and not turned
             era = islice(rounds, self.at) if self.repeat else rounds
             for query, relevance in era:
-                yield query, _turned(relevance, top) if turned else relevance
+                yield query, _reverse_grades(relevance, top) if turned else relevance
 
 
-def _turned(relevance: Relevance, max_grade: int) -> Relevance:
+def _reverse_grades(relevance: Relevance, max_grade: int) -> Relevance:
     if callable(relevance):
         return lambda ranking: max_grade - relevance(ranking)
     return max_grade - relevance

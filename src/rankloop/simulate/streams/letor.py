@@ -86,10 +86,10 @@ def _load(
     if len(dataset.relevance) and dataset.relevance.min() < 0.0:
         raise InvalidInput(f"{files[0].name} has the grade {dataset.relevance.min()}: grades of a stream begin at 0")
     best = [dataset.relevance[a:b].max(initial=0.0) for a, b in zip(dataset.offsets, dataset.offsets[1:])]
-    chosen = np.flatnonzero((dataset.sizes >= min_items) & ((np.array(best) > 0.0) | (not need_relevant)))
-    if not len(chosen):
+    query_numbers = np.flatnonzero((dataset.sizes >= min_items) & ((np.array(best) > 0.0) | (not need_relevant)))
+    if not len(query_numbers):
         raise InvalidInput(f"{files[0].name}: no query has {min_items} items" + " and a relevant one" * need_relevant)
-    queries = dataset if len(chosen) == dataset.n_queries else dataset.subset(chosen)
+    queries = dataset if len(query_numbers) == dataset.n_queries else dataset.subset(query_numbers)
     return normalise_queries(queries) if normalise else queries
 
 

@@ -90,10 +90,10 @@ def train_clicks(
     notes = lists.notes
     if schema is None:
         is_needed = isinstance(solver, OnlinePasses) or learner is not None or shown is not None
-        schema, said = schema_for(lists, features, is_needed=is_needed)
-        if said:
+        schema, schema_note = schema_for(lists, features, is_needed=is_needed)
+        if schema_note:
             check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
-            lists, notes = lists.typed_by(schema), (*notes, said)
+            lists, notes = lists.typed_by(schema), (*notes, schema_note)
     common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
     if schema is not None:
         _check_feedback(lists)

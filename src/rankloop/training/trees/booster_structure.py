@@ -80,11 +80,11 @@ def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iter
         _reachable_nodes(*children, lambda child: ~child < n_leaves if child < 0 else None, where)
         thresholds = np.clip(thresholds, np.finfo(float).min, np.finfo(float).max)
         columns = (_whole(features, where), thresholds, kinds, *children)
-        yield from (f"{name}={_listed(column)}" for name, column in zip(SPLIT_COLUMNS, columns))
+        yield from (f"{name}={_join_numbers(column)}" for name, column in zip(SPLIT_COLUMNS, columns))
         is_category = (kinds & IS_CATEGORY) == IS_CATEGORY
         if n_categorical or is_category.any():
             yield from _categories(tree, thresholds[is_category], n_categorical, where)
-    yield from (f"leaf_value={_listed(leaves)}", "is_linear=0", "shrinkage=1")
+    yield from (f"leaf_value={_join_numbers(leaves)}", "is_linear=0", "shrinkage=1")
 
 
 def _categories(tree: Mapping[str, str], chosen: Floats, n: int, where: str) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _categories(tree: Mapping[str, str], chosen: Floats, n: int, where: str) -> 
     bits = _numbers(tree, "cat_threshold", int(borders[-1]), where)
     if not np.all((bits >= 0) & (bits < 2**32) & (bits == np.floor(bits))):
         raise InvalidInput(f"{where} has a wrong set of categories")
-    yield from (f"cat_boundaries={_listed(borders)}", f"cat_threshold={_listed(bits.astype(np.int64))}")
+    yield from (f"cat_boundaries={_join_numbers(borders)}", f"cat_threshold={_join_numbers(bits.astype(np.int64))}")
 
 
 def xgboost_structure(text: str) -> Grown:
@@ -218,7 +218,7 @@ def _column(values: Sequence[Any], n: int, where: str) -> Floats:
     return numbers
 
 
-def _listed(numbers: Any) -> str:
+def _join_numbers(numbers: Any) -> str:
     return " ".join(map(repr, numbers.tolist()))
 
 

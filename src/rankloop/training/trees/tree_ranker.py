@@ -140,7 +140,7 @@ class TreeRanker:
         boosters = self.boosters
         if query_id in self.query_ids:
             boosters = [self.boosters[fold_of(query_id, len(self.boosters))]]
-        return np.asarray(np.mean([self._predicted(booster, rows) for booster in boosters], axis=0) / self.scale)
+        return np.asarray(np.mean([self._predict_scores(booster, rows) for booster in boosters], axis=0) / self.scale)
 
     def scores_of_values(self, rows: Sequence[Mapping[str, Any]], query_id: str = "") -> Floats:
         """Return the base score of items with values by name; an absent value is missing."""
@@ -149,7 +149,7 @@ class TreeRanker:
         values = {name: [row.get(name) for row in rows] for name in self.names}
         return self.scores(encode_columns(self.columns, values), query_id)
 
-    def _predicted(self, booster: Any, rows: Floats) -> Floats:
+    def _predict_scores(self, booster: Any, rows: Floats) -> Floats:
         if self.kind == XGBOOST:
             return np.asarray(booster.inplace_predict(rows, predict_type="margin"), dtype=np.float64)
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))

@@ -67,11 +67,11 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            begun = time.monotonic()
+            start_time = time.monotonic()
             with suppress(Unavailable):
                 renewed = self._renew(self.store)  # type: ignore[arg-type]
                 previous, self.leases = self.leases, {lease.partition: lease for lease in renewed}
-                self.expires_at = begun + LEASE_SECONDS - EXPIRY_MARGIN_SECONDS
+                self.expires_at = start_time + LEASE_SECONDS - EXPIRY_MARGIN_SECONDS
                 if self.leases != previous:
                     self._on_change()
             self._stopping.wait(RENEW_SECONDS)

@@ -122,7 +122,7 @@ class Publisher:
                 logger.error("publish", exc_info=error)
 
     def _write_partition(self, lease: Lease, due: dict[str, UnpublishedState]) -> None:
-        begun, size = time.monotonic(), 0
+        start_time, size = time.monotonic(), 0
         publications: list[Publication] = []
         for number, (entity, (state, config)) in enumerate(due.items(), 1):
             session = _session(state, config) if self._last.get(entity) != _version_of(state) else None
@@ -134,9 +134,9 @@ class Publisher:
             now = time.monotonic()
             for each in publications:
                 self._last[each.entity] = _version_of(due[each.entity][0])
-                pause = PAUSE_FACTOR * (now - begun)
+                pause = PAUSE_FACTOR * (now - start_time)
                 self._not_before[each.entity] = now + pause, now + max(pause, PUBLISH_COUNTS_SECONDS)
-            begun, size, publications = now, 0, []
+            start_time, size, publications = now, 0, []
 
 
 def _version_of(state: PublishedState) -> tuple[int, ...]:
