@@ -266,11 +266,11 @@ class Schema:
                 f"with an item field, as in crosses = [{example!r}]"
             )
 
-    def _check_kept(self, name: str, kind: Any, gone: set[str]) -> None:
+    def _check_kept(self, name: str, kind: Any, old_names: set[str]) -> None:
         former = self.retired.get(name) or self.features.get(name) or self.context.get(name)
         if former is None:
             return
-        if (name in self.features or name in self.context) and name not in gone:
+        if (name in self.features or name in self.context) and name not in old_names:
             raise InvalidInput(f"there is a field {name!r} already; another kind needs another name")
         if former != kind:
             raise InvalidInput(f"{name!r} was a {spec_of(former)['kind']} before; another kind needs another name")

@@ -293,7 +293,7 @@ def refuse_missing(cells: Sequence[Any], name: str, where: str, more: str = "") 
         raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{more}")
 
 
-def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, said: str) -> None:
+def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, ending: str) -> None:
     """Refuse the first bad cell.
 
     Args:
@@ -301,10 +301,10 @@ def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, said: st
       cells: The cells.
       name: The name of the column.
       where: The file, for messages.
-      said: Text that follows the value.
+      ending: Text that follows the value.
     """
     for row in np.flatnonzero(bad)[:1].tolist():
-        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{said}")
+        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{ending}")
 
 
 def _refuse_roles(named: Mapping[str, str], roles: Sequence[str]) -> None:

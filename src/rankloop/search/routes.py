@@ -149,7 +149,7 @@ class SearchPage:
 
         @of_visitors("POST /search", body=SearchRequest)
         async def find(request: Request) -> Response:
-            """Return the best results for a query; clicks on them are learned from, unless it is private or only a prefix."""
+            """Return the best results for a query; clicks are learned from, except in private and of a prefix."""
             body = await read_body(request, SearchRequest)
             visitor = _visitor(request, body.visitor)
             name = visitor or secrets.token_hex(16)
