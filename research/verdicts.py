@@ -7,6 +7,8 @@ import msgspec
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.verdicts import Verdict, compare
 
+MAYBE_A_SLIP = "The text that was read is a scan: this may be its slip."
+
 
 def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, paper: str = "") -> Verdict:
     """Judge that `more` − `less` > `by`, seed by seed."""

@@ -40,12 +40,13 @@ class Cell(NamedTuple):
 
 
 class Enclosure(NamedTuple):
-    """Proved bounds of the largest share: `floor` by cells that cover all marginals, `ceiling` at `hardest`."""
+    """Proved bounds of the largest share: `floor` by cells that cover all marginals, `ceiling` by alike users."""
 
     floor: float
     ceiling: float
     hardest: Floats
     cells: tuple[Cell, ...]
+    users: Floats  # (n_rankings, n_relevances): measures that feedback cannot tell apart, one for each ranking
 
 
 class _Worth(NamedTuple):
@@ -111,21 +112,59 @@ def enclose_factor(measure: str, n_items: int, gap: float = 0.002, max_cells: in
       max_cells: The search ends with that many cells.
     """
     game = _worth_of(measure, n_items)
-    chamber = np.array([[1.0 / j] * j + [0.0] * (n_items - j) for j in range(1, n_items + 1)])
+    chamber = _chamber(n_items)
     ceiling, hardest = min(((_best_cell(game, z[None]).factor, tuple(z)) for z in chamber), default=(1.0, ()))
     count = itertools.count()
     heap = [(_best_cell(game, chamber).factor, next(count), _best_cell(game, chamber))]
     while len(heap) < max_cells and heap[0][0] < ceiling - gap:
         corners = heapq.heappop(heap)[2].corners
-        ends = max(itertools.combinations(range(n_items), 2), key=lambda edge: _length(corners, edge))
-        middle = corners[list(ends)].mean(axis=0)
+        middle = corners[list(_longest_edge(corners))].mean(axis=0)
         ceiling, hardest = min((ceiling, hardest), (_best_cell(game, middle[None]).factor, tuple(middle)))
-        for end in ends:
-            half = corners.copy()
-            half[end] = middle
+        for half in _halves(corners):
             cell = _best_cell(game, half)
             heapq.heappush(heap, (cell.factor, next(count), cell))
-    return Enclosure(heap[0][0], ceiling, np.array(hardest), tuple(entry[2] for entry in heap))
+    users = _alike_users(game, np.array(hardest))
+    return Enclosure(heap[0][0], ceiling, np.array(hardest), tuple(entry[2] for entry in heap), users)
+
+
+def _alike_users(game: _Worth, marginals: Floats) -> Floats:
+    """Solve the dual program: measures P_τ with proportional marginals from which every mixture earns little.
+
+    Minimise the most that a ranking earns from all P_τ together, while each τ earns 1 from its own together.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    (n_rankings, n_relevances), each = game.worth.shape, sparse.eye(len(game.worth))
+    earned = [sparse.csr_matrix(np.tile(game.worth, n_rankings)), sparse.csr_matrix((n_rankings, n_rankings))]
+    most = sparse.hstack([*earned, -np.ones((n_rankings, 1))])
+    alike = [sparse.kron(each, game.relevances.T), sparse.kron(each, -marginals[:, None])]
+    total = sparse.csr_matrix(np.append(game.worth.ravel(), np.zeros(n_rankings + 1)))
+    equal = sparse.vstack([total, sparse.hstack([*alike, sparse.csr_matrix((n_rankings * len(marginals), 1))])])
+    goal, right = np.zeros(most.shape[1]), np.zeros(equal.shape[0])
+    goal[-1] = right[0] = 1.0
+    result = linprog(
+        goal,
+        A_ub=most.tocsr(),
+        b_ub=np.zeros(n_rankings),
+        A_eq=equal.tocsr(),
+        b_eq=right,
+        bounds=(0.0, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": CHECK_TOLERANCE / 10.0},
+    )
+    if result.status != 0:
+        raise InvalidInput(f"the linear program of the users could not be solved: {result.message}")
+    return np.asarray(np.maximum(result.x[: n_rankings * n_relevances], 0.0).reshape(n_rankings, n_relevances))
+
+
+def _chamber(n_items: int) -> Floats:
+    """Return the corners of the sorted marginals."""
+    return np.array([[1.0 / j] * j + [0.0] * (n_items - j) for j in range(1, n_items + 1)])
+
+
+def _longest_edge(corners: Floats) -> tuple[int, int]:
+    return max(itertools.combinations(range(len(corners)), 2), key=lambda edge: _length(corners, edge))
 
 
 def _length(corners: Floats, edge: tuple[int, int]) -> float:
@@ -133,7 +172,10 @@ def _length(corners: Floats, edge: tuple[int, int]) -> float:
 
 
 def check_enclosure(measure: str, enclosure: Enclosure) -> None:
-    """Verify the floor without linear programs: the conditions of every cell, and that the cells fill the chamber.
+    """Verify floor and ceiling without linear programs.
+
+    The floor needs the conditions of every cell, and cells that fill the sorted marginals. The ceiling needs users who
+    look alike and from whom no ranking earns more than that share.
 
     Args:
       measure: The name of the measure.
@@ -144,7 +186,6 @@ def check_enclosure(measure: str, enclosure: Enclosure) -> None:
     """
     n_items = enclosure.cells[0].corners.shape[1]
     game = _worth_of(measure, n_items)
-    volume = 0.0
     for cell in enclosure.cells:
         if cell.mixture.min() < 0.0 or abs(cell.mixture.sum() - 1.0) > CHECK_TOLERANCE:
             raise InvalidInput("a mixture is not a distribution")
@@ -155,9 +196,45 @@ def check_enclosure(measure: str, enclosure: Enclosure) -> None:
             raise InvalidInput(f"a mixture keeps less than {enclosure.floor}")
         if (np.diff(cell.corners, axis=1) > CHECK_TOLERANCE).any() or cell.corners.min() < 0.0:
             raise InvalidInput("a cell leaves the sorted marginals")
-        volume += abs(np.linalg.det(cell.corners))
-    if abs(volume * math.factorial(n_items) - 1.0) > 1e-6:  # the chamber's corners have the determinant 1/n_items!
+    if not _is_bisection([cell.corners for cell in enclosure.cells]):
         raise InvalidInput("the cells do not fill the sorted marginals")
+    marginals = enclosure.users @ game.relevances
+    weights = marginals.sum(axis=1, keepdims=True)
+    if enclosure.users.min() < 0.0 or np.abs(marginals - weights * enclosure.hardest).max() > CHECK_TOLERANCE:
+        raise InvalidInput("feedback tells the users apart")
+    best = float((enclosure.users * game.worth).sum())
+    if (game.worth @ enclosure.users.sum(axis=0)).max() > (enclosure.ceiling + CHECK_TOLERANCE) * best or best <= 0.0:
+        raise InvalidInput(f"some ranking earns more than {enclosure.ceiling} of the best from these users")
+
+
+def _is_bisection(cells: list[Floats]) -> bool:
+    """Decide if cutting the chamber at the middles of longest edges leads to exactly these cells.
+
+    The two halves of a simplex are together the simplex, so such cells cover the chamber without overlaps.
+    """
+    remaining = {_key(cell) for cell in cells}
+    n_expected, parts = len(cells), [_chamber(cells[0].shape[1])]
+    while parts and remaining and len(parts) <= n_expected:
+        corners = parts.pop()
+        if _key(corners) in remaining:
+            remaining.remove(_key(corners))
+        else:
+            parts += _halves(corners)
+    return not parts and not remaining and len({_key(cell) for cell in cells}) == n_expected
+
+
+def _halves(corners: Floats) -> list[Floats]:
+    """Cut a simplex at the middle of its longest edge."""
+    ends, halves = _longest_edge(corners), []
+    for end in ends:
+        half = corners.copy()
+        half[end] = corners[list(ends)].mean(axis=0)
+        halves.append(half)
+    return halves
+
+
+def _key(cell: Floats) -> tuple[float, ...]:
+    return tuple((np.round(cell.ravel(), 10) + 0.0).tolist())
 
 
 class State(NamedTuple):

@@ -22,7 +22,9 @@ from research.datasets.corpora import rcv1_files
 from research.options import ALL, Options, chosen_of
 from research.registry import Setting
 
-MEASURE = "nDCG(empty='skip')@5"  # random candidates without a relevant one say nothing about a ranker
+EMPTY_SKIPPED, EMPTY_ZERO = "skip", "zero"  # what a list without a relevant item counts
+MEASURE = f"nDCG(empty='{EMPTY_SKIPPED}')@5"  # random candidates without a relevant one say nothing about a ranker
+PAPER_LIST_LENGTH = 10  # with empty lists counted 0 the paper's .386 on News is near the ceiling of lists of ten, .401
 PAPER = 'Raman, Joachims, Shivaswamy and Schnabel (2013), "Stable coactive learning via perturbation"'
 ACCEPTED_OPTIONS = ("rounds", "seeds", "data", "topics", "items", "empty")
 
@@ -40,6 +42,7 @@ class ClickStream(NamedTuple):
     file: str = ""  # what has to be there
     rounds: int | None = None  # where the paper has its own number
     share: float | None = None  # of a collection: every topic that at least so many of the documents have is a person
+    empty: str = EMPTY_SKIPPED  # what a list without a relevant item counts
 
     @property
     def label(self) -> str:
@@ -72,10 +75,19 @@ TEXT_STREAMS = (
     _topics("20 Newsgroups", "text/20news_bydate.jsonl.xz", share=0.0, rounds=10_000),
     _topics("Reuters", "text/reuters21578.sgm.xz", share=0.01),  # the others are too rare for 50 candidates
 )
+SHORT_TEXT_STREAMS = tuple(
+    stream._replace(
+        name=f"{stream.name}, lists of ten",
+        stream=stream.stream | {"candidates": PAPER_LIST_LENGTH},  # type: ignore[operator]  # a table
+        empty=EMPTY_ZERO,
+    )
+    for stream in TEXT_STREAMS
+)
 PAPER_STREAMS = (  # the data of the paper that their owners may have
     _letor("Yahoo", "yahoo/set1.train.txt", 4, rounds=28_000),
     _topics("RCV1", "rcv1", share=0.0, rounds=50_000, n_words=3000),
 )
+NAMED_STREAMS = (SIMULATED_STREAM, *LETOR_STREAMS, *TEXT_STREAMS, *SHORT_TEXT_STREAMS, *PAPER_STREAMS)
 DEFAULT_STREAMS = (LETOR_STREAMS[0], *TEXT_STREAMS, *PAPER_STREAMS)  # most like those of the paper, and those
 QUICK_SHARE, QUICK_SEEDS, QUICK_TOPICS = 10, 2, 2
 
@@ -101,7 +113,7 @@ def asked_streams(options: Options) -> tuple[list[ClickStream], str]:
     if not options.data:
         available, notice = available_streams(DEFAULT_STREAMS)
     else:
-        streams = {stream.name: stream for stream in (SIMULATED_STREAM, *LETOR_STREAMS, *TEXT_STREAMS, *PAPER_STREAMS)}
+        streams = {stream.name: stream for stream in NAMED_STREAMS}
         names = {name.lower(): name for name in streams} | {"simulated": SIMULATED_STREAM.name}
         requested = [
             stream_of(name)
@@ -165,18 +177,19 @@ class Plan(NamedTuple):
     claims: list[dict[str, Any]]
     horizon: int = 20_000
     seeds: int = 10
+    topic_seeds: int = 1  # runs of each topic, where the topics of a collection are the users
     more: Callable[[int], Mapping[str, Any]] = lambda horizon: NOTHING  # given the number of rounds
 
 
 def size_of(plan: Plan, stream: ClickStream, setting: Setting) -> tuple[int, int]:
-    """Return the numbers of rounds and seeds; in a collection every topic is a user, with one seed.
+    """Return the numbers of rounds and seeds; in a collection every topic is a user.
 
     Args:
       plan: The plan.
       stream: The stream.
       setting: The setting of the reproduction.
     """
-    rounds, seeds = stream.rounds or plan.horizon, plan.seeds if stream.share is None else 1
+    rounds, seeds = stream.rounds or plan.horizon, plan.seeds if stream.share is None else plan.topic_seeds
     if setting.quick:
         rounds, seeds = rounds // QUICK_SHARE, min(seeds, QUICK_SEEDS)
     return setting.options.rounds or rounds, setting.options.seeds or seeds
@@ -198,8 +211,7 @@ def compared(plan: Plan, setting: Setting) -> tuple[Finding, dict[str, Curves]]:
 def _experiment(plan: Plan, stream: ClickStream, setting: Setting) -> Experiment:
     rounds, seeds = size_of(plan, stream, setting)
     topics = topics_of(stream, setting.options, setting.quick)
-    empty = setting.options.empty
-    measure = MEASURE if empty is None else measure_name(f"nDCG(empty='{empty}')@5")
+    measure = measure_name(f"nDCG(empty='{setting.options.empty or stream.empty}')@5")
     return click_experiment(
         f"{plan.id}-{stream.label}",
         None if topics else stream.stream,

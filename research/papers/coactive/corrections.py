@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rankloop.core.kernels import discount
 from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.analysis.verdicts import Verdict
-from research.verdicts import refutable
+from research.verdicts import MAYBE_A_SLIP, refutable
 
 DISCOUNT_DROP = discount(0) - discount(1)  # γ₁ − γ₂, which is also 1 − γ₂ / γ₁
 
@@ -39,7 +39,7 @@ def radius_under_root(last_term: Callable[[float], float] = lambda radius: math.
         f"one round, two items with features 0 and {size:g}: regret {number(regret)}, the bound is {number(bound)}",
         paper="Corollary 4 and Proposition 5: the last term is √(2(4 − β²)R)·‖w*‖ / (α√T)",
         argument="Regret is a utility: features a hundred times as large make it a hundred times as large, and the "
-        "printed term ten times. R stands outside the root.",
+        f"printed term ten times. R stands outside the root. {MAYBE_A_SLIP}",
     )
 
 
@@ -98,5 +98,5 @@ def term_outside_root(printed: Callable[[float], float] = _outside) -> Verdict:
         f"one round, two items with features 0 and {size:g}: regret {number(regret)}, the bound is {number(bound)}",
         paper="Proposition 6: ‖w*‖/(α√T)·√(4R² + 2Δ + (γ₁ − γ₂)R)·√((4R² + 2Δ)/T)",
         argument="The second root belongs under the first one, as in Proposition 7, and twice: Theorem 2 takes 2Δ, and "
-        "the mean score agreement is at most Δ + (γ₁ − γ₂)R·√((4R² + 2Δ)/T).",
+        f"the mean score agreement is at most Δ + (γ₁ − γ₂)R·√((4R² + 2Δ)/T). {MAYBE_A_SLIP}",
     )

@@ -16,7 +16,7 @@ from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.measures import parse_measure
 from research.bounds.fixed_items import constants
 from research.bounds.perceptrons import slam_weights
-from research.verdicts import refutable
+from research.verdicts import MAYBE_A_SLIP, refutable
 
 Moment = Callable[[int, float, float, float], float]
 LEMMA_29 = {
@@ -180,7 +180,7 @@ def stray_factor(divisor: Callable[[Floats], Floats] = lambda scores: scores) ->
         error > 1e-9,
         f"4 items, every first item enumerated: off by {100 * error:.0f} % of the gradient",
         paper="section 3.3.3.2: s(σ(1))·z̃ = …",
-        argument="The factor s(σ(1)) on the left is a slip; without it the expectation is the gradient.",
+        argument=f"Without the factor s(σ(1)) on the left the expectation is the gradient. {MAYBE_A_SLIP}",
     )
 
 

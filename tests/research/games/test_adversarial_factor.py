@@ -71,6 +71,9 @@ def test_wrong_enclosures_are_refused():
     cell, *others = enclosure.cells
     spoiled = [
         (enclosure._replace(cells=tuple(others)), "fill"),
+        (enclosure._replace(cells=(others[0], *others)), "fill"),  # one twice and one missing
+        (enclosure._replace(users=enclosure.users[:, ::-1].copy()), "apart"),
+        (enclosure._replace(ceiling=enclosure.ceiling - 1e-4), "some ranking earns"),
         (enclosure._replace(floor=enclosure.ceiling + 0.01), "keeps less"),
         (enclosure._replace(cells=(cell._replace(mixture=cell.mixture[::-1].copy()), *others)), "keeps less"),
         (enclosure._replace(cells=(cell._replace(mixture=cell.mixture * 1.1), *others)), "distribution"),
