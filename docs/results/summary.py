@@ -83,8 +83,13 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, help="the folder that `python -m research reproduce` wrote")
     parser.add_argument("--out", type=Path, default=KEPT)
+    parser.add_argument("--keep-others", action="store_true", help="keep the records of reproductions not run again")
     asked = parser.parse_args(arguments)
     records = finished_records(asked.results)
+    if asked.keep_others:
+        kept = msgspec.json.decode(asked.out.read_bytes(), type=Summary).experiments
+        renewed = {record.id for record in records}
+        records = sorted([*records, *(each for each in kept if each.id not in renewed)], key=lambda each: each.id)
     atomic_write(asked.out, summary_json(records))
     print(f"{len(records)} experiments are kept in {asked.out}")
 

@@ -49,7 +49,7 @@ def swap_probabilities(setting: Setting) -> Finding:
               paper="section 8.3: without it learning diverges"),
     ]  # fmt: skip
     text = f"{PAPER}, figure 5: 3PR with fixed swap probabilities and with the dynamic one without budget."
-    finding, curves = compared(Plan("coactive-5", text, arms, claims, topic_seeds=TOPIC_SEEDS), setting)
+    finding, curves = compared(Plan("coactive-5", text, arms, claims), setting)
     near = tuple(v for name, stream_curves in curves.items() for v in about((name,), [_near_the_best(stream_curves)]))
     return finding._replace(claims=finding.claims + near)
 

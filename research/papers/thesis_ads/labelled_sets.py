@@ -26,7 +26,8 @@ REGULARISATIONS = (0.01, 0.1, 1.0, 10.0)
 POLICIES = ("ranker", "logistic", "forest")
 REPEATS, QUICK_REPEATS = 10, 2
 TREES, QUICK_TREES = 200, 50
-STEPS, STOCHASTIC_REPEATS = 1_000_000, 3  # of the thesis; three repeats of a million steps each take 20 minutes
+STEPS, STOCHASTIC_REPEATS = 1_000_000, 3
+STOCHASTIC_SETS = tuple(name for name in SETS if name != "isolet")  # whose 617 features would take most of the time
 UNCLICKED_PER_CLICKED = 2.0  # unclicked per clicked example, where classes are balanced
 SET_UP_TEXT = (
     "Each class is an ad; one is shown to each training example at random and clicked if it is the true class. "
@@ -88,16 +89,14 @@ def thesis_5_1(setting: Setting) -> Finding:
 @reproduction("thesis-5.1-sgd", title="The same with a million stochastic steps, as the thesis trained")
 def thesis_5_1_sgd(setting: Setting) -> Finding:
     """Reproduce the comparison with stochastic descent for rankers and logistic regression."""
-    names, repeats, steps = (QUICK_SETS, QUICK_REPEATS, STEPS // 100) if setting.quick else (
-        SETS,
-        STOCHASTIC_REPEATS,
-        STEPS,
-    )  # fmt: skip
+    names, repeats = (QUICK_SETS, QUICK_REPEATS) if setting.quick else (STOCHASTIC_SETS, STOCHASTIC_REPEATS)
+    steps = STEPS // 100 if setting.quick else STEPS
     trees = QUICK_TREES if setting.quick else TREES
     tasks = [Repeat(name, side, r, trees, steps) for name in names for side in (False, True) for r in range(repeats)]
     results = np.array(cached_map(setting, tasks, accuracies)).reshape(len(names), 2, repeats, -1)
     exact = finding(names, results, shapes_table(names, [shape_of(name) for name in names]))
-    text = f"{SET_UP_TEXT}Rankers and logistic regression make {steps:,} steps of averaged stochastic descent each."
+    text = f"{SET_UP_TEXT}Rankers and logistic regression make {steps:,} steps of averaged stochastic descent each. "
+    text += "Isolet, whose 617 features would take most of the time, is left out."
     return exact._replace(text=text, claims=claims(names, best_of(results)))
 
 

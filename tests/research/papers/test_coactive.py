@@ -40,7 +40,7 @@ from research.papers.coactive.toy import (
 from research.registry import Setting, everything, reproduce
 from research.verdicts import is_above
 
-IDS = {f"coactive-{name}" for name in ("toy", "table-1", "warm", *range(1, 8))} | {"online-rankers"}
+IDS = {f"coactive-{name}" for name in ("toy", "table-1", "ten", "warm", *range(1, 8))} | {"online-rankers"}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}
 SMALL = ClickStream("small", STREAM, GRADER, CLEAN_GRADER, 4)
 
@@ -245,6 +245,30 @@ def test_every_topic_of_a_collection_is_a_person(tmp_path, collection, monkeypat
     assert curves.measures == ["nDCG@5"]  # which counts empty lists as zero
     assert {stream["candidates"] for stream in curves.experiment.streams.values()} == {6}
     assert [stream["topic"] for stream in curves.experiment.streams.values()] == ["rare", "space", "sport"]
+
+
+def test_lists_of_ten_count_empty_ones_as_zero(tmp_path, collection, monkeypatch):
+    own = click_streams._topics("20 Newsgroups, lists of ten", str(collection), share=0.1)
+    own = own._replace(stream=own.stream | {"candidates": 10}, empty=click_streams.EMPTY_ZERO)
+    monkeypatch.setattr(figures, "SHORT_TEXT_STREAMS", (own,))
+    monkeypatch.setattr(click_streams, "NAMED_STREAMS", (own,))
+    setting = Setting(tmp_path / "r", Here(), lambda *_: None, quick=True, options=Options(rounds=60))
+    finding = figures.lists_of_ten(setting)
+    assert dict(finding.facts)["rounds"] == "20 Newsgroups, lists of ten: 2 topics of 60"
+    assert len(finding.claims) == 12
+    assert {stream.stream["candidates"] for stream in click_streams.SHORT_TEXT_STREAMS} == {10}
+    assert {stream.empty for stream in click_streams.SHORT_TEXT_STREAMS} == {"zero"}
+
+
+def test_claims_about_perceptrons_turn_with_the_numbers(monkeypatch):
+    monkeypatch.setattr(figures, "at_start", lambda curves, name: figures.at_the_end(curves, name))
+    three, full = "3PR", "structured_perceptron,_all_grades"
+    ends = {"clicks_to_the_top": 0.35, "pairs": 0.4, three: 0.7, full: 0.6, "random_order": 0.3}
+    words = [claim.word for claim in figures._about_perceptrons(FakeCurves(**ends))]
+    assert words == ["holds", "does not hold", "holds", "holds"]
+    ends |= {full: 0.8, "clicks_to_the_top": 0.69, "pairs": 0.69}
+    words = [claim.word for claim in figures._about_perceptrons(FakeCurves(**ends))]
+    assert words == ["does not hold", "holds", "does not hold", "does not hold"]
 
 
 def swaps_arms(stream):

@@ -126,6 +126,16 @@ def test_a_small_labelled_set_runs_from_end_to_end():
 
 
 @needs_data
+def test_stochastic_steps_come_near_the_exact_solution():
+    exact, stochastic = (
+        ads_labelled.accuracies(ads_labelled.Repeat("movement_libras", False, 0, 5, steps)) for steps in (None, 50_000)
+    )
+    assert exact[:8] != stochastic[:8]
+    for weak in (slice(0, 2), slice(4, 6)):  # under a strong penalty all scores are nearly equal
+        assert exact[weak] == pytest.approx(stochastic[weak], abs=0.08)
+
+
+@needs_data
 def test_the_open_bandit_dataset_is_compared():
     compared = open_bandit.compared("men")
     assert compared.own.value == pytest.approx(0.0046)
