@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.keys import Keyring, read_line
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
-LIMIT_NAMES = ("body", "items", "batch", "rankers", "open_bytes", "state", "rate", "connections")
+LIMIT_NAMES = ("body", "items", "batch", "rankers", "open_bytes", "state", "rate", "connections", "log_days")
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -46,6 +46,7 @@ class Settings:
     workers: int = 1
     sharers: int = 1  # the number of workers that share the rate of a key
     drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
+    max_log_days: float | None = None  # older events of closed impressions are deleted; None: never
     keep_days: float | None = None  # older events move to Parquet files in the data folder; None: never
     partitions: int | None = None  # of a new PostgreSQL database; one process at a time learns a partition
     learn: tuple[int, ...] | None = None  # the partitions that this process may learn; None: all, (): none
@@ -78,6 +79,11 @@ class Settings:
         return list(range(n_partitions)) if self.learn is None else sorted(set(self.learn))
 
     @property
+    def archive_days(self) -> float | None:
+        """Days after which an event moves to the archive, from which alone events are deleted; None for never."""
+        return min(filter(None, (self.keep_days, self.max_log_days)), default=None)
+
+    @property
     def max_file(self) -> int:
         """The limit for the bytes of a saved ranker: its state and its header."""
         return self.max_state + self.max_body
@@ -105,7 +111,7 @@ def limits_from(texts: Iterable[str]) -> dict[str, float]:
     for text in texts:
         name, _, number = text.partition("=")
         try:
-            limits[_field(name)] = float(number) if name == "rate" else int(number)
+            limits[_field(name)] = float(number) if name in ("rate", "log_days") else int(number)
         except ValueError:
             name = ""
         if name not in LIMIT_NAMES:

@@ -23,7 +23,7 @@ from rankloop.service.log.archive import (
     remove_orphans,
     write_file,
 )
-from rankloop.service.records import ArchiveFile, Record, Resumed, SchemaChanged
+from rankloop.service.records import ArchiveFile, Ranked, Rebased, Record, Resumed, SchemaChanged
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
@@ -232,3 +232,50 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
         assert list(read_records(store, "ranker/shop", data)) == before
         remove_orphans(store, "ranker/shop", data)
         assert [file.name for file in (data / "archive").iterdir()] == [listed.name]
+
+
+def test_old_events_are_deleted_and_a_replay_goes_on_from_the_state_that_they_left(location: Location) -> None:
+    """The log is bounded: closed impressions before a time go, in any number of rounds, and nothing else changes."""
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
+        for learned in (20, 40, 60):
+            learn(client, 10)
+            early = rank(client)  # its feedback comes late, perhaps after its ranking has moved
+            learn(client, 9)
+            if learned < 60:
+                feed(client, early["impression"], clicks=early["ranking"][1:2], final=True)
+            else:
+                learn(client, 1)
+            until(lambda n=learned: report(client)["counts"]["learned"] == n)  # type: ignore[misc]
+            node, store = inside(client), inside(client).store
+            until(lambda node=node, n=learned: _snapshot_number(node) == n)  # type: ignore[misc]
+            served, n_files = report(client)["counts"], len(store.manifest("ranker/shop"))
+            archive_old_events(store, "ranker/shop", location.data, time.time() + 1)
+            assert _deleted(node, time.time() - 60) == 0
+            assert _deleted(node, time.time() + 1) >= 18
+            assert _deleted(node, time.time() + 1) == 0
+            assert len(store.manifest("ranker/shop")) <= n_files + 1
+            records = list(read_records(store, "ranker/shop", location.data))
+            assert sum(isinstance(record.event, Rebased) and bool(record.event.projection) for record in records) == 1
+            assert sum(isinstance(record.event, Ranked) for record in records) <= 15
+            assert report(client)["counts"] == served
+            (result,) = replay_records(iter(records))
+            assert (result.learned, result.differing) == (learned, ())
+    with running(location) as client:
+        assert feed(client, early["impression"], clicks=early["ranking"][1:2], final=True).status_code == 200
+        assert report(client)["counts"]["learned"] == 61
+        first = next(record for record in location.records() if isinstance(record.event, Ranked))
+        forgotten = client.post("/rankers/shop/forget", json={"shown_before": first.at + 1e-6})
+        assert forgotten.json() == {"forgotten": 1}
+    with log_at(location.store or str(location.data)) as log:
+        (result,) = replay_records(read_records(log, "ranker/shop", location.data))
+    assert (result.learned, result.differing) == (60, ())
+
+
+def _deleted(node: Any, end_time: float) -> int:
+    return int(asyncio.run_coroutine_threadsafe(node.delete_events_before(end_time), node.log._loop).result())
+
+
+def _snapshot_number(node: Any) -> int:
+    node.learning.worker.request_snapshot("ranker/shop").result(15)
+    return int(node.store.snapshots("ranker/shop")[-1][0])

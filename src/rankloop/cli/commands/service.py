@@ -18,6 +18,16 @@ KeepDays = Annotated[
     float | None, option("--keep-days", "DAYS", "Move events older than this to Parquet files in the data folder.")
 ]
 
+Limits = Annotated[
+    list[str] | None,
+    option(
+        "--limit",
+        "NAME=N",
+        "Set a limit: body, items, batch, rankers, open_bytes, state, rate, connections or log_days. Repeatable.",
+        envvar="RANKLOOP_LIMITS",
+    ),
+]
+
 
 @command(
     "In use",
@@ -38,15 +48,7 @@ def serve(
         option("--drain", "SECONDS", "After SIGTERM, answer requests for this long while reporting not ready.", min=0),
     ] = 0.0,
     keep_days: KeepDays = None,
-    limits: Annotated[
-        list[str] | None,
-        option(
-            "--limit",
-            "NAME=N",
-            "Set a limit: body, items, batch, rankers, open_bytes, state, rate or connections. Repeatable.",
-            envvar="RANKLOOP_LIMITS",
-        ),
-    ] = None,
+    limits: Limits = None,
     keys: Annotated[
         Path | None,
         option(
@@ -121,6 +123,7 @@ def learn(
     ] = None,
     data: Data = Path("rankloop-data"),
     keep_days: KeepDays = None,
+    limits: Limits = None,
     imports: Imports = None,
 ) -> None:
     """Learn for workers that run with `serve --no-learn`.
@@ -130,11 +133,17 @@ def learn(
     """
     from rankloop.service.application.node import LocalService
     from rankloop.service.http.server import write_json_lines
-    from rankloop.service.settings import Settings, partitions_from
+    from rankloop.service.settings import Settings, limits_from, partitions_from
 
     if not store:
         raise InvalidInput("`rankloop learn` needs PostgreSQL: set RANKLOOP_STORE=postgresql://… or give --store")
-    settings = Settings(data=data, store=store, keep_days=keep_days, learn=partitions_from(partitions or ()))
+    settings = Settings(
+        data=data,
+        store=store,
+        keep_days=keep_days,
+        max_log_days=limits_from(limits or ()).get("max_log_days"),
+        learn=partitions_from(partitions or ()),
+    )
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

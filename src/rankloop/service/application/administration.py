@@ -356,11 +356,6 @@ class Administration:
     async def retract(self, name: str, impression: str, id: str) -> bool:
         """Remove the clicks on an item; the ranker is learned again without them.
 
-        Args:
-          name: Of the ranker.
-          impression: On which the item was clicked.
-          id: Of the item.
-
         Returns:
           Whether there were any.
         """
@@ -431,13 +426,7 @@ class Administration:
         return await asyncio.to_thread(dumps, runtime.serving, runtime.config.notes())
 
     async def explain(self, name: str, impression: str, id: str) -> dict[str, Any]:
-        """Return the contribution of each value of an item to its score, by name.
-
-        Args:
-          name: Of the ranker.
-          impression: In which the item was ranked.
-          id: Of the item.
-        """
+        """Return the contribution of each value of an item to its score, by name."""
         runtime = await self._directory.find_ranker(name)
         for field, value in (("impression", impression), ("id", id)):
             if not value:
@@ -491,11 +480,6 @@ class Administration:
         It is learned again on a copy while it is served. Only the events since then are learned, and the changes
         written, while its log waits.
 
-        Args:
-          entity: Whose events change.
-          find: Returns the changes and the number of impressions that they are about.
-          keeps_state: Keep the state that was learned from the events.
-
         Returns:
           What has changed.
         """
@@ -527,6 +511,23 @@ class Administration:
             written = await self._append(entity, Amended(n_events))
             await self._published(entity, written.seq)
         return removal
+
+    async def drop_old_events(self, entity: str, end_time: float) -> int:
+        """Delete archived events of closed impressions; the state that was learned from them stays.
+
+        Returns:
+          The number of deleted events.
+        """
+        store, data = self.node.store, self.node.settings.data
+
+        def drop() -> int:
+            if not Amendment(store, entity, data).old_events(end_time)[1]:
+                return 0
+            with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
+                return Amendment(store, entity, data).drop_closed(end_time)
+
+        async with self._amending:
+            return await asyncio.to_thread(drop)
 
     async def _published(self, entity: str, seq: int) -> None:
         """Wait a while until an event is in the served state, also where another process learns it."""

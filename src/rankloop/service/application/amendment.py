@@ -15,8 +15,10 @@ from rankloop.service.log.archive import amend_archive, drop_files, read_records
 from rankloop.service.log.writer import entry_of, row_of
 from rankloop.service.records import (
     AnyEvent,
+    ArchiveFile,
     Closed,
     FeedbackReceived,
+    LogRow,
     OutcomesReceived,
     Ranked,
     Rebased,
@@ -161,12 +163,7 @@ class Amendment:
         remove_orphans(store, entity, data)
 
     def prepare(self, changes: Changes, until: int) -> None:
-        """Learn again from the events up to one of them, in pieces, while the ranker is served and learns.
-
-        Args:
-          changes: New events by number, as far as they are known.
-          until: The last event.
-        """
+        """Learn again from the events up to one of them, in pieces, while the ranker is served and learns."""
         if not changes:
             return
         events, self._is_paced = dict(changes), True
@@ -190,12 +187,7 @@ class Amendment:
         return events, since
 
     def write(self, changes: Changes, keeps_state: bool = False) -> Removal:
-        """Change events in one transaction.
-
-        Args:
-          changes: New events by number.
-          keeps_state: Keep the state that was learned from removed events.
-        """
+        """Change events in one transaction; with `keeps_state`, what was learned from removed events stays."""
         events, since, listed = dict(changes), min(changes), self.store.manifest(self.entity)
         if keeps_state:
             self._keep_state(events)
@@ -208,14 +200,60 @@ class Amendment:
             else:
                 events, since = continued
             self._add_newest()
-        rows = {
-            seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in events.items()
-        }
         files = amend_archive(self.data, self.entity, events, listed)
-        self.store.amend(self.entity, rows, since, self._snapshots, files)
+        self.store.amend(self.entity, self._rows(events), since, self._snapshots, files)
         drop_files(self.data, files)
         archived = sum(any(file.first <= seq <= file.last for file in listed) for seq in changes)
         return Removal(0, len(changes) - archived, archived, len(self._snapshots))
+
+    def drop_closed(self, end_time: float) -> int:
+        """Delete archived events before a time, of impressions that have closed; what was learned from them stays.
+
+        A replay begins with the state after the last deleted event, which takes that event's place. It pauses between
+        events, and neither learning nor new events have to wait.
+
+        Args:
+          end_time: In seconds since 1970. A file of the archive with a later event stays.
+
+        Returns:
+          The number of events that were deleted.
+        """
+        listed, (old, changes) = self.store.manifest(self.entity), self.old_events(end_time)
+        if not changes:
+            return 0
+        n_deleted, end = len(changes), old[-1].last
+        self._keep_state(changes)
+        later = [seq for seq in changes if seq > end]
+        old += [file for file in listed if any(max(file.first, end + 1) <= seq <= file.last for seq in later)]
+        files = amend_archive(self.data, self.entity, changes, old)
+        rows = {seq: event for seq, event in changes.items() if seq > listed[-1].last}
+        self.store.amend(self.entity, self._rows(rows), AFTER_ALL_EVENTS, [], files)
+        drop_files(self.data, files)
+        return n_deleted
+
+    def old_events(self, end_time: float) -> tuple[list[ArchiveFile], dict[int, AnyEvent | None]]:
+        """Return the files that have only events before a time, and the removal of those of closed impressions."""
+        self._is_paced, old, superseded = True, list[ArchiveFile](), set[int]()
+        names, closed = dict[int, str](), set[str]()
+        for file in self.store.manifest(self.entity):
+            records = list(self._records(file.last, file.first - 1))
+            if any(record.at >= end_time for record in records):
+                break
+            old.append(file)
+            for record in records:
+                event = record.event
+                if isinstance(event, Rebased) and event.projection:
+                    superseded.add(record.seq)  # by the state after the last event that is removed
+                names[record.seq] = getattr(event, "impression", "")
+                if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
+                    closed.add(event.impression)
+        removed = [seq for seq, name in names.items() if name in closed or (closed and seq in superseded)]
+        return old, dict.fromkeys(removed)
+
+    def _rows(self, events: Changes) -> dict[int, LogRow | None]:
+        return {
+            seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in events.items()
+        }
 
     def _drop_kept_states(self, changes: dict[int, AnyEvent | None], since: int) -> int:
         """Drop states that an erasure has kept if they were learned from events that change now.

@@ -76,8 +76,8 @@ class Node:
 
             store.subscribe(notify)
             jobs.append(self.directory.refresh_regularly(self.spawn))
-        if self.settings.keep_days is not None:
-            jobs.append(self._archive_regularly(self.settings.keep_days))
+        if self.settings.archive_days is not None:
+            jobs.append(self._archive_regularly(self.settings.archive_days))
         self._jobs = [asyncio.create_task(job) for job in jobs]
         self.ready = True
         self.spawn(self.administration.finish_deletions())
@@ -113,12 +113,23 @@ class Node:
             moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, end)
         return moved
 
+    async def delete_events_before(self, end_time: float) -> int:
+        """Delete events from the archive, of all entities that are learned here; their states stay.
+
+        Returns:
+          The number of events that were deleted.
+        """
+        learned = [entity for entity in self.directory.entities if self.learning.learns(entity)]
+        return sum([await self.administration.drop_old_events(entity, end_time) for entity in learned])
+
     async def _archive_regularly(self, days: float) -> None:
         while True:
             try:
                 await self.archive_events_before(time.time() - days * DAY_SECONDS)
+                if self.settings.max_log_days is not None:
+                    await self.delete_events_before(time.time() - self.settings.max_log_days * DAY_SECONDS)
             except (Unavailable, OSError) as error:
-                logger.warning(f"old events could not be archived, which is tried again: {error}")
+                logger.warning(f"old events could not be archived or deleted, which is tried again: {error}")
             await asyncio.sleep(ARCHIVE_SECONDS)
 
     def notice(self, entity: str) -> None:

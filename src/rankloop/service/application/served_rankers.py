@@ -102,12 +102,7 @@ class ServedRanker:
         self.published = published
 
     def recount(self, seq: int, projection: bytes) -> None:
-        """Take newer counts, without a new state.
-
-        Args:
-          seq: The event after which they were counted.
-          projection: The counts and flags.
-        """
+        """Take newer counts, without a new state."""
         if seq > self.published.seq:
             self.published = self.published._replace(projection=projection)
 
@@ -278,12 +273,7 @@ class Ranking:
         return _response(ranked)
 
     async def logged_ranking(self, entity: str, impression: str) -> Ranked | None:
-        """Return the ranking of an impression from the log.
-
-        Args:
-          entity: A ranker or an experiment.
-          impression: Its name.
-        """
+        """Return the ranking of an impression from the log."""
         records = await asyncio.to_thread(self.node.store.records_of_impression, entity, impression)
         return next((record.event for record in records if isinstance(record.event, Ranked)), None)
 

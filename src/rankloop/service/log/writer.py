@@ -138,13 +138,7 @@ class RecentImpressions:
         return self._recent.get(key, (None, 0))[0]
 
     def put(self, key: Key, subject: Subject | Record, size: int | None = None) -> None:
-        """Add or replace an impression as the one that was used last.
-
-        Args:
-          key: Of the impression.
-          subject: The impression, or its record.
-          size: In bytes; None for that of the replaced one.
-        """
+        """Add or replace an impression as the one that was used last; without a size, of the same size."""
         _, old_size = self._recent.pop(key, (None, 0))
         size = (old_size or IMPRESSION_BYTES) if size is None else size
         self._recent[key] = subject, size
@@ -202,13 +196,7 @@ class Batch:
         return [row for _, row in self._rows]
 
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
-        """Decide which rows are written.
-
-        Args:
-          records: Those of `keys`, each after its number.
-          changed: The last change of each of the `watched` entities.
-          fences: The fence numbers of the leases of `partitions`.
-        """
+        """Decide which rows are written."""
         for record in records:
             key = record.entity, record.event.impression  # type: ignore[union-attr]
             subject = self._recent.fold([record], self._subject(key))
@@ -228,12 +216,7 @@ class Batch:
         return self.rows
 
     def number(self, first: int, at: float) -> None:
-        """Take note that the rows were written.
-
-        Args:
-          first: The number of the first row; the others follow.
-          at: The time, by the clock of the store.
-        """
+        """Take note that the rows were written."""
         for seq, (position, row) in enumerate(self._rows, first):
             self.results[position] = self.results[position]._replace(seq=seq, at=at)  # type: ignore[union-attr]
             if row.impression is None:

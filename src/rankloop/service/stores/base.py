@@ -88,26 +88,13 @@ class ReadableLog(ABC):
         """
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Yield records in order.
-
-        Args:
-          entity: Only those of this entity.
-          after: Only those with a higher number.
-          until: Only those up to this number.
-        """
+        """Yield records in order: of one entity or all, after a number, up to another."""
         end = self.last()
         for page in self.pages(entity, after, end if until is None else min(until, end)):
             yield from records_of(page)
 
     def pages(self, entity: str | None, after: int, until: int, columns: str = EVENT_COLUMNS) -> Iterator[list[Any]]:
-        """Yield rows of events in pages of limited number and size.
-
-        Args:
-          entity: Only events of this entity.
-          after: Only events with a higher number.
-          until: Only events up to this number.
-          columns: Of the rows; they begin with seq, entity, at and body.
-        """
+        """Yield rows of events in pages of limited number and size; the arguments are those of `page`."""
         while page := self.page(entity, after, until, columns=columns):
             yield page
             after = page[-1][0]
@@ -119,13 +106,7 @@ class ReadableLog(ABC):
         return self._records(f"impression = ? AND {ENTITY_WITHOUT_INDEX} = ?", [impression, entity])
 
     def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
-        """Return the events of several impressions.
-
-        Args:
-          entity: Whose impressions they are.
-          impressions: Their names.
-          until: Only events up to this number.
-        """
+        """Return the events of several impressions."""
         records: list[Record] = []
         for begin in range(0, len(impressions), MAX_NAMES_PER_QUERY):
             names = impressions[begin : begin + MAX_NAMES_PER_QUERY]
@@ -152,14 +133,7 @@ class ReadableLog(ABC):
         return self._records(f"entity IN ({changed}) AND impression IS NULL AND kind = 'deleted'", [])
 
     def ranked_impressions(self, entity: str, after: int, until: int, limit: int) -> list[tuple[int, float, str]]:
-        """Return number, time and name of an entity's impressions, in order.
-
-        Args:
-          entity: Whose impressions.
-          after: Only those with a higher number.
-          until: Only those up to this number.
-          limit: At most so many.
-        """
+        """Return number, time and name of an entity's impressions, in order."""
         where = "entity = ? AND seq > ? AND seq <= ? AND kind = 'ranked'"
         query = f"SELECT seq, at, impression FROM rankloop_events WHERE {where} ORDER BY seq LIMIT {limit}"
         return [tuple(row) for row in self.rows(query, [entity, after, until])]
@@ -180,12 +154,6 @@ class ReadableLog(ABC):
         """Return the time since an event, as the sum of the gaps between later events of the entity.
 
         A gap longer than `max_gap` counts as 0, and so does a negative one, which a clock that was set back makes.
-
-        Args:
-          entity: Whose events are summed.
-          seq: The event from which on.
-          now: The time, by the clock of the store.
-          max_gap: In seconds.
         """
         gap = f"coalesce(lead(at) OVER (ORDER BY seq), {now!r}) - at"
         gaps = f"SELECT {gap} AS gap FROM rankloop_events WHERE entity = ? AND seq >= ?"
@@ -271,23 +239,10 @@ class Store(ReadableLog):
 
     @abstractmethod
     def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool) -> None:
-        """Run statements in one transaction while no other one changes the entity.
-
-        Args:
-          entity: Whose rows are changed.
-          statements: In this order.
-          overwrite: Leave nothing of deleted rows in the files of the database.
-        """
+        """Run statements in one transaction while no other one changes the entity."""
 
     def move_to_archive(self, entity: str, after: int, until: int, file: ArchiveFile) -> None:
-        """Delete events that a file of the archive holds from now on, and list that file.
-
-        Args:
-          entity: Whose events.
-          after: The event after which they are deleted.
-          until: The last one that is deleted.
-          file: It holds all of them, durably.
-        """
+        """Delete events that a file of the archive holds from now on, and list that file."""
         delete = "DELETE FROM rankloop_events WHERE entity = ? AND seq > ? AND seq <= ?"
         statements: list[Statement] = [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])]
         self._execute_all(entity, statements, overwrite=False)
@@ -376,11 +331,6 @@ class SharedStore(Store):
     def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[RegisteredLearner]:
         """Register a learner worker, or renew its registration.
 
-        Args:
-          holder: Its name.
-          partitions: Those that it may learn.
-          seconds: Until the registration expires.
-
         Returns:
           All registered learner workers.
         """
@@ -404,10 +354,6 @@ class SharedStore(Store):
     @abstractmethod
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
         """Replace published states by newer ones.
-
-        Args:
-          publications: A state that is older than the published one is ignored.
-          lease: Of their partition.
 
         Raises:
           Superseded: If the lease is not held any more.
