@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.kernels import ranking_of
 from rankloop.core.learner import expect, point_log_prob, require_finite, shown_or_all
 from rankloop.core.types import Feedback, Floats, Ints
@@ -31,10 +31,7 @@ class MeanGrade:
 
     accepts: ClassVar = (Relevances,)
     reports: ClassVar = ()
-    bonus: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(bonus=self.bonus)
+    bonus: Positive = 1.0
 
     def init(self, problem: Problem) -> State:
         if problem.n_items is None:

@@ -17,8 +17,40 @@ import typer
 
 from rankloop.cli.app import app
 from rankloop.cli.main import import_commands, main
-from rankloop.cli.options import MAX_OWN_OPTIONS, SHARED_OPTIONS
 from rankloop.experiments.run.runner import RUNS_FILE, read_runs
+
+# Options of several commands, which mean the same in each; a command has at most MAX_OWN_OPTIONS others.
+SHARED_OPTIONS = frozenset(
+    [
+        "--allow-origin",
+        "--column",
+        "--data",
+        "--engine",
+        "--feature",
+        "--host",
+        "--import",
+        "--json",
+        "--keep-days",
+        "--log",
+        "--loss",
+        "--measure",
+        "--model",
+        "--out",
+        "--plot",
+        "--port",
+        "--position-bias",
+        "--quick",
+        "--ranker",
+        "--regularisation",
+        "--schema",
+        "--seed",
+        "--skip-bad-rows",
+        "--trees",
+        "--without",
+        "--workers",
+    ]
+)
+MAX_OWN_OPTIONS = 10
 
 import_commands()
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]

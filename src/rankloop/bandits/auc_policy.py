@@ -1,6 +1,5 @@
 """`auc_policy`: chooses one of a fixed set of ads by the visitor's context, and learns from rare clicks."""
 
-import math
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_ranker import LOSSES, NOT_SAMPLED, Loss, StepSize, stepped
 from rankloop.bandits.policies import drawn_ranking, first_log_prob
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import NotNegative, Positive, PositiveCount, Probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
@@ -213,12 +212,12 @@ class AUCPolicy:
     """
 
     loss: Loss = "logistic"
-    learning_rate: float = 0.05
-    regularisation: float = 1e-4
-    buffer: int = 64
+    learning_rate: Positive = 0.05
+    regularisation: NotNegative = 1e-4
+    buffer: PositiveCount = 64
     criterion: Literal["f1", "accuracy", "midpoint", "click_rate"] = "f1"
-    epsilon: float = 0.2
-    temperature: float | None = None
+    epsilon: Probability = 0.2
+    temperature: Positive | None = None
 
     accepts: ClassVar[tuple[type, ...]] = (Reward,)
     uses_context: ClassVar[bool] = True
@@ -230,16 +229,6 @@ class AUCPolicy:
         {"criterion": "click_rate", "buffer": 4},
     )
     example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
-
-    def __post_init__(self) -> None:
-        check_positive(learning_rate=self.learning_rate)
-        if self.temperature is not None:
-            check_positive(temperature=self.temperature)
-        if not 0.0 <= self.epsilon <= 1.0 or not 0.0 <= self.regularisation < math.inf or self.buffer < 1:
-            raise InvalidInput(
-                f"epsilon = {self.epsilon} must be from 0 to 1, regularisation = {self.regularisation} from 0, "
-                f"buffer = {self.buffer} from 1"
-            )
 
     def init(self, problem: Problem) -> State:
         if problem.n_items is None or problem.n_context == 0:

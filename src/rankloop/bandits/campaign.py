@@ -9,7 +9,7 @@ from numpy.random import Generator, default_rng
 
 from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.policies import Policy
-from rankloop.core.checks import check_at_least, check_not_negative
+from rankloop.core.checks import Count, NotNegative, PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals
 from rankloop.core.registry import Spec, register
@@ -75,18 +75,15 @@ class Campaign:
     """
 
     domain: Literal["hotel", "bank"] = "hotel"
-    n_context: int = 20
-    informative: int = 5
-    taste: float = 1.0
+    n_context: PositiveCount = 20
+    informative: PositiveCount = 5
+    taste: NotNegative = 1.0
     click_rates: tuple[float, ...] = ()
-    world: int = 0
+    world: Count = 0
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"domain": "bank", "n_context": 6}, {"click_rates": (0.2, 0.5)})
 
     def __post_init__(self) -> None:
-        check_at_least(1, n_context=self.n_context, informative=self.informative)
-        check_at_least(0, world=self.world)
-        check_not_negative(taste=self.taste)
         if self.informative > self.n_context:
             raise InvalidInput(f"informative = {self.informative} exceeds n_context = {self.n_context}")
         if any(not 0.0 < rate < 1.0 for rate in self.click_rates):

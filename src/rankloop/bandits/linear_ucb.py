@@ -6,8 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.bandits.policies import drawn_ranking, first_log_prob
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import NotNegative, Positive, Probability
 from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.learner import expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
@@ -75,20 +74,15 @@ class LinearUCB:
       Li, Chu, Langford and Schapire (2010), A Contextual-Bandit Approach to Personalized News Article Recommendation.
     """
 
-    width: float = 0.5
-    ridge: float = 1.0
-    epsilon: float = 0.02
+    width: NotNegative = 0.5
+    ridge: Positive = 1.0
+    epsilon: Probability = 0.02
 
     accepts: ClassVar[tuple[type, ...]] = (Reward,)
     uses_context: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "epsilon": 0.3}, {"ridge": 5.0, "epsilon": 0.0})
     example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
-
-    def __post_init__(self) -> None:
-        check_positive(ridge=self.ridge)
-        if not 0.0 <= self.width < np.inf or not 0.0 <= self.epsilon <= 1.0:
-            raise InvalidInput(f"width = {self.width} must be from 0, epsilon = {self.epsilon} from 0 to 1")
 
     def init(self, problem: Problem) -> State:
         shape = size_of_fixed_set(problem), problem.n_context + 1

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             arguments = list(sys.argv[1:] if arguments is None else arguments)
-            arguments = with_no_file(arguments)
+            arguments = _with_no_file(arguments)
             code = app(args=arguments, obj=arguments, prog_name="rankloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def with_no_file(arguments: Sequence[str]) -> list[str]:
+def _with_no_file(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with `-` after options that may have no file where the next argument is an option."""
     filled = list[str]()
     for argument, following in zip(arguments, [*arguments[1:], "--"]):

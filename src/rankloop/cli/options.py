@@ -43,39 +43,6 @@ def argument(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
-# Options of several commands, which mean the same in each; a command has at most MAX_OWN_OPTIONS others.
-SHARED_OPTIONS = frozenset(
-    [
-        "--allow-origin",
-        "--column",
-        "--data",
-        "--engine",
-        "--feature",
-        "--host",
-        "--import",
-        "--json",
-        "--keep-days",
-        "--log",
-        "--loss",
-        "--measure",
-        "--model",
-        "--out",
-        "--plot",
-        "--port",
-        "--position-bias",
-        "--quick",
-        "--ranker",
-        "--regularisation",
-        "--schema",
-        "--seed",
-        "--skip-bad-rows",
-        "--trees",
-        "--without",
-        "--workers",
-    ]
-)
-MAX_OWN_OPTIONS = 10
-
 log_option = partial(option, rich_help_panel="From a log")  # an option that applies to logs only
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite, check_not_negative, check_positive
+from rankloop.core.checks import NotNegative, Positive, check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import (
     ALL_POSITIONS,
@@ -426,11 +426,11 @@ class Robust:
 
     inner: AnyLearner
     ranges: tuple[tuple[float, ...], ...] = ()
-    margin: float = 0.5
-    max_step: float = 3.0
+    margin: NotNegative = 0.5
+    max_step: NotNegative = 3.0
     clip: bool = True
     once_per_user: bool = True
-    max_weight: float = 1.0
+    max_weight: Positive = 1.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "3pr"},
@@ -439,8 +439,6 @@ class Robust:
     )
 
     def __post_init__(self) -> None:
-        check_not_negative(margin=self.margin, max_step=self.max_step)
-        check_positive(max_weight=self.max_weight)
         for bounds in self.ranges:
             check_finite(ranges=bounds)
             if bounds and not (len(bounds) == 2 and bounds[0] <= bounds[1]):

@@ -29,13 +29,8 @@ HASHED_COLUMNS = (
 )
 
 
-def plugin_upload(model: LinearModel | TreeModel, name: str) -> bytes:
-    """Return the body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins.
-
-    Args:
-      model: The model.
-      name: Its name in the engine.
-    """
+def _plugin_upload(model: LinearModel | TreeModel, name: str) -> bytes:
+    """Return the body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins."""
     if isinstance(model, TreeModel):
         return _json(plugin_trees(model, name))
     normalizers = {
@@ -50,13 +45,8 @@ def plugin_upload(model: LinearModel | TreeModel, name: str) -> bytes:
     return _json({"model": {"name": name, "model": definition}})
 
 
-def solr_upload(model: LinearModel | TreeModel, name: str) -> bytes:
-    """Return the body of `PUT …/schema/model-store` of Solr: trees, or a `LinearModel` with a normalizer per feature.
-
-    Args:
-      model: The model.
-      name: Its name in the engine.
-    """
+def _solr_upload(model: LinearModel | TreeModel, name: str) -> bytes:
+    """Return the body of `PUT …/schema/model-store` of Solr: trees, or a linear model with a normalizer per feature."""
     if isinstance(model, TreeModel):
         return _json(solr_trees(model, name))
     features = []
@@ -76,14 +66,10 @@ def solr_upload(model: LinearModel | TreeModel, name: str) -> bytes:
     )
 
 
-def onnx_file(model: LinearModel | TreeModel, name: str) -> bytes:
+def _onnx_file(model: LinearModel | TreeModel, name: str) -> bytes:
     """Return an ONNX graph from `features` (n_items, n_features) to `scores` (n_items,), in float64.
 
     The names of the features, in their order, are in the metadata as JSON; of trees on texts also their encoding.
-
-    Args:
-      model: The model.
-      name: Its name in the engine.
     """
     try:
         import onnx
@@ -144,13 +130,8 @@ def _onnx_constant(values: Any, name: str) -> Any:
     return numpy_helper.from_array(array, name)
 
 
-def json_file(model: LinearModel | HashedModel | TreeModel, name: str) -> bytes:
-    """Return the weights by feature as JSON, the nodes of trees, or a schema and the weights by its columns.
-
-    Args:
-      model: The model.
-      name: Its name in the engine.
-    """
+def _json_file(model: LinearModel | HashedModel | TreeModel, name: str) -> bytes:
+    """Return the weights by feature as JSON, the nodes of trees, or a schema and the weights by its columns."""
     if isinstance(model, TreeModel):
         return _json({"format": FORMAT_VERSION, "kind": "trees", "name": name, **json_trees(model)})
     if isinstance(model, HashedModel):
@@ -162,11 +143,11 @@ def json_file(model: LinearModel | HashedModel | TreeModel, name: str) -> bytes:
 
 
 WRITERS: dict[str, Callable[[Any, str], bytes]] = {
-    "elasticsearch-ltr": plugin_upload,
-    "opensearch-ltr": plugin_upload,
-    "solr": solr_upload,
-    "onnx": onnx_file,
-    "json": json_file,
+    "elasticsearch-ltr": _plugin_upload,
+    "opensearch-ltr": _plugin_upload,
+    "solr": _solr_upload,
+    "onnx": _onnx_file,
+    "json": _json_file,
 }
 PLUGIN_COMMAND = (
     "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from rankloop.core.checks import Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec, category, register
 from rankloop.features.words import STOP_WORDS, normal_form, words_of
@@ -247,18 +248,12 @@ class Counter(HashedField):
     """
 
     counts: Literal["rate", "clicks", "impressions"] = "rate"
-    half_life_days: float = 7.0
+    half_life_days: Positive = 7.0
     by: str = ""
-    impressions: float = 10.0
+    impressions: Positive = 10.0
 
     size: ClassVar[int] = 1
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"counts": "clicks", "half_life_days": 0.5, "by": "brand"})
-
-    def __post_init__(self) -> None:
-        if not 0 < self.half_life_days < math.inf or not 0 < self.impressions < math.inf:
-            raise InvalidInput(
-                f"half_life_days = {self.half_life_days} and impressions = {self.impressions} must be finite, above 0"
-            )
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
         return ("",), tuple(self.numbers(value))

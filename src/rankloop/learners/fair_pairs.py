@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import Count
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, corrected, require_finite, seen_part, shown_or_all
@@ -82,7 +82,7 @@ class FairPairs(PairSwapper):
 
     swap: float = 0.3
     learning_rate: float = 0.1
-    memory: int = 3000
+    memory: Count = 3000
     either: bool = False
     start: tuple[float, ...] = ()
 
@@ -92,7 +92,6 @@ class FairPairs(PairSwapper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(0, memory=self.memory)
         if self.swap == 0:
             raise InvalidInput("swap must be above 0: both orders have to be shown")
 

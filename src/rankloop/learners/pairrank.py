@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_between, check_not_negative
+from rankloop.core.checks import NotNegative, check_between
 from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count
 from rankloop.core.learner import LinearLearner, check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
@@ -200,7 +200,7 @@ class PairRank(LinearLearner):
     """
 
     ridge: float = 1.0
-    alpha: float = 0.1
+    alpha: NotNegative = 0.1
     pairs: Literal["disjoint", "all"] = "disjoint"
     start: tuple[float, ...] = ()
 
@@ -210,7 +210,6 @@ class PairRank(LinearLearner):
 
     def __post_init__(self) -> None:
         check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
-        check_not_negative(alpha=self.alpha)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
@@ -226,7 +226,7 @@ class RTopK:
       0.832
     """
 
-    horizon: int | None = None
+    horizon: PositiveCount | None = None
     blocks: int | None = None
     measure: Measure = DCG()
     filler: Literal["follow", "random"] = "follow"
@@ -243,7 +243,6 @@ class RTopK:
 
     def __post_init__(self) -> None:
         gain_for(self.measure)
-        check_at_least(1, horizon=self.horizon)
         if self.blocks is not None and (self.blocks < 1 or self.horizon is None):
             raise InvalidInput(f"blocks = {self.blocks} must be at least 1 and cut a horizon: give the horizon as well")
         if Relevances not in self.inner.accepts:

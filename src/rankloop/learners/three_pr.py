@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_finite
+from rankloop.core.checks import Count, check_finite
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import clicked_weights, kernel
 from rankloop.core.learner import SparseLearner, check_receipt, corrected, expect, finite, require_finite, shown_or_all
@@ -95,7 +95,7 @@ class ThreePR(SparseLearner):
     budget: float = 0.0
     weighting: Literal["discount", "flat"] = "discount"
     averaged: bool = False
-    warm: int = 0
+    warm: Count = 0
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
@@ -112,7 +112,6 @@ class ThreePR(SparseLearner):
             raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
         if self.perturb not in PAIRINGS_BY_NAME:
             raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PAIRINGS_BY_NAME)}")
-        check_at_least(0, warm=self.warm)
         super().__post_init__()
         check_finite(budget=self.budget)
 

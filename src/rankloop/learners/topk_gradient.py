@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_between, check_not_negative
+from rankloop.core.checks import NotNegative, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, project, ranking_of, scores_of, seen_count
 from rankloop.core.learner import (
@@ -281,11 +281,11 @@ class TopKGradient(SparseLearner):
 
     surrogate: Surrogate = Squared()
     floor: float = 0.3
-    exploration: float = 0.1
-    exploration_decay: float = 1 / 3
+    exploration: NotNegative = 0.1
+    exploration_decay: NotNegative = 1 / 3
     learning_rate: float = 0.01
-    learning_rate_decay: float = 2 / 3
-    smoothing_decay: float = 0.0
+    learning_rate_decay: NotNegative = 2 / 3
+    smoothing_decay: NotNegative = 0.0
     radius: float | None = None
     start: tuple[float, ...] = ()
 
@@ -300,8 +300,6 @@ class TopKGradient(SparseLearner):
     )
 
     def __post_init__(self) -> None:
-        for name in ("exploration", "exploration_decay", "learning_rate_decay", "smoothing_decay"):
-            check_not_negative(**{name: getattr(self, name)})
         check_between(0, 1, floor=self.floor)
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
             raise InvalidInput(

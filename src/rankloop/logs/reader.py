@@ -49,7 +49,7 @@ def read_log(
     Raises:
       InvalidInput: If a needed column is missing or a cell is not what it should be.
     """
-    if isinstance(log, str | Path) and is_service_log(str(log)):
+    if isinstance(log, str | Path) and _is_service_log(str(log)):
         lists: ListLog = import_module(SERVICE_READER).read_service_log(str(log), ranker)
         return lists
     if ranker:
@@ -74,7 +74,7 @@ def lists_in(log: Any, **options: Any) -> ListLog:
     return lists
 
 
-def is_service_log(where: str) -> bool:
+def _is_service_log(where: str) -> bool:
     """Return true for the folder, the SQLite file or the PostgreSQL address of a service."""
     if where.startswith(POSTGRES_PREFIXES):
         return True

@@ -78,7 +78,7 @@ class TableReader:
         if isinstance(table, str | Path):
             self.path = table if isinstance(table, Path) and table.exists() else given_path(str(table))
             self.encoding = encoding_of(self.path)
-            self.format = format_of(self.path, self.encoding)
+            self.format = _format_of(self.path, self.encoding)
             self.name = self.path.name
         elif isinstance(table, TableReader):
             self.path, self.format, self.name, self._frame = table.path, table.format, table.name, table._frame
@@ -90,8 +90,8 @@ class TableReader:
     def names(self) -> list[str]:
         """The names of the columns."""
         if self.format == "csv":
-            with opened_text(self._file, self.encoding) as file:
-                return csv_header(file, self.name)
+            with _opened_text(self._file, self.encoding) as file:
+                return _csv_header(file, self.name)
         if self.format == "parquet":
             parquet = import_extra("pyarrow.parquet")
 
@@ -152,7 +152,7 @@ class TableReader:
         arrow_csv = import_extra("pyarrow.csv")
 
         parse, convert = self._csv_options(self.names, numbers, texts)
-        with opened_text(self._file, self.encoding) as file:
+        with _opened_text(self._file, self.encoding) as file:
             single = arrow_csv.ReadOptions(use_threads=False)  # threads do not number the rows
             return arrow_csv.read_csv(file, single, parse_options=parse, convert_options=convert)
 
@@ -174,9 +174,9 @@ class TableReader:
 
     def _csv_marks(self) -> tuple[str, str]:
         """Return the separator of columns and the decimal mark."""
-        with opened_text(self._file, self.encoding) as file:
+        with _opened_text(self._file, self.encoding) as file:
             separator = _separator(file.readline())
-        with opened_text(self._file, self.encoding) as file:
+        with _opened_text(self._file, self.encoding) as file:
             return separator, decimal_in(file, separator)
 
     def _csv(self, chosen: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
@@ -184,7 +184,7 @@ class TableReader:
 
         self.ragged.clear()
         parse, convert = self._csv_options(chosen, numbers, texts, include_columns=chosen, strings_can_be_null=True)
-        with opened_text(self._file, self.encoding) as file:
+        with _opened_text(self._file, self.encoding) as file:
             single = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # threads do not number the rows
             yield from arrow_csv.open_csv(file, single, parse, convert)
 
@@ -201,7 +201,7 @@ class TableReader:
         if self.format == "arrow":
             table = feather.read_table(self._file)
         elif self.format == "json":
-            table = json_table(self._file, texts, self.encoding)
+            table = _json_table(self._file, texts, self.encoding)
         elif hasattr(self._frame, "__arrow_c_stream__") or isinstance(self._frame, Mapping):
             table = pa.table(self._frame)
         else:
@@ -242,25 +242,15 @@ def encoding_of(path: Path) -> str:
 
 
 @contextmanager
-def opened_text(path: Path, encoding: str) -> Iterator[Any]:
-    """Open a file, decompress it, and convert it to UTF-8.
-
-    Args:
-      path: The file.
-      encoding: Its encoding.
-    """
+def _opened_text(path: Path, encoding: str) -> Iterator[Any]:
+    """Open a file, decompress it, and convert it to UTF-8."""
     with opened(path) as file:
         yield file if encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", encoding, "replace")
 
 
-def format_of(path: Path, encoding: str = "utf-8") -> Format:
-    """Return the format of a file by its first bytes.
-
-    Args:
-      path: The file.
-      encoding: Its encoding.
-    """
-    with opened_text(path, encoding) as file:
+def _format_of(path: Path, encoding: str = "utf-8") -> Format:
+    """Return the format of a file by its first bytes."""
+    with _opened_text(path, encoding) as file:
         head = file.read(64)
     for magic, format in FORMAT_MARKS.items():
         if head.startswith(magic):
@@ -296,13 +286,8 @@ def decimal_in(file: Any, separator: str) -> str:
     return "," if marks == {","} else "."
 
 
-def csv_header(file: Any, where: str) -> list[str]:
-    """Return the names in the first line, as the reader of the tables takes them.
-
-    Args:
-      file: The opened file.
-      where: The file, for messages.
-    """
+def _csv_header(file: Any, where: str) -> list[str]:
+    """Return the names in the first line, as the reader of the tables takes them."""
     first = file.readline()
     lines = (line.decode("utf-8-sig", "replace") for line in chain([first], iter(file.readline, b"")))
     try:
@@ -350,7 +335,7 @@ def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]
       path: The file.
       encoding: The encoding of the file.
     """
-    with opened_text(path, encoding) as file:
+    with _opened_text(path, encoding) as file:
         first = file.readline().removeprefix(UTF8_MARK).strip()
     if not first:
         raise InvalidInput(f"{path.name} is empty, or begins with an empty line")
@@ -358,7 +343,7 @@ def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]
         by_line = not first.startswith(b"[") and json.loads(first) is not None
     except (ValueError, RecursionError):  # one value over several lines, none, or one that `_parse_json` refuses
         by_line = False
-    with opened_text(path, encoding) as file:
+    with _opened_text(path, encoding) as file:
         if by_line:
             for number, line in enumerate(file, start=1):
                 if line.strip():
@@ -377,14 +362,8 @@ def _parse_json(text: bytes, where: str, line: int) -> Any:
         raise InvalidInput(f"{where}, line {line or getattr(error, 'lineno', 1)}: this is not JSON: {error}") from None
 
 
-def json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
-    """Read every object as a row; a column whose values are of several types is one of texts.
-
-    Args:
-      path: The file.
-      texts: Columns that are read as texts.
-      encoding: The encoding of the file.
-    """
+def _json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
+    """Read every object as a row; a column whose values are of several types is one of texts."""
     pa = import_extra("pyarrow")
 
     records = list[dict[str, Any]]()

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import Spec, register
@@ -125,7 +125,7 @@ class Slam(ListwiseSurrogate):
     measure: Literal["nDCG", "AP"] = "nDCG"
     cutoff: int | None = None
     within: Literal["mean", "item_order"] = "mean"
-    margin: float = 1.0
+    margin: Positive = 1.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
@@ -136,7 +136,6 @@ class Slam(ListwiseSurrogate):
     )
 
     def __post_init__(self) -> None:
-        check_positive(margin=self.margin)
         if self.cutoff is not None and self.cutoff < 1:
             raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
         if self.measure == "AP" and (self.cutoff is not None or self.within != "mean"):

@@ -75,7 +75,7 @@ def _run_one(task: Task) -> Run:
     )
 
 
-def dry_run(experiment: Experiment) -> None:
+def _dry_run(experiment: Experiment) -> None:
     """Play the first round of every arm on every stream, to find errors before anything is written."""
     for table in experiment.all_streams.values():
         stream: Stream = build(with_horizon(table, experiment.horizon), "stream")
@@ -165,7 +165,7 @@ def run_experiments(
     """
     for experiment, folder in experiments:
         if not (folder / RUNS_FILE).exists():
-            dry_run(experiment)
+            _dry_run(experiment)
     with ExitStack() as opened:
         stores = [opened.enter_context(_open_results(folder, experiment)) for experiment, folder in experiments]
         missing = [(task, store) for store in stores for task in store.tasks if task.key not in store.runs]

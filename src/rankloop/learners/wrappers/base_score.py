@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, ClassVar, cast
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import from_layers, layers_of, with_in_layers
 from rankloop.core.protocols import AnyLearner
@@ -36,7 +36,7 @@ class BaseScore(Wrapper):
 
     inner: AnyLearner
     feature: int = -1
-    weight: float = 1.0
+    weight: Positive = 1.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "online_gradient"},
@@ -44,7 +44,6 @@ class BaseScore(Wrapper):
     )
 
     def __post_init__(self) -> None:
-        check_positive(weight=self.weight)
         _started_at(self.inner, ())
 
     def init(self, problem: Problem) -> Any:

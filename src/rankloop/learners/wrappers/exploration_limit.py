@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
+from rankloop.core.checks import Count
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
@@ -33,7 +33,7 @@ class ExploreAtMost(Wrapper):
     """
 
     inner: AnyLearner
-    places: int = 2
+    places: Count = 2
     keep_first: bool = False
 
     examples: ClassVar[tuple[Spec, ...]] = (
@@ -43,7 +43,6 @@ class ExploreAtMost(Wrapper):
     )
 
     def __post_init__(self) -> None:
-        check_at_least(0, places=self.places)
         if "limit" not in inspect.signature(self.inner.rank).parameters:
             name = type(self.inner).__name__
             raise InvalidInput(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite, check_positive
+from rankloop.core.checks import Positive, check_finite
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learner import from_layers, layers_of, require_finite, start_weights, with_in_layers
@@ -116,10 +116,10 @@ class Hashed(Wrapper):
     """
 
     inner: AnyLearner
-    rate: float = 0.3
-    prior: float = 1.0
-    memory_rate: float | None = None
-    memory_prior: float | None = None
+    rate: Positive = 0.3
+    prior: Positive = 1.0
+    memory_rate: Positive | None = None
+    memory_prior: Positive | None = None
     by_query: bool = False
     start: tuple[float, ...] = ()
 
@@ -130,9 +130,6 @@ class Hashed(Wrapper):
     )
 
     def __post_init__(self) -> None:
-        for name in ("rate", "prior", "memory_rate", "memory_prior"):
-            if getattr(self, name) is not None:
-                check_positive(**{name: getattr(self, name)})
         check_finite(start=self.start)
         _check_takes_rows(self.inner)
 

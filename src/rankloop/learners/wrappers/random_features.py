@@ -4,7 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_at_least, check_positive
+from rankloop.core.checks import Count, PositiveCount, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import reassociated
 from rankloop.core.protocols import AnyLearner
@@ -65,9 +65,9 @@ class RandomFeatures(FeatureMap):
     """
 
     inner: AnyLearner
-    n_features: int = 100
+    n_features: PositiveCount = 100
     bandwidth: float = 1.0
-    seed: int = 0
+    seed: Count = 0
 
     examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient", "n_features": 8},)
 
@@ -75,8 +75,6 @@ class RandomFeatures(FeatureMap):
         check_positive(bandwidth=self.bandwidth)
         if self.bandwidth < MIN_BANDWIDTH:
             raise InvalidInput(f"bandwidth = {self.bandwidth} must be at least {MIN_BANDWIDTH}: it is divided by")
-        check_at_least(1, n_features=self.n_features)
-        check_at_least(0, seed=self.seed)
 
     def init(self, problem: Problem) -> State:
         rng = np.random.default_rng(self.seed)
