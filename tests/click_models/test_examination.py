@@ -1,9 +1,12 @@
 """The shared estimate of examination: found again in simulated logs, wide where there is no evidence."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from rankloop.click_models.examination import (
+    draw_weights,
     drift_statistic,
     estimate_examination,
     given_examination,
@@ -128,6 +131,67 @@ def test_known_swaps_are_enough_where_no_pair_comes_again():
     assert estimate.evidence == "randomisation"
     np.testing.assert_allclose(estimate.curve, users.propensities(8)[:n_positions], atol=0.07)
     assert estimate_examination(log).is_thin
+
+
+def drawn_by_taste(n_pages=6000, seed=3):
+    """A log whose order follows what each user likes at the moment, with the probability of every position."""
+    rng = np.random.default_rng(seed)
+    rates, orders = rng.uniform(0.05, 0.3, (40, 3)), list(permutations(range(3)))
+    pair, clicked, of_row, of_list, queries = [], [], [], [], []
+    for _ in range(n_pages):
+        query = int(rng.integers(40))
+        attraction = np.minimum(rates[query] * np.exp(0.8 * rng.standard_normal(3)), 0.9)
+        likes = attraction**0.7
+        chances = np.array(
+            [np.prod([likes[order[k]] / likes[list(order[k:])].sum() for k in range(3)]) for order in orders]
+        )
+        drawn = int(rng.choice(len(orders), p=chances / chances.sum()))
+        for position, item in enumerate(orders[drawn]):
+            pair.append(3 * query + item)
+            clicked.append(float(rng.random() < attraction[item] * (1.0, 0.6, 0.4)[position]))
+            of_row.append(sum(chance for chance, order in zip(chances, orders) if order[position] == item))
+            of_list.append(chances[drawn])
+        queries.append(str(query))
+    offsets, position = np.arange(n_pages + 1) * 3, np.tile(np.arange(3), n_pages)
+    log = rows_as_log(np.array(pair), position, np.array(clicked), offsets, queries)
+    return log, np.array(of_row), np.array(of_list)
+
+
+def test_known_probabilities_remove_what_the_order_knew_of_the_moment():
+    log, of_row, of_list = drawn_by_taste()
+    natural = estimate_examination(log)
+    assert natural.evidence == "moves"
+    assert natural.interval[1][1] < 0.6  # confounded: items stand high for users who like them
+    for propensity in (of_row, of_list):
+        estimate = estimate_examination(log._replace(propensity=propensity))
+        low, high = estimate.interval
+        assert estimate.evidence == "randomisation"
+        assert (low <= [1.0, 0.6, 0.4]).all()
+        assert (high >= [1.0, 0.6, 0.4]).all()
+        np.testing.assert_allclose(estimate.curve, [1.0, 0.6, 0.4], atol=0.08)
+
+
+def test_weights_of_draws_by_hand():
+    offsets, queries = np.array([0, 2, 4]), ["q", "q"]
+    log = rows_as_log(np.array([0, 1, 0, 1]), np.array([0, 1, 0, 1]), np.zeros(4), offsets, queries)
+    assert draw_weights(log) is None
+    assert draw_weights(log._replace(propensity=np.ones(4))) is None
+    weights = draw_weights(log._replace(propensity=np.array([0.2, 0.5, 0.6, np.nan])))
+    np.testing.assert_allclose(weights, [0.4 / 0.2, 1.0, 0.4 / 0.6, 0.0])
+
+
+def test_items_that_rise_as_they_become_more_attractive_are_compared_over_short_times():
+    def newest_first(rates, counts, time, rng):
+        return np.argsort((time - np.linspace(0.0, 1.0, len(rates))) % 1.0 + 0.1 * rng.standard_normal(len(rates)))
+
+    def fading(rates, time):
+        return np.minimum(2.0 * rates * np.exp(-2.5 * ((time - np.linspace(0.0, 1.0, len(rates))) % 1.0)), 0.9)
+
+    estimate = estimate_examination(simulated(newest_first, attraction_of=fading))
+    low, high = estimate.interval
+    assert estimate.n_epochs > 1
+    assert (low[:4] <= CURVE[:4]).all()
+    assert (high[:4] >= CURVE[:4]).all()
 
 
 def test_the_design_interpolates_and_the_prior_is_proper():

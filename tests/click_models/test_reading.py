@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.log_worlds import KINDS, SECOND_KINDS, STEEP, THIRD_KINDS, build_world
 from rankloop.click_models.examination import estimate_examination
-from rankloop.click_models.reading import _expected_attraction, fit_readings
+from rankloop.click_models.reading import _expected_attraction, fit_readings, lacks_pages_without_clicks
 
 
 def test_attraction_without_background_is_the_mean_of_a_gamma_distribution():
@@ -35,3 +35,13 @@ def test_daily_re_ranking_by_clicks_is_noticed():
     assert estimate.reaction_z > 3.0
     assert estimate.reacts
     assert ((low <= STEEP) & (high >= STEEP)).all()
+
+
+def test_pages_kept_for_a_click_do_not_make_users_stop():
+    log = build_world(KINDS["good order, few moves"], 0).second
+    assert not lacks_pages_without_clicks(log)
+    kept = log.pages(np.flatnonzero(np.add.reduceat(log.clicked, log.offsets[:-1])))
+    assert lacks_pages_without_clicks(kept)
+    readings = fit_readings(kept, estimate_examination(kept))
+    assert not readings[0].has_memory
+    assert not readings[0].trusts

@@ -78,7 +78,6 @@ def test_an_id_that_is_no_column_is_that_of_the_item(tmp_path: Path) -> None:
         (("1,shoes,8,1,1,,bolt,sport", "1,shoes,8,1,1,,bolt,office"), "row 2: segment is 'office', and 'sport' before"),
         (("1,1,,bolt", "1,,,bolt"), "row 2: click is missing"),
         (("8,1,1,,bolt", "8,1.5,1,,bolt"), "row 2: position is 1.5; it must be a whole number"),
-        (("bolt,sport,0.25", "bolt,sport,0.2"), "row 2: propensity is 0.2, .* is that of the whole list"),
         (("0.5\n", "1.5\n"), "row 3: propensity is 1.5; it must be a probability"),
         (("2,hats,007", "2,hats,"), "row 3: item is missing"),
         (("2,hats", "1,hats"), None),
@@ -92,6 +91,17 @@ def test_what_is_wrong_is_named(tmp_path: Path, change: tuple[str, str], message
         return
     with pytest.raises(InvalidInput, match=message):
         read_list_table(path, schema=SCHEMA).lists(SCHEMA)
+
+
+def test_probabilities_of_positions_are_not_those_of_lists(tmp_path: Path) -> None:
+    log = read_list_table(written(tmp_path, LOG.replace("bolt,sport,0.25", "bolt,sport,0.2")), schema=SCHEMA)
+    first = log.lists(SCHEMA)[0]
+    assert math.isnan(first.log_propensity)
+    assert first.propensity is not None
+    np.testing.assert_array_equal(first.propensity, [0.2, 0.25])
+    np.testing.assert_array_equal(log.clicks().propensity, [0.2, 0.25, 0.5])
+    with pytest.raises(InvalidInput, match=r"row 2: propensity is 0.2, .* is that of the whole list"):
+        _ = log.log_propensity
 
 
 def test_rows_of_a_list_stand_together(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ class UnitCells(NamedTuple):
         return int(self.unit[-1]) + 1 if len(self.unit) else 0
 
 
-def count_cells(unit: Ints, cell: Ints, cluster: Ints, clicked: Floats, n_clusters: int) -> UnitCells:
+def count_cells(
+    unit: Ints, cell: Ints, cluster: Ints, clicked: Floats, n_clusters: int, weight: Floats | None = None
+) -> UnitCells:
     """Sum rows by unit, cell and cluster, and drop units without a click or with a single cell.
 
     Args:
@@ -52,6 +54,7 @@ def count_cells(unit: Ints, cell: Ints, cluster: Ints, clicked: Floats, n_cluste
       cluster: By row, what is resampled together.
       clicked: By row.
       n_clusters: How many clusters the log has.
+      weight: By row, for how many it stands; 1 unless given.
 
     Returns:
       The entries, sorted by unit.
@@ -64,14 +67,14 @@ def count_cells(unit: Ints, cell: Ints, cluster: Ints, clicked: Floats, n_cluste
     rows = np.flatnonzero(((clicks_of_unit > 0.0) & (lowest < highest))[unit])
     key = (unit[rows] * n_cells + cell[rows]) * n_clusters + cluster[rows]
     keys, entry = np.unique(key, return_inverse=True)
-    n_entries = len(keys)
+    n_entries, weights = len(keys), np.ones(len(rows)) if weight is None else weight[rows]
     units = keys // (n_cells * n_clusters)
     return UnitCells(
         unit=np.unique(units, return_inverse=True)[1].astype(np.int64),
         cell=(keys // n_clusters) % n_cells,
         cluster=keys % n_clusters,
-        rows=np.bincount(entry, minlength=n_entries).astype(np.float64),
-        clicks=np.bincount(entry, clicked[rows], n_entries).astype(np.float64),
+        rows=np.bincount(entry, weights, n_entries).astype(np.float64),
+        clicks=np.bincount(entry, weights * clicked[rows], n_entries).astype(np.float64),
         n_clusters=n_clusters,
     )
 

@@ -6,6 +6,7 @@ Positions that react to earlier clicks, and items whose attraction changes, are 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from rankloop.click_models.conditional_fit import (
 )
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.logs.list_log import ClickArrays
+from rankloop.logs.list_log import ClickArrays, numbers_of
 
 EvidenceKind = Literal["given", "randomisation", "moves", "items", "none"]
 EVIDENCE_WORDS: dict[EvidenceKind, str] = {
@@ -41,6 +42,11 @@ MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far belo
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
 EPOCH_CHOICES = (1, 4, 16)  # parts of the log in time within which attraction is taken as constant
+MIN_EPOCH_Z = 1.6  # standard errors by which moves within shorter parts of the log must tell a flatter curve
+MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
+SELECTION_FACTOR = 2.0  # by which the order may know more of an item for a query than of the item itself
+MIN_LIST_REPEATS = 3  # of a list on average, from which lists are compared as wholes
+MAX_PROBABILITY = 1.0 - 1e-9  # of a position, above which nothing was drawn
 MAX_LOG_CURVE = 6.0  # no position is examined more than e to this times more or less than the first
 Z_95 = 1.959964
 MAX_NEWTON_ROUNDS = 50
@@ -238,10 +244,14 @@ class _Rows(NamedTuple):
     cluster: Ints
     time: Ints  # the page
     n_clusters: int
+    weight: Floats | None = None
 
 
 def estimate_examination(log: ClickArrays, base_position: Ints | None = None) -> Examination:
     """Estimate how likely each position is examined, relative to the first.
+
+    Rows whose position was drawn with a known probability come first, each weighted by its inverse, which removes what
+    the draw knew of the attraction of the moment.
 
     Args:
       log: What was shown and clicked, pages in the order of time.
@@ -253,28 +263,108 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
     """
     cluster = resampling_clusters(log)
     page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    weight = draw_weights(log, base_position)
     if base_position is not None:
         drawn = np.flatnonzero(base_position >= 0)
         if len(drawn) and (base_position[drawn] != log.position[drawn]).any():
-            rows = _sorted_rows(base_position, log, page, cluster, drawn)
+            rows = _sorted_rows(base_position, log, page, cluster, drawn, weight)
             curve = _curve_from_units(rows, cluster, log.n_positions)
             if curve.n_clicks >= MIN_MOVED_CLICKS:
                 return curve._replace(evidence="randomisation")
-    everything, first_drift_z = np.arange(len(log.pair)), 0.0
+    if weight is not None:
+        curve = _curve_from_moves(log, page, cluster, weight)
+        if curve.n_clicks >= MIN_MOVED_CLICKS:
+            # Positions that were hardly ever drawn are missing in a finite log. What the weights have changed already
+            # tells in which direction, and the effective number of rows how much may be missing.
+            change = curve.log_curve - _curve_from_moves(log, page, cluster, np.sign(weight)).log_curve
+            lost = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
+            covariance = curve.prior_covariance + lost**2 * np.outer(change, change)
+            return curve._replace(evidence="randomisation", prior_covariance=covariance)
+    curve = _curve_from_moves(log, page, cluster, None)
+    if curve.n_clicks < MIN_MOVED_CLICKS:
+        return _curve_from_items(log, page, cluster) or curve
+    return curve
+
+
+def _curve_from_moves(log: ClickArrays, page: Ints, cluster: Ints, weight: Floats | None) -> Examination:
+    """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
+    chosen = np.arange(len(log.pair)) if weight is None else np.flatnonzero(weight)
+    curves = list[tuple[Examination, _Rows]]()
+    first_drift_z = 0.0
     for n_epochs in EPOCH_CHOICES:
-        unit = log.pair * n_epochs + page * n_epochs // log.n_pages
-        rows = _sorted_rows(unit, log, page, cluster, everything)
+        rows = _sorted_rows(log.pair * n_epochs + page * n_epochs // log.n_pages, log, page, cluster, chosen, weight)
         curve = _curve_from_units(rows, cluster, log.n_positions)
         drift_z = drift_statistic(rows.unit, curve.curve[rows.position], rows.clicked)
         first_drift_z = drift_z if n_epochs == 1 else first_drift_z
-        curve = curve._replace(n_epochs=n_epochs, drift_z=first_drift_z)
+        curves.append((curve._replace(n_epochs=n_epochs, drift_z=first_drift_z), rows))
         if drift_z < MIN_DRIFT_Z or curve.n_clicks < MIN_MOVED_CLICKS:
             break
+    curve, rows = curves[-1]
     if curve.n_clicks < MIN_MOVED_CLICKS:
-        return _curve_from_items(log, page, cluster) or curve
+        return curve
+    # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short ones.
+    for n_epochs in EPOCH_CHOICES[len(curves) :]:
+        unit = log.pair * n_epochs + page * n_epochs // log.n_pages
+        shorter = _sorted_rows(unit, log, page, cluster, chosen, weight)
+        within = _curve_from_units(shorter, cluster, log.n_positions)
+        z = curve_difference(curve, within)
+        if within.n_clicks >= MIN_MOVED_CLICKS and (z < -MIN_EPOCH_Z or z > MIN_DRIFT_Z):
+            curve, rows = within._replace(n_epochs=n_epochs, drift_z=max(first_drift_z, abs(z))), shorter
     reaction_z = reaction_statistic(rows, curve)
     curve = curve._replace(evidence="moves", reaction_z=reaction_z)
     return _forward_curve(rows, curve) if abs(reaction_z) > MIN_REACTION_Z else curve
+
+
+def curve_difference(curve: Examination, other: Examination) -> float:
+    """Return by how many standard errors two curves of the same log differ, by the mean over positions.
+
+    Both move with the same clusters, so the error is that of the difference of their influences; what the prior leaves
+    of the other one counts as error (Hausman's test).
+
+    Args:
+      curve: An estimate.
+      other: One of the same clusters that uses less of the log.
+    """
+    if len(curve.log_curve) < 2:
+        return 0.0
+    moved = (curve.influence - other.influence)[:, 1:]
+    covariance = moved.T @ moved + other.prior_covariance[1:, 1:]
+    difference, weight = (curve.log_curve - other.log_curve)[1:], 1.0 / np.maximum(np.diag(covariance), 1e-9)
+    return float(weight @ difference / np.sqrt(weight @ covariance @ weight))
+
+
+def draw_weights(log: ClickArrays, base_position: Ints | None = None) -> Floats | None:
+    """Return by row the inverse of the probability of its position, relative to what it is compared with.
+
+    Where all rows of a page have one probability it is that of the list, and the numerator is the mean over the same
+    lists (or the same moves, where it is known what was moved). Otherwise, and where lists do not come again, it is the
+    mean over the same pair at the same position. Rows whose position was not drawn have weight 0.
+
+    Args:
+      log: What was shown and clicked.
+      base_position: As `estimate_examination` takes it.
+
+    Returns:
+      None where nothing is known to have been drawn.
+    """
+    if log.propensity is None:
+        return None
+    drawn = np.isfinite(log.propensity) & (log.propensity > 0.0) & (log.propensity < MAX_PROBABILITY)
+    if not drawn.any():
+        return None
+    probability = np.where(drawn, log.propensity, 1.0)
+    unit = log.pair if base_position is None else base_position + 1
+    group = np.unique(unit * log.n_positions + log.position, return_inverse=True)[1]
+    first = probability[np.repeat(log.offsets[:-1], np.diff(log.offsets))]
+    if (first == probability).all():
+        lists = [unit[start:end].tobytes() for start, end in pairwise(log.offsets.tolist())]
+        by_list = numbers_of(lists)
+        if len(by_list) >= MIN_LIST_REPEATS * (int(by_list.max()) + 1):
+            group = np.repeat(by_list, np.diff(log.offsets))
+    counts = np.maximum(np.bincount(group, drawn), 1.0)
+    weight = (np.bincount(group, drawn * probability) / counts)[group] / probability
+    weights: Floats = np.where(drawn, np.minimum(weight, MAX_DRAW_WEIGHT), 0.0)
+    return weights
 
 
 def given_examination(curve: Sequence[float] | Floats, log: ClickArrays) -> Examination:
@@ -296,7 +386,12 @@ def given_examination(curve: Sequence[float] | Floats, log: ClickArrays) -> Exam
 
 
 def rows_as_log(
-    pair: Ints, position: Ints, clicked: Floats, offsets: Ints | None = None, query_ids: Sequence[str] | None = None
+    pair: Ints,
+    position: Ints,
+    clicked: Floats,
+    offsets: Ints | None = None,
+    query_ids: Sequence[str] | None = None,
+    propensity: Floats | None = None,
 ) -> ClickArrays:
     """Return shown rows as a log from which examination can be estimated.
 
@@ -306,6 +401,7 @@ def rows_as_log(
       clicked: By row, above 0 where it was clicked.
       offsets: Where pages begin, and the number of rows at the end; every row is a page of its own unless given.
       query_ids: By page; every pair is a query of its own unless given.
+      propensity: By row, the probability of its position or of its list.
     """
     n_rows, n_pairs = len(pair), int(pair.max()) + 1
     starts = np.arange(n_rows + 1) if offsets is None else np.asarray(offsets, dtype=np.int64)
@@ -323,10 +419,13 @@ def rows_as_log(
         session=np.arange(len(starts) - 1),
         query_ids=tuple(names.tolist()),
         items=tuple(map(str, range(n_pairs))),
+        propensity=propensity,
     )
 
 
-def _sorted_rows(unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen: Ints) -> _Rows:
+def _sorted_rows(
+    unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen: Ints, weight: Floats | None = None
+) -> _Rows:
     order = chosen[np.lexsort((page[chosen], unit[chosen]))]
     return _Rows(
         unit=np.unique(unit[order], return_inverse=True)[1].astype(np.int64),
@@ -335,12 +434,13 @@ def _sorted_rows(unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen
         cluster=cluster[page[order]],
         time=page[order],
         n_clusters=int(cluster.max()) + 1,
+        weight=None if weight is None else weight[order],
     )
 
 
 def _curve_from_units(rows: _Rows, cluster: Ints, n_positions: int) -> Examination:
     """Return the curve by the conditional likelihood."""
-    cells = count_cells(rows.unit, rows.position, rows.cluster, rows.clicked, rows.n_clusters)
+    cells = count_cells(rows.unit, rows.position, rows.cluster, rows.clicked, rows.n_clusters, rows.weight)
     design = position_design(n_positions)
     fit: ConditionalFit = fit_conditional(cells, design, position_prior(n_positions))
     return Examination(
@@ -366,7 +466,7 @@ def _curve_from_items(log: ClickArrays, page: Ints, cluster: Ints) -> Examinatio
         return None
     shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
     rates = (np.bincount(log.position, log.clicked, log.n_positions) + 0.5) / shown
-    selection = np.log(rates / rates[0]) - curve.log_curve
+    selection = SELECTION_FACTOR * (np.log(rates / rates[0]) - curve.log_curve)
     covariance = curve.prior_covariance + np.outer(selection, selection)
     return curve._replace(evidence="items", prior_covariance=covariance)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
-from rankloop.click_models.examination import Examination, position_design, position_prior
+from rankloop.click_models.examination import Examination, draw_weights, position_design, position_prior
 from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
@@ -28,9 +28,12 @@ N_RATE_NODES = 24  # between these, when attraction is expected from clicks
 N_DEPTHS = 6  # classes of pairs by where they stand on average
 BACKGROUND_ROUNDS = 6
 # Clicks on any item, by the mean attraction: by trust in the first position, and by chance in every position (bots).
-BACKGROUND_CHOICES = ((0.0, 0.0), (0.4, 0.0), (1.0, 0.0), (2.5, 0.0), (0.0, 0.05), (0.0, 0.15))
+BACKGROUND_CHOICES = ((0.0, 0.0), (0.4, 0.0), (1.0, 0.0), (2.5, 0.0), (6.0, 0.0), (0.0, 0.05), (0.0, 0.15))
+STRONG_TRUST = 4  # the number of the choice that is possible only where the log shows trust,
+MIN_TRUST_LEAD = 2.0  # of the logarithm of the likelihood, over users who go by position alone
 APPEAL_FACTOR = 2.0  # by which attractive items may stop users more than the clicks on other pages can show
 MIN_EXAMINATION = 1e-4
+MIN_MISSING_PAGES = 10.0  # pages without a click that are expected, where none is in the log
 SURE_P_VALUE = 1e-6  # at which families without memory are dropped
 SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are dropped
 MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the likeliest one remains possible
@@ -157,18 +160,36 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
         steeper = np.append(memory.parameters[:-1], APPEAL_FACTOR * memory.parameters[-1])
         readings.append(memory._replace(parameters=steeper))
     is_sure = abs(examination.reaction_z) > SURE_REACTION_Z
-    if has_memory:
+    lacks_pages = lacks_pages_without_clicks(log)  # there, clicks exclude each other whatever users do
+    if has_memory and lacks_pages:
+        is_sure = False
+    elif has_memory:
         n, stops = memory.n_positions, memory.after_click_p < SURE_P_VALUE
         is_sure = stops and bool((memory.parameters[n + 1 : n + LAST_CLICK_GROUPS] < 0.0).all())
-    if examination.evidence != "moves" or is_sure:
+    by_base = base_position is not None and bool((base_position >= 0).any())
+    if examination.evidence == "items" or (examination.evidence == "randomisation" and by_base) or is_sure:
         return readings
     cells = _cells_of(log, examination, log.position, None)
     families = [_background_reading(log, cells, examination, *choice) for choice in BACKGROUND_CHOICES]
     best = max(reading.log_likelihood for reading in families)
+    if families[0].log_likelihood >= best - MIN_TRUST_LEAD:
+        families.pop(STRONG_TRUST)  # believed only where the log shows trust
     possible = [reading for reading in families if reading.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
+    if has_memory and lacks_pages:
+        return [*families, *readings]
     if has_memory or examination.reacts:
         return [*readings, *possible]
     return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:]]
+
+
+def lacks_pages_without_clicks(log: ClickArrays) -> bool:
+    """Return true where every page has a click, though by their mean some pages would have none.
+
+    Args:
+      log: What was shown and clicked.
+    """
+    clicks = np.add.reduceat(log.clicked, log.offsets[:-1])
+    return bool(clicks.min() > 0.0) and log.n_pages * float(np.exp(-clicks.mean())) > MIN_MISSING_PAGES
 
 
 def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
@@ -206,14 +227,18 @@ def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
 def _cells_of(log: ClickArrays, examination: Examination, cell: Ints, base_position: Ints | None) -> UnitCells:
     """Return clicks by unit and cell, the units being those that the shared estimate compares."""
     page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
-    rows, epochs = np.arange(len(log.pair)), examination.n_epochs
+    rows, epochs, weight = np.arange(len(log.pair)), examination.n_epochs, None
     unit = log.pair * epochs + page * epochs // log.n_pages
-    if examination.evidence == "randomisation" and base_position is not None:
-        rows, unit = np.flatnonzero(base_position >= 0), base_position
+    if examination.evidence == "randomisation":
+        by_base = base_position is not None and bool((base_position >= 0).any())
+        weight = draw_weights(log, base_position if by_base else None)
+        rows = rows if weight is None else np.flatnonzero(weight)
+        if by_base and base_position is not None:
+            rows, unit = np.flatnonzero(base_position >= 0), base_position
     elif examination.evidence == "items":
         unit = log.by_item().pair
-    cluster = examination.cluster[page[rows]]
-    return count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], examination.n_clusters)
+    cluster, weight = examination.cluster[page[rows]], None if weight is None else weight[rows]
+    return count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], examination.n_clusters, weight)
 
 
 def _simple_reading(examination: Examination) -> Reading:

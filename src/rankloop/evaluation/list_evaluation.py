@@ -12,7 +12,7 @@ from rankloop.click_models.examination import (
     estimate_examination,
     given_examination,
 )
-from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings
+from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings, lacks_pages_without_clicks
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.statistics import normal_quantiles, student_quantile
@@ -33,6 +33,9 @@ MAX_HALVES_Z = 4.0
 N_RANDOM_ORDERS = 4
 MIN_FREEDOM = 2.0  # degrees of freedom of an interval
 MAX_LOG_RATIO = 5.0  # of an order to the log
+ONLY_CLICKED_PAGES = (
+    "every page of this log has a click, so pages without one seem to be left out: numbers are per page with a click"
+)
 Progress = Callable[[int, int], None]
 
 
@@ -108,6 +111,7 @@ class LogJudge:
             self.examination: Examination = given_examination(self.options.position_bias, log)
         else:
             self.examination = estimate_examination(log, base if (base >= 0).any() else None)
+        self.lacks_pages = lacks_pages_without_clicks(log)
         readings = fit_readings(log, self.examination, base)
         self.reading = readings[0]
         self.judges = [OrderJudge(table, reading, self.examination.cluster) for reading in readings]
@@ -148,7 +152,7 @@ class LogJudge:
             random=self.random,
             diagnostics=diagnostics,
             reasons=tuple(reasons),
-            warnings=(),
+            warnings=(ONLY_CLICKED_PAGES,) if self.lacks_pages else (),
         )
 
     def _values(self, slots: Ints) -> list[OrderValues]:
@@ -349,4 +353,5 @@ def table_of_clicks(log: ClickArrays) -> PageTable:
         slots=np.zeros((0, 0, 0), np.int64),
         outcomes={},
         worth={},
+        propensity=log.propensity,
     )

@@ -43,6 +43,7 @@ class ShownPage(NamedTuple):
       pairs: By item, (query, item) as other pages name it; None: unknown elsewhere.
       drawn_by: The policy that drew the order, where that is known.
       drawn_for: The query as that policy saw it.
+      propensity: By shown item, the probability of its position or of its list; None: unknown.
     """
 
     query: Query
@@ -55,6 +56,7 @@ class ShownPage(NamedTuple):
     pairs: Sequence[Hashable] | None = None
     drawn_by: RankingPolicy | None = None
     drawn_for: Query | None = None
+    propensity: Floats | None = None
 
 
 def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None = None) -> Iterator[ShownPage]:
@@ -73,7 +75,7 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
     """
     brought, worth = log.outcomes()
     order, sessions = log.order, [name or user for name, user in zip(log.session, log.user)]
-    queries = queries_in(log, feature_names, schema)
+    queries, propensity = queries_in(log, feature_names, schema), log.propensity
     for page, (start, end) in enumerate(pairwise(log.offsets.tolist())):
         rows = order[start:end]
         stood = log.position[rows]
@@ -91,6 +93,7 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
             worth={name: values[rows] for name, values in worth.items()},
             session=sessions[page],
             pairs=None if log.item is None else [(log.query[start], log.item[row]) for row in rows.tolist()],
+            propensity=None if propensity is None else propensity[rows],
         )
 
 
@@ -166,6 +169,7 @@ class PageTable(NamedTuple):
       slots: (draws, n_pages, n_positions), the row at each position of the ranker in question.
       outcomes: What each row brought beside clicks.
       worth: What one of each outcome is worth, by row.
+      propensity: By row, as `ShownPage` has it; nan where unknown.
     """
 
     n_pages: int
@@ -183,6 +187,7 @@ class PageTable(NamedTuple):
     slots: Ints
     outcomes: dict[str, Floats]
     worth: dict[str, Floats]
+    propensity: Floats | None = None
 
     @property
     def shown(self) -> Ints:
@@ -203,6 +208,7 @@ class PageTable(NamedTuple):
             session=self.session,
             query_ids=tuple(queries.tolist()),
             items=tuple(map(str, items.tolist())),
+            propensity=None if self.propensity is None else self.propensity[rows],
         )
 
 
@@ -249,6 +255,7 @@ class PageRows(NamedTuple):
     slots: Ints  # (draws, positions)
     outcomes: dict[str, Floats]
     worth: dict[str, Floats]
+    propensity: Floats
 
 
 def built_piece(piece: Piece) -> list[PageRows]:
@@ -283,7 +290,7 @@ def _joined(pages: list[PageRows]) -> PageTable:
         names = dict.fromkeys(name for page in pages for name in getattr(page, part))
         return {name: np.concatenate([getattr(page, part)[name] for page in pages]) for name in names}
 
-    pairs = [pair for page in pages for pair in page.pairs]
+    pairs, propensity = [pair for page in pages for pair in page.pairs], joined("propensity")
     return PageTable(
         n_pages=len(pages),
         n_positions=width,
@@ -300,6 +307,7 @@ def _joined(pages: list[PageRows]) -> PageTable:
         slots=slots,
         outcomes=outcomes("outcomes"),
         worth=outcomes("worth"),
+        propensity=None if np.isnan(propensity).all() else propensity,
     )
 
 
@@ -356,6 +364,7 @@ class _Builder:
             slots=slots[1:] if len(slots) > 1 else slots,
             outcomes={name: _padded(values[:n_shown], n, 0.0) for name, values in page.outcomes.items()},
             worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
+            propensity=_padded(_propensity_of(page)[:n_shown], n, np.nan),
         )
 
     def _orders(self, query: Query, number: int) -> list[Ints]:
@@ -375,6 +384,14 @@ class _Builder:
         rank = np.full(page.query.n_items, NOT_SHOWN)
         rank[best[: n_shown + 1]] = np.arange(len(best[: n_shown + 1]))
         return rank[items]
+
+
+def _propensity_of(page: ShownPage) -> Floats:
+    """Return by shown item the probability of its position or of its ranking, nan where that is unknown."""
+    if page.propensity is not None or page.drawn_by is None:
+        return np.full(len(page.clicked), np.nan) if page.propensity is None else page.propensity
+    policy, query = page.drawn_by, page.drawn_for or page.query
+    return np.full(len(page.clicked), np.exp(policy.learner.log_prob(policy.state, query, page.ranking)))
 
 
 def _padded(values: Any, n: int, fill: float) -> Any:

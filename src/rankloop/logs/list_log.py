@@ -48,6 +48,7 @@ class ShownList(NamedTuple):
     clicked: Floats = NO_CONTEXT  # what its click weighs; 0: none came
     log_propensity: float = math.nan  # of the whole list; nan where unknown
     feedback: str = "clicks"  # its kind
+    propensity: Floats | None = None  # by item: the probability of its position, or of the list
 
     def query(self, encoder: Encoder) -> Query:
         """Encode the query by the schema of the encoder; fields that it does not have are left aside."""
@@ -64,6 +65,14 @@ class ShownList(NamedTuple):
         """Return the page as a decision and its feedback, items being numbered in the order shown."""
         decision = Decision(np.arange(len(self.ids)), self.log_propensity, ())
         return Arrival(self.query(encoder), decision, feedback_of(self.feedback, self.clicked))
+
+
+def propensity_of(lists: Sequence[ShownList]) -> Floats | None:
+    """Return by row the probabilities that shown lists tell, nan where one tells none; None where none does."""
+    if all(page.propensity is None for page in lists):
+        return None
+    rows = [np.full(len(page.ids), math.nan) if page.propensity is None else page.propensity for page in lists]
+    return np.concatenate(rows)
 
 
 def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -107,6 +116,7 @@ class ClickArrays(NamedTuple):
     query_ids: tuple[str, ...]  # by pair
     items: tuple[str, ...]  # by pair
     n_repeated: int = 0  # rows that repeated another one and were left out
+    propensity: Floats | None = None  # by row: of its position, or of its list; nan where unknown
 
     @property
     def n_pages(self) -> int:
@@ -134,6 +144,7 @@ class ClickArrays(NamedTuple):
             clicked=self.clicked[rows],
             session=self.session[chosen],
             n_repeated=0,
+            propensity=None if self.propensity is None else self.propensity[rows],
         )
 
     def by_item(self) -> "ClickArrays":
@@ -300,6 +311,25 @@ class ListLog:
             logs.append(math.nan if value is None else math.log(value))
         return np.array(logs)
 
+    @cached_property
+    def propensity(self) -> Floats | None:
+        """By row: the probability of its position or of its whole list, nan where unknown; None without such a column.
+
+        Raises:
+          InvalidInput: If a cell is no probability, with its row.
+        """
+        name = self.columns.propensity
+        if self.export is None and name:
+            values = np.array([math.nan if value is None else value for value in self.values[name]], dtype=object)
+            for row, value in enumerate(values.tolist()):
+                if not (isinstance(value, int | float) and (math.isnan(value) or 0 < value <= 1)):
+                    raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r:.60}; it must be a probability")
+            return values.astype(np.float64)
+        if self.export is None:
+            return None
+        by_page: Floats = np.exp(self.export.log_propensity)
+        return np.repeat(by_page, np.diff(self.offsets))
+
     def clicks(self) -> ClickArrays:
         """Return the arrays that click models are fitted to.
 
@@ -312,7 +342,8 @@ class ListLog:
         if any(name is not None for name in self.session):
             sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(self.session)]
         items = list(map(str, self.item))
-        return click_arrays(self.offsets, self.position, self.clicked, self.query, items, sessions, self.n_repeated)
+        pages = click_arrays(self.offsets, self.position, self.clicked, self.query, items, sessions, self.n_repeated)
+        return pages._replace(propensity=None if self.propensity is None else self.propensity[self.order])
 
     def lists(self, schema: Schema) -> list[ShownList]:
         """Return every page in the fields of a schema, its items in the order shown.
@@ -325,7 +356,12 @@ class ListLog:
         self._check_fields(schema)
         features = {name: self.values[name] for name in schema.features if name in self.values}
         context = [name for name in schema.context if name in self.values]
-        at, log_propensity, order = self._times(schema), self.log_propensity.tolist(), self.order
+        name = self.columns.propensity
+        if self.propensity is None or not name or self.same_in_lists(name):
+            log_propensity = self.log_propensity.tolist()
+        else:
+            log_propensity = [math.nan] * self.n_pages  # probabilities of positions, not of lists
+        at, order = self._times(schema), self.order
         kinds = (
             ["clicks"] * self.n_pages if self.export is None else [kind or "clicks" for kind in self.export.feedback]
         )
@@ -347,6 +383,7 @@ class ListLog:
                     position=self.position[page_rows],
                     clicked=self.weight[page_rows],
                     log_propensity=log_propensity[page],
+                    propensity=None if self.propensity is None else self.propensity[page_rows],
                     feedback=kinds[page],
                 )
             )

@@ -24,7 +24,7 @@ from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import with_hashed
-from rankloop.logs.list_log import ListLog, ShownList, numbers_of
+from rankloop.logs.list_log import ListLog, ShownList, numbers_of, propensity_of
 from rankloop.logs.numeric_features import NumericFeatures
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
@@ -96,6 +96,7 @@ class EncodedLists(NamedTuple):
     merge_keys: Callable[
         [], tuple[Sequence[Hashable], Sequence[Hashable]]
     ]  # of lists and of rows; equal keys are merged
+    propensity: Floats | None = None  # of the position of each row, or of its list
 
 
 def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
@@ -120,6 +121,7 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
             numbers[log.offsets[:-1]].tolist(),
             [(int(pair[row]), features.values[row].tobytes()) for row in range(n_rows)],
         ),
+        propensity=log.propensity,
     )
 
 
@@ -146,6 +148,7 @@ def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = 
         query_ids=data.query_ids,
         is_graded=any(page.feedback == "relevances" for page in lists),
         merge_keys=partial(_merge_keys, lists, schema),
+        propensity=propensity_of(lists),
     )
 
 
@@ -339,7 +342,7 @@ class BatchTask:
     def _examined(self, rows: EncodedLists, position_bias: ArrayLike | None) -> Floats | None:
         if position_bias is not None:
             return checked_examined(position_bias, self.n_positions)
-        log = rows_as_log(rows.pair, rows.position, rows.clicked, rows.offsets, rows.query_ids)
+        log = rows_as_log(rows.pair, rows.position, rows.clicked, rows.offsets, rows.query_ids, rows.propensity)
         examined = estimate_examined(log)
         return examined if self.by_item else required_bias(examined)
 

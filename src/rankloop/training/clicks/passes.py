@@ -18,7 +18,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_weights import with_hashed
-from rankloop.logs.list_log import LOGGED_SCORE, ClickArrays, ShownList, numbers_of
+from rankloop.logs.list_log import LOGGED_SCORE, ClickArrays, ShownList, numbers_of, propensity_of
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
@@ -166,7 +166,7 @@ def _click_arrays(lists: Lists) -> ClickArrays:
     pairs = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
     offsets = np.concatenate([[0], np.cumsum([len(page.ids) for page in lists])])
-    return rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists])
+    return rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists], propensity_of(lists))
 
 
 def _gain(orders: Sequence[Any], weights: Sequence[Floats]) -> float:

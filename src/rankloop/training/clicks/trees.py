@@ -63,7 +63,9 @@ def train_click_trees(
         values = encode_columns(columns, lists.values)
     if position_bias is None:
         queries = [lists.query[start] for start in lists.offsets[:-1].tolist()]
-        rows = rows_as_log(lists.pair_numbers(), lists.position, lists.clicked, lists.offsets, queries)
+        rows = rows_as_log(
+            lists.pair_numbers(), lists.position, lists.clicked, lists.offsets, queries, lists.propensity
+        )
         examined = required_bias(estimate_examined(rows))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")
