@@ -116,12 +116,7 @@ class Examination(NamedTuple):
         return len(self.influence)
 
     def draws(self, rng: Generator, n: int) -> Floats:
-        """Draw (n, n_positions) curves from the normal distribution of their logarithm.
-
-        Args:
-          rng: The random numbers.
-          n: How many.
-        """
+        """Draw (n, n_positions) curves from the normal distribution of their logarithm."""
         noise = rng.standard_normal((n, len(self.log_curve))) @ matrix_root(self.covariance)
         curves: Floats = np.exp(np.clip(self.log_curve + noise, -MAX_LOG_CURVE, MAX_LOG_CURVE))
         return curves
@@ -174,11 +169,7 @@ class Examination(NamedTuple):
 
 
 def matrix_root(covariance: Floats) -> Floats:
-    """Return a matrix R with Rᵀ R equal to a covariance, which may be singular.
-
-    Args:
-      covariance: Symmetric, with no negative eigenvalue but by rounding.
-    """
+    """Return a matrix R with Rᵀ R equal to a covariance, which may be singular."""
     values, vectors = np.linalg.eigh(covariance)
     root: Floats = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     return root
@@ -188,9 +179,6 @@ def position_design(n_positions: int) -> Floats:
     """Return (n_positions, n_nodes − 1): log examination = design · coefficients, by linear interpolation of nodes.
 
     The first position is the reference. Each of the first ten is a node; further ones lie ever wider apart.
-
-    Args:
-      n_positions: How many positions the log has.
     """
     nodes = list(range(min(n_positions, MAX_FREE_POSITIONS)))
     while nodes[-1] < n_positions - 1:
@@ -201,11 +189,7 @@ def position_design(n_positions: int) -> Floats:
 
 
 def position_prior(n_positions: int) -> GaussianPrior:
-    """Return a wide prior of the coefficients of `position_design`: a random walk around a power of the position.
-
-    Args:
-      n_positions: How many positions the log has.
-    """
+    """Return a wide prior of the coefficients of `position_design`: a random walk around a power of the position."""
     design = position_design(n_positions)
     n = design.shape[1]
     nodes = design.argmax(axis=0) if n else np.zeros(0, np.int64)
@@ -216,11 +200,7 @@ def position_prior(n_positions: int) -> GaussianPrior:
 
 
 def resampling_clusters(log: ClickArrays) -> Ints:
-    """Number what is resampled together, by page: queries, those with many pages split by time.
-
-    Args:
-      log: What was shown and clicked.
-    """
+    """Number what is resampled together, by page: queries, those with many pages split by time."""
     numbers: dict[str, int] = {}
     of_pair = np.array([numbers.setdefault(query, len(numbers)) for query in log.query_ids], dtype=np.int64)
     query = of_pair[log.pair[log.offsets[:-1]]]
@@ -320,10 +300,6 @@ def curve_difference(curve: Examination, other: Examination) -> float:
 
     Both move with the same clusters, so the error is that of the difference of their influences; what the prior leaves
     of the other one counts as error (Hausman's test).
-
-    Args:
-      curve: An estimate.
-      other: One of the same clusters that uses less of the log.
     """
     if len(curve.log_curve) < 2:
         return 0.0
@@ -476,11 +452,6 @@ def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
 
     Given its C clicks in n rows, a unit with constant attraction has about a hypergeometric number c of them in its
     first half, whose share p is that of examination. The statistic sums (c − C p)² − C p (1 − p)(n − C)/(n − 1).
-
-    Args:
-      unit: By row, sorted, and within it by time.
-      theta: By row, its examination.
-      clicked: By row.
     """
     n_units = int(unit[-1]) + 1
     counts = np.bincount(unit, minlength=n_units)
@@ -511,10 +482,6 @@ def reaction_statistic(rows: _Rows, curve: Examination) -> float:
     Under positions that do not react, the click of a row is unrelated to where its item stands later. It is the score
     test of a further covariate, clustered: how much higher than on average the item stands in all later rows together,
     by the number of its rows. That is the score of a ranking that adds clicks up.
-
-    Args:
-      rows: The rows, by unit and time.
-      curve: The fitted curve.
     """
     n_units = int(rows.unit[-1]) + 1
     theta, height, counts = curve.curve[rows.position], -np.log1p(rows.position), np.bincount(rows.unit)

@@ -23,14 +23,7 @@ class AttractionModel:
     """P(click | examined) = σ(features · weights), each page judged by the fit without its fold."""
 
     def __init__(self, table: PageTable, log_examined: Floats, cluster: Ints, seed: int = 0) -> None:
-        """Fit the model, given examination.
-
-        Args:
-          table: The pages.
-          log_examined: Of the shown rows, given the clicks above them.
-          cluster: By page, what is resampled together.
-          seed: Of the folds.
-        """
+        """Fit the model, given examination."""
         self.table, self.rows, self.examined = table, table.shown, np.exp(np.minimum(log_examined, 0.0))
         self.row_cluster, self.n_clusters = cluster[table.page], int(cluster.max()) + 1
         fold = default_rng(seed).permutation(table.n_pages) % N_FOLDS
@@ -43,21 +36,11 @@ class AttractionModel:
         return np.flatnonzero(self.fold == number)
 
     def slopes(self, design: Floats) -> list[Floats]:
-        """Return by fold (n_parameters, n_features): how the gradient of the weights falls with the parameters.
-
-        Args:
-          design: (n_shown, n_parameters), log examination of the shown rows = design · parameters.
-        """
+        """Return by fold (n_parameters, n_features): how the gradient of the weights falls with the parameters."""
         return [design[fit.used].T @ fit.weighted for fit in self.fits]
 
     def attraction(self, weights: Floats | None = None, steps: Floats | None = None, slopes: Any = ()) -> Floats:
-        """Return the attraction of every row when clusters weigh more and parameters move, to one step.
-
-        Args:
-          weights: By cluster, how much more than once it counts; None: every cluster once.
-          steps: By how much the parameters of reading move; needed with weights.
-          slopes: As `slopes` returns them.
-        """
+        """Return the attraction of every row when clusters weigh more and parameters move, to one step."""
         values = np.empty(len(self.fold))
         for number, (fit, (rows, part)) in enumerate(zip(self.fits, self.parts)):
             moved = fit.weights
@@ -82,9 +65,6 @@ class AttractionModel:
 
     def calibration(self, exposed: Floats) -> tuple[float, float]:
         """Return clicks by what the model expects of the shown rows, weighted as an order has them examined.
-
-        Args:
-          exposed: By row, how likely the order has it examined.
 
         Returns:
           The ratio, and its standard error over clusters.

@@ -96,10 +96,6 @@ class LogJudge:
     def __init__(self, table: PageTable, options: ListOptions | None = None) -> None:
         """Fit examination and reading.
 
-        Args:
-          table: The pages.
-          options: Level, positions and resamples.
-
         Raises:
           InvalidInput: If nothing was clicked.
         """
@@ -129,12 +125,7 @@ class LogJudge:
         return self._model
 
     def judge(self, slots: Ints, name: str = "ranker") -> ListEstimate:
-        """Estimate what an order would earn.
-
-        Args:
-          slots: (n_draws, n_pages, n_positions), the row of the table at each position.
-          name: The ranker's name in the answer.
-        """
+        """Estimate what an order would earn."""
         table, options = self.table, self.options
         values, diagnostics, allowance = self._values(slots), self._diagnostics(slots), np.zeros(len(self.outcomes))
         if diagnostics.modelled_share > 0.0:
@@ -316,12 +307,7 @@ def _difference_of_halves(change: Floats) -> float:
 
 
 def score_slots(table: PageTable, scores: Floats) -> Ints:
-    """Return the order of the shown items of each page by falling scores, as `LogJudge.judge` takes it.
-
-    Args:
-      table: The pages.
-      scores: By shown row.
-    """
+    """Return the order of the shown items of each page by falling scores, as `LogJudge.judge` takes it."""
     rows = table.shown
     slots = np.full((1, table.n_pages, table.n_positions), NOT_SHOWN)
     order = np.lexsort((-scores, table.page[rows]))
@@ -330,11 +316,7 @@ def score_slots(table: PageTable, scores: Floats) -> Ints:
 
 
 def table_of_clicks(log: ClickArrays) -> PageTable:
-    """Return the table of a log of which only items, positions and clicks are known.
-
-    Args:
-      log: The arrays that click models are fitted to.
-    """
+    """Return the table of a log of which only items, positions and clicks are known."""
     n_rows = len(log.pair)
     page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
     return PageTable(

@@ -115,13 +115,7 @@ class OrderJudge:
     """Values orders on the pages of a table, each with its resamples."""
 
     def __init__(self, table: PageTable, reading: Reading, cluster: Ints) -> None:
-        """Prepare the pages.
-
-        Args:
-          table: The pages.
-          reading: How users read them, fitted to these pages.
-          cluster: By page, what is resampled together.
-        """
+        """Prepare the pages."""
         self.table, self.reading = table, reading
         self.n_clusters = int(cluster.max()) + 1
         self.page_cluster, self.row_cluster = cluster, cluster[table.page]
@@ -144,10 +138,6 @@ class OrderJudge:
     def resampled_parameters(self, n: int, seed: int) -> tuple[Floats, Floats]:
         """Draw the weights of clusters and the parameters that go with them; the first are those of the log itself.
 
-        Args:
-          n: How many resamples.
-          seed: Of the draws.
-
         Returns:
           (n + 1, n_clusters) and (n + 1, n_parameters).
         """
@@ -160,11 +150,6 @@ class OrderJudge:
 
     def clicks_reweighted(self, slots: Ints, n: int, seed: int) -> OrderValues:
         """Value an order of shown items by its reweighted clicks.
-
-        Args:
-          slots: (n_draws, n_pages, n_positions), the row at each position.
-          n: How many resamples.
-          seed: Of the resamples.
 
         Returns:
           The value on the log itself, then on the resamples.
@@ -248,14 +233,7 @@ class OrderJudge:
         return design
 
     def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
-        """Return by row how likely an order has it examined, and what its attraction changes below it by outcome.
-
-        Args:
-          slots: The row at each position.
-          parameters: Those of the reading.
-          attraction: By row.
-          worth: (n_outcomes, n_rows).
-        """
+        """Return by row how likely an order has it examined, and what its attraction changes below it by outcome."""
         table, k = self.table, self.table.n_positions
         if not self.reading.has_memory:
             draw, page, position = np.nonzero(slots != NOT_SHOWN)
@@ -287,27 +265,14 @@ class OrderJudge:
 
 
 def slots_of(page: Ints, position: Ints, row: Ints, table: PageTable) -> Ints:
-    """Return (n_pages, n_positions): the row at each position, −1 where there is none.
-
-    Args:
-      page: By entry.
-      position: By entry.
-      row: By entry.
-      table: The table.
-    """
+    """Return (n_pages, n_positions): the row at each position, −1 where there is none."""
     slots = np.full((table.n_pages, table.n_positions), NOT_SHOWN)
     slots[page, position] = row
     return slots
 
 
 def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
-    """Return (n, n_positions): how often an order puts each of the chosen rows at each position.
-
-    Args:
-      slots: (n_draws, n_pages, n_positions), the row at each position.
-      rows: The chosen rows.
-      n_rows: How many rows there are.
-    """
+    """Return (n, n_positions): how often an order puts each of the chosen rows at each position."""
     number = np.full(n_rows, -1)
     number[rows] = np.arange(len(rows))
     draw, page, position = np.nonzero(slots != NOT_SHOWN)
