@@ -1,6 +1,8 @@
 """Office files as the libraries write them; damaged, endless and hostile ones."""
 
 import json
+import subprocess
+import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -133,3 +135,19 @@ def test_limits_of_time_size_and_packages(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(OFFICE_READERS, ".pdf", ("no_such_package", OFFICE_READERS[".pdf"][1]))
     with pytest.raises(InvalidInput, match="search-formats"):
         OfficeReader().read(".pdf", b"")
+
+
+def test_a_script_without_a_main_guard_reads_files_too(tmp_path: Path) -> None:
+    """The reading process does not run the script again, and what a library prints is no answer."""
+    (tmp_path / "notes").mkdir()
+    for number in range(2):
+        (tmp_path / "notes" / f"{number}.ipynb").write_bytes(notebook())
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from rankloop.search.sources import FolderSource\n"
+        "source = FolderSource(Path('notes'))\n"
+        "print([document.id for document in source.documents({})], dict(source.skipped))\n"
+    )
+    run = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("['0.ipynb', '1.ipynb'] {}\n", "")

@@ -1,15 +1,17 @@
 """PDF, office files, e-books and notebooks as plain text; each is read by a process of its own, with limits."""
 
 import json
-import multiprocessing
 import posixpath
+import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
-from multiprocessing.connection import Connection
+from subprocess import DEVNULL, PIPE, Popen
+from threading import Timer
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -115,7 +117,6 @@ class OfficeReader:
     def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
         self._max_seconds, self._max_memory = max_seconds, max_memory
         self._process: Any = None
-        self._connection: Connection | None = None
 
     def read(self, suffix: str, data: bytes) -> FileText:
         """Return title and text of a file.
@@ -130,48 +131,45 @@ class OfficeReader:
         package, _ = OFFICE_READERS[suffix]
         if find_spec(package) is None:
             raise InvalidInput(f"{suffix} files need a package: {INSTALL_HINT}")
-        if self._connection is None:
-            self._start()
-        connection: Any = self._connection
+        if self._process is None:
+            # `multiprocessing` would run the user's script again in the new process, unless it has a main guard.
+            code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({self._max_memory})"
+            self._process = Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+        process, begin = self._process, time.monotonic()
+        timer = Timer(self._max_seconds, process.kill)
+        timer.start()
         try:
-            connection.send((suffix, data))
-            if not connection.poll(self._max_seconds):
-                raise InvalidInput(f"it took longer than {self._max_seconds:g} seconds to read")
-            answer = connection.recv()
-        except (EOFError, OSError):
+            process.stdin.write(f"{suffix} {len(data)}\n".encode() + data)
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+        except (ValueError, OSError):
             self.close()
+            if time.monotonic() - begin >= self._max_seconds:
+                raise InvalidInput(f"it took longer than {self._max_seconds:g} seconds to read") from None
             raise InvalidInput("it could not be read: the reader crashed or needed too much memory") from None
-        except InvalidInput:
-            self.close()
-            raise
+        finally:
+            timer.cancel()
         if isinstance(answer, str):
             raise InvalidInput(answer)
         return FileText(*answer)
 
-    def _start(self) -> None:
-        self._connection, theirs = multiprocessing.Pipe()
-        context = multiprocessing.get_context("spawn")
-        self._process = context.Process(target=_serve, args=(theirs, self._max_memory), daemon=True)
-        self._process.start()
-        theirs.close()
-
     def close(self) -> None:
         """End the process."""
-        if self._connection is not None:
-            self._connection.close()
+        if self._process is not None:
             self._process.kill()
-            self._process.join()
-        self._connection = None
+            self._process.communicate()
+        self._process = None
 
 
-def _serve(connection: Connection, max_memory: int) -> None:
-    """Answer with title and text of each file, or with a sentence that says why not."""
+def _serve(max_memory: int) -> None:
+    """Answer each file with a line of JSON: title and text, or a sentence that says why not."""
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit.
         import_module("resource").setrlimit(import_module("resource").RLIMIT_AS, (max_memory, max_memory))
-    with suppress(EOFError, KeyboardInterrupt):
-        while True:
-            suffix, data = connection.recv()
-            connection.send(_read(suffix, data))
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    with suppress(KeyboardInterrupt):
+        while header := sys.stdin.buffer.readline().split():
+            data = sys.stdin.buffer.read(int(header[1]))
+            print(json.dumps(_read(header[0].decode(), data)), file=answers, flush=True)
 
 
 def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
