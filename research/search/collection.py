@@ -50,8 +50,10 @@ class Asked(NamedTuple):
 
     def ndcg(self, ranking: Ints) -> float:
         """nDCG@10 by all documents that answer the query, found or not."""
-        order = np.concatenate([ranking, len(self.relevance) + np.arange(self.missed)])
-        return float(NDCG_AT_10(order, np.concatenate([self.relevance, np.ones(self.missed)])))
+        n_candidates = max(len(ranking), 10)  # a document that is missed is below the first ten of a short list, too
+        grades = np.zeros(n_candidates + self.missed)
+        grades[: len(self.relevance)], grades[n_candidates:] = self.relevance, 1.0
+        return float(NDCG_AT_10(np.concatenate([ranking, np.setdiff1d(np.arange(len(grades)), ranking)]), grades))
 
 
 NDCG_AT_10 = parse_measure("nDCG@10")

@@ -433,3 +433,38 @@ def test_large_documents_take_little_memory(folder: Path, kind: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # kB
     assert found(engine, "word7") == ["d7"]
     engine.close()
+
+
+def test_misspellings_of_the_documents_themselves_are_corrected(folder: Path) -> None:
+    """Two documents of a thousand write enviroment; forty the word that is meant."""
+    words = ["enviroment"] * 2 + ["environment"] * 40 + ["other"] * 958
+    engine = LocalEngine(folder)
+    engine.refresh(Listed([TextDocument(f"d{i}", f"Note {i}", word) for i, word in enumerate(words)]))
+    query = read_text("enviroment")
+    assert engine.correction(query) == "environment"
+    assert len(engine.candidates(query, 100)) == 42
+    assert engine.correction(read_text("environment")) == ""
+    engine.close()
+
+
+def test_endings_of_another_language_do_not_hide_a_mistyped_word(folder: Path) -> None:
+    dutch = "De hond en de kat zijn niet in het huis van een man die er ook was, maar dat is het wel"
+    german = "Der Hund und die Katze sind nicht in dem Haus, das ist ein Haus mit einer Tür und der Hund"
+    texts = ["The budget of the year is with the board and it was of use to all"] * 3 + ["bug bugs"] * 9
+    engine = LocalEngine(folder)
+    engine.refresh(Listed([TextDocument(f"d{i}", "", text) for i, text in enumerate([*texts, dutch, german])]))
+    assert len(engine.languages) == 3
+    assert engine.correction(read_text("buget")) == "budget"
+    assert set(found(engine, "buget")) >= {"d0", "d1", "d2"}
+    engine.close()
+
+
+def test_meaning_counts_less_in_a_collection_of_short_documents(engine: LocalEngine) -> None:
+    words, features = np.array([1.0, 0.5]), np.zeros((2, len(MATCHES)))
+    features[1, local_engine.LATENT] = 1.0
+    assert engine._corpus[1].sum() < 15
+    assert engine._mixed(words, features, local_engine.LATENT).tolist() == pytest.approx([1.0, 0.5 + 0.15 * 2.0])
+    engine._corpus = 3, np.array([10.0, 30.0])
+    assert engine._mixed(words, features, local_engine.LATENT)[1] == pytest.approx(0.5 + 0.25 * 2.0)
+    engine._corpus = 3, np.array([10.0, 300.0])
+    assert engine._mixed(words, features, local_engine.LATENT)[1] == pytest.approx(0.5 + 2.0)

@@ -72,6 +72,7 @@ WITHOUT_TANTIVY = "tantivy is not installed, so SQLite searches, slower: pip ins
 # The engine's own score adds these parts, each relative to the largest among the documents that are compared. The
 # weights were chosen on Cranfield and on threads of 20 Newsgroups, with whole queries and with one and two words.
 MEANING_WEIGHT, EMBEDDING_WEIGHT, COVERAGE_WEIGHT, PROXIMITY_WEIGHT = 2.0, 2.0, 1.0, 1.0
+FULL_MEANING_LENGTH, MIN_MEANING_SHARE = 80.0, 0.15  # words of a mean document, from which these parts count fully
 LATENT, FEEDBACK, EMBEDDING = (MATCHES.index(name) for name in ("latent", "feedback", "embedding"))
 COVERAGE, PROXIMITY = MATCHES.index("coverage"), MATCHES.index("proximity")
 
@@ -342,9 +343,10 @@ class LocalEngine:
         if meaning is not None and (len(meaning.latent) or len(meaning.embedding)):
             numbers = np.array([row.number for row in rows], np.int64)
             features[:, LATENT : EMBEDDING + 1] = similarities(meaning, numbers)
-            meaning = with_feedback(meaning, numbers[np.lexsort((numbers, -_mixed(scores, features, LATENT)))].tolist())
+            best_first = np.lexsort((numbers, -self._mixed(scores, features, LATENT)))
+            meaning = with_feedback(meaning, numbers[best_first].tolist())
             features[:, LATENT : EMBEDDING + 1] = similarities(meaning, numbers)
-            scores = _mixed(scores, features, FEEDBACK)
+            scores = self._mixed(scores, features, FEEDBACK)
         elif not query.words:  # filters alone: the newest first
             scores = np.array([row.at for row in rows])
         order = sorted(range(len(rows)), key=lambda i: (-scores[i], rows[i].number))
@@ -352,6 +354,14 @@ class LocalEngine:
         by_id = {row.id: features[i] for i, row in enumerate(rows)}
         by_meaning = frozenset(row.id for row in rows if row.number not in hits)
         return MatchedQuery(n, terms, meaning, candidates, by_id, by_meaning, {row.id: row.number for row in rows})
+
+    def _mixed(self, words: Floats, features: Floats, meaning_column: int) -> Floats:
+        """Return the engine's own score: words, meaning and coverage; short documents tell little about meaning."""
+        score = MEANING_WEIGHT * _share(features[:, meaning_column]) + COVERAGE_WEIGHT * features[:, COVERAGE]
+        score += PROXIMITY_WEIGHT * features[:, PROXIMITY] + EMBEDDING_WEIGHT * _share(features[:, EMBEDDING])
+        length = float(np.sum(self._corpus[1]))
+        share = float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0))
+        return _share(words) + share * score
 
     def _allowed(self, query: TextQuery, rows: list[DocumentRow]) -> list[DocumentRow]:
         """Return the documents that have no excluded word and satisfy all filters."""
@@ -550,13 +560,6 @@ class _DocumentWriter:
         """Note what the next refresh and all searches need."""
         names = json.dumps(list(self._field_names))
         self._table.note(next_number=next_number, languages=json.dumps(dict(self._languages)), field_names=names)
-
-
-def _mixed(words: Floats, features: Floats, meaning_column: int) -> Floats:
-    """Return the engine's own score: words, meaning and coverage, each relative to the largest."""
-    score = _share(words) + MEANING_WEIGHT * _share(features[:, meaning_column])
-    score += COVERAGE_WEIGHT * features[:, COVERAGE] + PROXIMITY_WEIGHT * features[:, PROXIMITY]
-    return score + EMBEDDING_WEIGHT * _share(features[:, EMBEDDING])
 
 
 def _share(values: Floats) -> Floats:

@@ -8,11 +8,17 @@ import numpy as np
 from rankloop.search.engine import TextQuery
 from rankloop.search.indexes.stemmers import without_accents
 from rankloop.search.indexes.text_index import TextIndex
-from rankloop.search.indexes.vocabulary import COMPOUNDING_LANGUAGES, Vocabulary
+from rankloop.search.indexes.vocabulary import (
+    COMPOUNDING_LANGUAGES,
+    MIN_LENGTH_OF_TWO_EDITS,
+    Vocabulary,
+    edit_distance,
+)
 from rankloop.search.texts import is_unspaced
 
 MAX_SEARCHED_WORDS = 40  # the rarest of a long query
-RARE_SHARE = 1.0 / 2_000  # of the documents: a word in fewer may be mistyped
+RARE_SHARE = 1.0 / 2_000  # of the documents: a word in no more of them may be mistyped
+SMALL_RARE_SHARE, MAX_SMALL_RARE_DOCUMENTS = 1.0 / 400, 5.0  # of a small collection
 MIN_CORRECTION_RATIO = 10.0  # a correction of a word that exists stands in so many times its documents
 FREQUENT_SHARE, MIN_DOCUMENTS_OF_FREQUENT = 0.2, 5_000  # words of so many documents are not looked for in bodies
 
@@ -67,6 +73,9 @@ class TermReader:
     ) -> None:
         self._index, self._languages, self._n_documents = index, tuple(languages), n_documents
         self._vocabulary, self._completions = vocabulary, completions
+        self._rare_documents = max(
+            1.0, min(SMALL_RARE_SHARE * n_documents, MAX_SMALL_RARE_DOCUMENTS), RARE_SHARE * n_documents
+        )
 
     def read(self, query: TextQuery) -> QueryTerms:
         """Return the terms of a query; of a long one those of its rarest words."""
@@ -81,10 +90,13 @@ class TermReader:
         for stem in stems:
             word = by_stem[stem]
             others = dict.fromkeys(self._completions(word) if stem == last else ())
-            others |= dict.fromkeys(self._other_stems(word))
+            variants, foreign = self._variant_stems(word), self._all_stems(word)[1:]
+            others |= dict.fromkeys([*foreign, *variants])
             others.pop(stem, None)
-            reached = max([frequencies[stem], *self._frequencies(list(others))])
-            if len(query.words) <= MAX_SEARCHED_WORDS and reached <= max(1.0, RARE_SHARE * self._n_documents):
+            # The rules of another language cut a mistyped word to one that exists, which does not make it right.
+            is_word = bool(foreign) and (frequencies[stem] > 0.0 or without_accents(word) in self._vocabulary())
+            reached = max([frequencies[stem], *self._frequencies(list(others) if is_word else variants)])
+            if len(query.words) <= MAX_SEARCHED_WORDS and reached <= self._rare_documents:
                 for near in self._near_words(word, reached):
                     corrections.setdefault(word, near)
                     others |= dict.fromkeys(self._all_stems(near))
@@ -106,9 +118,8 @@ class TermReader:
         """
         return self._vocabulary().endings_of(without_accents(begun), self._word_frequencies, n)
 
-    def _other_stems(self, word: str) -> list[str]:
-        """Return stems in other languages, of spellings with umlauts, and of compounds whose head the word is."""
-        stems = [stem for language in self._languages[1:] for stem in self._stems([word], language)]
+    def _variant_stems(self, word: str) -> list[str]:
+        """Return stems of spellings with umlauts, and of compounds whose head the word is."""
         plain = word if word.isascii() else without_accents(word)
         variants = list[str]()
         if any(pair in plain for pair in ("ae", "oe", "ue")):
@@ -116,7 +127,7 @@ class TermReader:
         if COMPOUNDING_LANGUAGES.intersection(self._languages):
             for head in [plain, *variants]:
                 variants += self._vocabulary().compounds_of(head)
-        return stems + [stem for variant in dict.fromkeys(variants) for stem in self._all_stems(variant)]
+        return [stem for variant in dict.fromkeys(variants) for stem in self._all_stems(variant)]
 
     def _near_words(self, word: str, frequency: float) -> list[str]:
         """Return likely corrections of a rare word, or the parts of a compound that the collection does not have."""
@@ -124,15 +135,14 @@ class TermReader:
             return []
         plain = word if word.isascii() else without_accents(word)
         vocabulary = self._vocabulary()
-        if not frequency and plain not in vocabulary and COMPOUNDING_LANGUAGES.intersection(self._languages):
-            parts = vocabulary.parts_of(plain)
-            if parts:
-                return parts[::-1]
         near = vocabulary.near_words(plain, self._word_frequencies)
-        if frequency and near:
+        if frequency and near:  # Only a long word that exists may be a mistyped one, and by one letter inside it.
             counts = dict(zip(near, self._word_frequencies(near)))
             near = [other for other in near if counts[other] >= MIN_CORRECTION_RATIO * frequency]
-        return near
+            near = [other for other in near if other[0] == plain[0] and edit_distance(plain, other, 1) == 1]
+            near = near if len(plain) >= MIN_LENGTH_OF_TWO_EDITS else []
+        splits = not frequency and plain not in vocabulary and COMPOUNDING_LANGUAGES.intersection(self._languages)
+        return near or (vocabulary.parts_of(plain)[::-1] if splits else [])
 
     def _all_stems(self, word: str) -> list[str]:
         return [stem for language in self._languages for stem in self._stems([word], language)]

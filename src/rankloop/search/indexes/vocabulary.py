@@ -101,9 +101,10 @@ class Vocabulary:
             return []
         differing = np.bitwise_count(self._letters ^ letter_set(word))
         at = np.flatnonzero((np.abs(self._lengths - len(word)) <= limit) & (differing <= 2 * limit))
-        distances = {self.words[i]: edit_distance(word, self.words[i], limit) for i in at.tolist()}
+        others = (self.words[i] for i in at.tolist() if self.words[i] != word)
+        distances = {other: edit_distance(word, other, limit) for other in others}
         best = min(distances.values(), default=limit + 1)
-        if best > limit or best == 0:
+        if best > limit:
             return []
         nearest = [other for other, distance in distances.items() if distance == best]
         counts = dict(zip(nearest, frequency(nearest)))
