@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rankloop import Impression, IncompatibleFeedback, InvalidInput, Problem, Ranker, Session, build, save
+from rankloop.core.learner import from_layers, with_in_layers
+from rankloop.training.clicks.weights import with_learner
 from tools.saved_files import FOLDER, numbers_of_ranker
 
 FEATURES = ["title_match", "age_days"]
@@ -389,3 +391,47 @@ def test_ingest_is_not_misled_by_the_order(tmp_path):
     assert Ranker.load(tmp_path / "shop.rankloop").rank({"i1": {}, "i2": {}}, at=0.0) == first.rank(
         {"i1": {}, "i2": {}}, at=0.0
     )
+
+
+def test_a_log_with_a_base_learns_offsets_and_lists_of_rows_are_read():
+    log = log_of_a_good_engine(300)
+    features = {"item": "id", "logged_score": {"kind": "number", "scale": "log"}}
+    ranker = Ranker("click_regression", features=features, base="logged_score")
+    assert ranker.ingest(log) == 300
+    assert from_layers(ranker.session.learner, "examination") == ()
+    offsets = from_layers(ranker.session.state, "offsets")
+    assert (offsets[:5] != -2.0).all()
+
+
+def test_a_second_log_counts_like_the_first():
+    """Positions of both are evidence, and the examination stays that of the first."""
+    log = log_of_a_good_engine(400)
+    parts = [[row for row in log if (row["list"] < 200) == first] for first in (True, False)]
+    twice, own_weight = (Ranker("click_regression", features={"item": "id"}) for _ in range(2))
+    twice.ingest(parts[0])
+    own_weight.ingest(parts[0])
+    learner = with_in_layers(own_weight.session.learner, "order_weight", 0.3)
+    own_weight.session = with_learner(own_weight.session, learner)
+    twice.ingest(parts[1])
+    own_weight.ingest(parts[1])
+    assert twice.weights == own_weight.weights
+
+
+def test_ingestion_continues_from_the_offsets_that_were_learned():
+    """The intercept begins at the log odds of the first position: at 0, items that were never shown would be first."""
+    ranker, rng = Ranker("click_regression", features={"item": "id"}, seed=1), np.random.default_rng(1)
+    for _ in range(200):
+        shown = ranker.rank(ids=[f"i{item}" for item in range(8)])
+        ranker.learn(shown, clicks=[id for id in shown.ids[:3] if rng.random() < 0.05])
+    before = from_layers(ranker.session.state, "offsets")[0]
+    ranker.ingest(log_of_a_good_engine(20))
+    assert abs(from_layers(ranker.session.state, "intercept") - before) < 1.0
+    assert before < -1.5
+
+
+def test_items_with_nothing_but_ids_need_no_rows():
+    by_ids, by_rows = (Ranker("click_regression", features={"item": "id"}) for _ in range(2))
+    by_ids.learn(order=["a", "b"], clicks=["b"], at=0.0)
+    by_rows.learn({"a": {}, "b": {}}, order=["a", "b"], clicks=["b"], at=0.0)
+    assert by_ids.predict(ids=["a", "b"], at=0.0) == ["b", "a"]
+    assert by_ids.weights == by_rows.weights

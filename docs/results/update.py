@@ -20,6 +20,7 @@ PAGES = (
     HERE / "online-rankers.md",
     HERE / "coactive.md",
     HERE / "service-load.md",
+    HERE.parent / "real-logs.md",
 )
 RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
@@ -142,6 +143,36 @@ def load() -> str:
     return "\n\n".join((told, costs, table(["what", "goal", "here", ""], goals)))
 
 
+def logs() -> str:
+    """nDCG of every side on every log, and how far it is from the logged order."""
+    rows = (
+        [log, side, *(cell for judge in ("clicks", "grades") for cell in _beside_logged(found, judge))]
+        for log, by_side in kept("logs")["logs"].items()
+        for side, found in by_side.items()
+    )
+    return table(["log", "side", "by clicks", "above logged, 95 %", "by grades", "above logged, 95 %"], rows)
+
+
+def _beside_logged(found: dict[str, Any], judge: str) -> tuple[str, str]:
+    interval = found[f"{judge}_above_logged"]
+    return f"{found[judge]:.3f}", f"{interval[0]:+.3f} to {interval[1]:+.3f}".replace("-", "−") if interval else ""
+
+
+def open_bandit() -> str:
+    """The click rate of the items that each side would choose, and the AUC of its scores."""
+    rows = (
+        [
+            side,
+            f"{found['matched']:,}",
+            f"{found['clicks']}",
+            f"{found['rate']:.2%} ({found['rate_low']:.2%} to {found['rate_high']:.2%})",
+            f"{found['auc']:.2f} ({found['auc_low']:.2f} to {found['auc_high']:.2f})",
+        ]
+        for side, found in kept("logs")["open bandit"].items()
+    )
+    return table(["side", "choices that match", "clicks", "click rate, 95 %", "AUC, 95 %"], rows)
+
+
 def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms"
 
@@ -187,6 +218,8 @@ PARTS = {
     "coactive-study": (study, STUDY),
     "load": (load, ("load",)),
     "soak": (soak, ("soak",)),
+    "logs": (logs, ("logs",)),
+    "open-bandit": (open_bandit, ("logs",)),
 }
 
 

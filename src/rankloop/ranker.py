@@ -243,7 +243,7 @@ class Ranker:
           candidates: The items: `{id: {feature: value}}`, a list of dicts with an `id` each, an array with one row per
             item, or a DataFrame with an `id` column or the ids as index; None for a fixed set. A missing feature counts
             as 0, with a `standardised` learner as the mean of the other candidates, with a schema as missing.
-          ids: The item ids of an array.
+          ids: The item ids of an array; or, with a schema, those of items without values.
           context: Values about the user or the request by name.
           query: An id of the query, for learners and logs that tell queries apart.
           at: The time of the ranking in seconds since 1970, for fields of kind date; None: now.
@@ -343,9 +343,10 @@ class Ranker:
         """Return the request as arrays, and the number of feature values that were missing."""
         context = {} if context is None else context
         if self.schema is not None:
-            ids, rows = raw_candidates(candidates, self.schema.features)
+            candidate_ids, rows = raw_candidates(candidates, self.schema.features)
             at = time.time() if at is None else at
-            ids = ids or self.items
+            rows = rows or [{} for _ in ids]
+            ids = candidate_ids or plain_ids(ids) or self.items
             rows = self.counters.filled(ids, rows or [{}] * len(ids), context, at) if self.counters.fields else rows
             request = self.adapter.query(list(ids), rows, context, query, at=at)
             return request, request.missing
@@ -373,7 +374,7 @@ class Ranker:
 
         Args:
           shown: What `rank` returned, perhaps long ago or in another process. With `order`, the candidates of a page
-            that another system has ordered, as in `rank`; None for a fixed set.
+            that another system has ordered, as in `rank`; None for a fixed set, or where items have nothing but ids.
           order: The ids of that page as they were shown, best first; the rows of an array are in this order.
           context: The context of that page.
           query: The id of its query.
@@ -444,19 +445,22 @@ class Ranker:
         items = {id: item for item, id in enumerate(request.ids)}
         ranking = [items.get(id, -1) for id in plain_ids(order)]
         if len(ranking) != len(items) or -1 in ranking:
-            raise InvalidInput("order must name each item of the page once, best first")
+            raise InvalidInput(
+                "order must name each item of the page once, best first; leave out candidates that were not shown"
+            )
         decision = Decision(np.array(ranking, np.int64), float("nan"), receipt(len(items)))
         return self._impression(request, decision, missing)
 
     def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:
         """Learn from every page of a log that another system has shown, in the order of the log.
 
-        `click_regression` without an `examination` gets, and keeps, the one that items of the log which moved suggest.
+        `click_regression` without an `examination` and without a base gets, and keeps, the one that items of the log
+        which moved suggest.
         The same log always leads to the same weights. Updates that would be unstable are left out; `session.refused`
         counts them.
 
         Args:
-          log: A `ListLog`, or anything that `read_log` reads as lists: a file, a frame, the export of a service.
+          log: A `ListLog`, or anything that `read_log` reads as lists: a file, a frame, rows, the export of a service.
           columns: The column of each role, if the names of the columns do not tell.
 
         Returns:

@@ -8,6 +8,7 @@ import pytest
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
+from rankloop.logs.reader import read_log
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 EXAMINED = 1.0 / np.arange(1, 6)
@@ -122,3 +123,9 @@ def test_an_item_is_known_by_its_own_column_before_a_column_called_id(tmp_path):
     log = read_click_log(path)
     assert log.pair.tolist() == [0, 1, 1, 0]
     assert log.described == "features: f; not features, by their names: id"
+
+
+def test_documents_of_user_behavior_insights_are_recognised():
+    documents = {"query_id": ["u-1"], "user_query": ["toner"], "query_response_hit_ids": [["a", "b"]]}
+    with pytest.raises(InvalidInput, match="documents of User Behavior Insights"):
+        read_log(documents, kind="lists")

@@ -127,7 +127,7 @@ def test_what_is_wrong_is_said(tmp_path, content, message):
 
 
 def test_what_is_no_table_is_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="a frame of pandas, polars or pyarrow, not int"):
+    with pytest.raises(InvalidInput, match="or a list of dicts, not int"):
         read_click_log(3)
     with pytest.raises(NotFound):
         TableReader(tmp_path / "nowhere.csv")

@@ -71,6 +71,8 @@ NOT_CONTEXT = ("timestamp", "time", "date", "id")
 NEEDED_OF_CHOICES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEEDED_OF_LISTS = ("list", "position", "click")
 SURE_LISTS = (*LIST_NAMES, *MORE_LISTS, "session", "query", "query_id", "qid")  # though there are propensities
+UBI_COLUMNS = {"query_response_hit_ids", "event_attributes"}
+JOIN_UBI = "join its queries and events by `rankloop import-log ubi`, and read the result"
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 CLICK, FLAG = "a number (0 or 1)", "0 or 1"  # what columns of clicks and of purchases should hold
 YES_NO = (CLICK, FLAG)  # of these columns a cell may also be a text of `FLAGS`
@@ -166,6 +168,8 @@ def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping
     roles = {role: named.get(role) or named_like(free, usual) for role, usual in LIST_GUESSES.items()}
     for role in NEEDED_OF_LISTS:
         if not roles[role]:
+            if UBI_COLUMNS.intersection(names):
+                raise InvalidInput(f"{where} holds documents of User Behavior Insights: {JOIN_UBI}")
             raise InvalidInput(
                 f"{where} has no column for the {role} ({', '.join(LIST_GUESSES[role])}); it has {', '.join(usable)}: "
                 f'add --column {role}=NAME (in Python columns={{"{role}": "NAME"}})'

@@ -204,9 +204,12 @@ class TableReader:
             table = _json_table(self._file, texts, self.encoding)
         elif hasattr(self._frame, "__arrow_c_stream__") or isinstance(self._frame, Mapping):
             table = pa.table(self._frame)
+        elif isinstance(self._frame, list) and all(isinstance(row, dict) for row in self._frame):
+            table = pa.Table.from_pylist(self._frame)
         else:
+            kind = type(self._frame).__name__
             raise InvalidInput(
-                f"a table is a file or a frame of pandas, polars or pyarrow, not {type(self._frame).__name__}"
+                f"a table is a file, a frame of pandas, polars or pyarrow, or a list of dicts, not {kind}"
             )
         kept = [name for name in table.column_names if not name.startswith("__index_level_")]
         return table.select(kept)

@@ -40,9 +40,9 @@ Lists = Sequence[ShownList]
 class OnlinePasses(NamedTuple):
     """Passes of an online learner over the log; held-out lists choose how many.
 
-    `click_regression` takes the shared estimate of examination as its offsets, and learns them only where no item
-    moved; for other learners clicks are weighed by it. Learners that need their own decisions cannot learn from the log
-    of another ranker and are refused.
+    `click_regression` without a base takes the shared estimate of examination as its offsets. It learns them where no
+    item moved, and with a base, which holds the logged order itself. For other learners clicks are weighed by it.
+    Learners that need their own decisions cannot learn from the log of another ranker and are refused.
 
     Attributes:
       learner: The learner, linear if there is a base.
@@ -128,9 +128,10 @@ class _PassesTask:
         self.examined = estimate_examined(log) if bias is None else checked_examined(bias, self.n_positions)
         if not self.learns_bias:
             self.examined = required_bias(self.examined)
-        elif self.examined is not None:
-            fixed = not_below_click_rates(self.examined, log) if bias is None else self.examined
-            recipe = with_examination(recipe, fixed)
+        elif bias is not None:
+            recipe = with_examination(recipe, checked_examined(bias, self.n_positions))
+        elif self.examined is not None and not solver.base:
+            recipe = with_examination(recipe, not_below_click_rates(self.examined, log))
         if solver.base:
             recipe = BaseScore(inner=recipe, feature=schema.slot(solver.base))
         self.learner = with_hashed(recipe)

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike
 
 from rankloop.click_models.examination import estimate_examination
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner import from_layers, with_in_layers
+from rankloop.core.learner import from_layers, layers_of, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 from rankloop.learners.click_regression import N_OFFSETS
+from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.logs.list_log import ClickArrays
 from rankloop.measures.base import mean_of, parse_measure
 
@@ -23,7 +24,7 @@ UNKNOWN_BIAS = (
     "estimated: give --position-bias 1,0.5,… (1,1,…: all positions alike), or name the column of the item, "
     "--column item=NAME"
 )
-LOGGED_ORDER_WEIGHT = 0.3  # of `click_regression`, for pages that another system ordered
+LOGGED_ORDER_WEIGHT = 0.3  # of `click_regression` without a base score, for pages that another system ordered
 NO_CLICK = "the log has no click, so there is nothing to learn from"
 
 
@@ -101,16 +102,19 @@ def required_bias(examined: Floats | None) -> Floats:
 def with_examination(learner: AnyLearner, examined: Floats) -> AnyLearner:
     """Return a learner whose `click_regression` has fixed offsets, for pages that another system ordered.
 
-    A learner that has an examination keeps it; one without the parameter stays as it is.
+    A learner that has an examination keeps it. One with a base score learns offsets instead: the base holds the order,
+    so offsets cannot take its quality from the items.
 
     Args:
       learner: The learner, perhaps in wrappers.
       examined: The examination of each position.
     """
-    if from_layers(learner, "examination") != ():
+    if from_layers(learner, "examination") is None or any(isinstance(layer, BaseScore) for layer in layers_of(learner)):
         return learner
-    learner = with_in_layers(learner, "examination", tuple(examined[:N_OFFSETS].tolist()))
-    return cast(AnyLearner, with_in_layers(learner, "order_weight", LOGGED_ORDER_WEIGHT))
+    if from_layers(learner, "examination") == ():
+        learner = with_in_layers(learner, "examination", tuple(examined[:N_OFFSETS].tolist()))
+    order_weight = from_layers(learner, "order_weight") or LOGGED_ORDER_WEIGHT
+    return cast(AnyLearner, with_in_layers(learner, "order_weight", order_weight))
 
 
 def ready_for_use(session: Session) -> Session:
@@ -129,6 +133,9 @@ def with_learner(session: Session, learner: AnyLearner) -> Session:
     """
     continued = Session(learner, session.problem, session.seed)
     state, generator, learned, refused = session.snapshot()
+    if from_layers(learner, "examination") and from_layers(session.learner, "examination") == ():
+        # Offsets were learned so far: the intercept continues with that of the first position, where a = b.
+        state = with_in_layers(state, "intercept", float(from_layers(state, "offsets")[0]))
     continued.restore(state if learned else continued.state, generator, learned, refused)
     return continued
 
