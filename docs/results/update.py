@@ -146,16 +146,16 @@ def load() -> str:
 def logs() -> str:
     """nDCG of every side on every log, and how far it is from the logged order."""
     rows = (
-        [log, side, *(cell for judge in ("clicks", "grades") for cell in _beside_logged(found, judge))]
+        [f"{log}: {side}", *(_beside_logged(found, judge) for judge in ("clicks", "grades"))]
         for log, by_side in kept("logs")["logs"].items()
         for side, found in by_side.items()
     )
-    return table(["log", "side", "by clicks", "above logged, 95 %", "by grades", "above logged, 95 %"], rows)
+    return table(["log: side", "by clicks", "by grades"], rows)
 
 
-def _beside_logged(found: dict[str, Any], judge: str) -> tuple[str, str]:
+def _beside_logged(found: dict[str, Any], judge: str) -> str:
     interval = found[f"{judge}_above_logged"]
-    return f"{found[judge]:.3f}", f"{interval[0]:+.3f} to {interval[1]:+.3f}".replace("-", "−") if interval else ""
+    return f"{found[judge]:.3f}" + (f" ({interval[0]:+.3f}…{interval[1]:+.3f})".replace("-", "−") if interval else "")
 
 
 def open_bandit() -> str:
@@ -165,8 +165,8 @@ def open_bandit() -> str:
             side,
             f"{found['matched']:,}",
             f"{found['clicks']}",
-            f"{found['rate']:.2%} ({found['rate_low']:.2%} to {found['rate_high']:.2%})",
-            f"{found['auc']:.2f} ({found['auc_low']:.2f} to {found['auc_high']:.2f})",
+            f"{found['rate']:.2%} ({found['rate_low']:.2%}…{found['rate_high']:.2%})",
+            f"{found['auc']:.2f} ({found['auc_low']:.2f}…{found['auc_high']:.2f})",
         ]
         for side, found in kept("logs")["open bandit"].items()
     )
