@@ -269,7 +269,7 @@ def sides(pages: Sequence[LoggedPage]) -> dict[str, Callable[[], Side]]:
     names: dict[str, Callable[[], Side]] = {
         LOGGED: AsLogged,
         "running popularity, ids only": RunningPopularity,
-        "rankloop, ids only, positions not told": lambda: Ours(first, base=False, positions=False),
+        "rankloop, ids only, without positions": lambda: Ours(first, base=False, positions=False),
         "rankloop, ids only": lambda: Ours(first, base=False),
         "rankloop": lambda: Ours(first, base=True),
         "VowpalWabbit": VowpalWabbit,

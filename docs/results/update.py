@@ -150,7 +150,7 @@ def logs() -> str:
         for log, by_side in kept("logs")["logs"].items()
         for side, found in by_side.items()
     )
-    return table(["log: side", "by clicks", "by grades"], rows)
+    return table(["log: method", "by clicks", "by grades"], rows)
 
 
 def _beside_logged(found: dict[str, Any], judge: str) -> str:
@@ -170,7 +170,7 @@ def open_bandit() -> str:
         ]
         for side, found in kept("logs")["open bandit"].items()
     )
-    return table(["side", "choices that match", "clicks", "click rate, 95 %", "AUC, 95 %"], rows)
+    return table(["method", "choices that match", "clicks", "click rate, 95 %", "AUC, 95 %"], rows)
 
 
 def ms(seconds: float) -> str:
