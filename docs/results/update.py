@@ -20,7 +20,7 @@ PAGES = (
     HERE / "online-rankers.md",
     HERE / "coactive.md",
     HERE / "service-load.md",
-    HERE.parent / "real-logs.md",
+    HERE / "logs.md",
 )
 RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
