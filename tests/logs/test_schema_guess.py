@@ -109,6 +109,27 @@ def test_names_tell_ids_and_many_values_categories(tmp_path: Path) -> None:
     assert "user_id*sku" not in found.crosses  # never all with all
 
 
+@pytest.mark.parametrize("number", [1510, 0.5, 20260111])
+def test_numbers_that_name_queries_and_users_are_names(tmp_path: Path, number: float) -> None:
+    def name(list_number: int, product: int, click: int) -> float:
+        return number + list_number % 23
+
+    def id_with_gaps(list_number: int, product: int, click: int) -> str:
+        return "none" if product == 7 else str(number + product)
+
+    table = shop(tmp_path, term=name, member=name, seller_id=id_with_gaps)
+    named = {"query": "term", "user": "member"}
+    log = read_list_table(tmp_path / "shop.csv", columns=named, without=["query", "added"])
+    assert table.values["member"][0] == number
+    guess = guessed_schema(log, ["member"])
+    plain = guess.schema.to_plain()
+    assert plain["context"]["term"] == plain["context"]["member"] == "category"
+    assert plain["features"]["seller_id"] in ("id", "category")
+    assert "member" in guessed_schema(log).left_out
+    typed = log.typed_by(guess.schema)
+    assert {page.context["term"] for page in typed.lists(guess.schema)} == {str(number + n) for n in range(23)}
+
+
 def test_there_must_be_something_of_the_items(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("impression,position,click,segment\n1,1,1,a\n1,2,0,a\n2,1,0,b\n2,2,1,b\n")
     with pytest.raises(InvalidInput, match="no column with a field of the items"):

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
@@ -52,6 +53,7 @@ class _Column(NamedTuple):
     different: int
     of_context: bool
     unique_in_lists: bool
+    is_name: bool  # of queries, users or visits, even if it looks like a number
 
 
 def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
@@ -81,7 +83,7 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     for name in candidates:
         if name in outcomes:
             continue
-        if plain_name(name) in USER_NAMES and name not in asked_for:
+        if (name == roles.user or plain_name(name) in USER_NAMES) and name not in asked_for:
             left_out[name] = "names the user, who can be erased; declare it to learn from it"
             continue
         column = _column(table, name)
@@ -104,14 +106,13 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
 
 def _column(table: ListLog, name: str) -> _Column:
     values = table.values[name]
-    present = [value for value in values if value is not None]
-    texts = list(map(str, values))
-    starts, ends = table.offsets[:-1].tolist(), table.offsets[1:].tolist()
-    unique = all(len(set(texts[start:end])) == end - start for start, end in zip(starts, ends))
-    several = any(end - start > 1 for start, end in zip(starts, ends))
-    return _Column(
-        name, present, len(set(map(str, present))), several and table.same_in_lists(name), several and unique
-    )
+    present, texts = [value for value in values if value is not None], list(map(str, values))
+    borders = list(pairwise(table.offsets.tolist()))
+    unique = all(len(set(texts[start:end])) == end - start for start, end in borders)
+    several = any(end - start > 1 for start, end in borders)
+    different, is_same = len(set(map(str, present))), several and table.same_in_lists(name)
+    is_name = name in (table.columns.query, table.columns.user, table.columns.session)
+    return _Column(name, present, different, is_same, several and unique, is_name)
 
 
 def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
@@ -127,6 +128,8 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
         return None, "always the same"
     if all(isinstance(value, list) for value in present):
         return _kind_of_lists(present)
+    if column.is_name:  # 1510 is the name of a query, not an amount
+        return _kind_of_texts(column, query, n_items, n_lists)
     if are_times(present) and not all(isinstance(value, str) and ":" in value[:3] for value in present):
         return (None, "a time of the user") if column.of_context else ("date", "dates")
     if all(isinstance(value, bool) for value in present) or {str(value).lower() for value in present} <= YES_NO:
@@ -136,7 +139,7 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
     if any(isinstance(value, dict | date) for value in present):
         return None, "neither texts nor numbers"
     n_numbers = sum(math.isfinite(number_of(str(value).replace(",", "."))) for value in present)
-    if n_numbers >= NEARLY_ALL * len(present) and len(present) > MIN_ID_VALUES:
+    if n_numbers >= NEARLY_ALL * len(present) and len(present) > MIN_ID_VALUES and not _is_id_name(name):
         return "number", f"numbers but for {len(present) - n_numbers} cells"
     return _kind_of_texts(column, query, n_items, n_lists)
 
@@ -194,10 +197,7 @@ def _kind_of_names(column: _Column, named_id: bool, n_items: int, n_lists: int) 
     if single or (
         named_id and column.different > MIN_ID_VALUES and (column.of_context or 2 * column.different >= n_items)
     ):
-        return (
-            "id",
-            f"{column.different} different ones{', named like an id' if named_id else ', nearly all different'}",
-        )
+        return "id", f"{column.different} different ones, {'named like an id' if named_id else 'nearly all different'}"
     return "category", f"{column.different} different values"
 
 

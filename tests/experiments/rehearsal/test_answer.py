@@ -14,6 +14,7 @@ from rankloop.experiments.rehearsal.answer import arms_of, rehearse
 from rankloop.experiments.rehearsal.attraction import attraction_of
 from rankloop.experiments.rehearsal.log_view import rehearsal_log
 from rankloop.experiments.rehearsal.result import RehearsalGain
+from rankloop.features.encoder import Encoder
 from rankloop.logs.reader import lists_in
 from tests.experiments.rehearsal.worlds import EXAMINED, shop
 
@@ -101,6 +102,19 @@ def test_fields_and_clicks_of_items_make_the_world():
         "fair_pairs on numbers",
         "pdgd on numbers",
     ]
+
+
+def test_numbers_that_name_queries_and_items_are_names(tmp_path):
+    lines = ["page,query,position,url,clicked,shelf"]
+    lines += [
+        f"{p},{1510 + p % 7},{at},{97000 + (p + at) % 9},{int(at == p % 3)},0{at}" for p in range(60) for at in (1, 2)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    log = rehearsal_log(lists_in(tmp_path / "log.csv"))
+    assert log.schema.to_plain()["context"] == {"query": "category"}
+    pages = [page.query(Encoder(log.schema)) for page in log.lists]
+    assert {page.id for page in pages} == {str(1510 + n) for n in range(7)}
+    assert log.lists[0].rows[0] == {"url": "97001", "shelf": 1}
 
 
 @pytest.mark.parametrize(

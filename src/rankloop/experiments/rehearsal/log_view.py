@@ -44,7 +44,7 @@ def rehearsal_log(log: ListLog, schema: Schema | None = None) -> RehearsalLog:
         schema = log.schemas[-1] if log.schemas else Schema(dict.fromkeys(log.values, "number"))
     elif schema is None:
         guess = guessed_schema(log)
-        schema = guess.schema
+        schema, log = guess.schema, log.typed_by(guess.schema)
         if guess.outcomes:
             notes.append(f"outcomes, so not learned from: {', '.join(guess.outcomes)}")
     return RehearsalLog(log.name, log.lists(schema), schema, pages, _worth(log, pages), tuple(notes))
