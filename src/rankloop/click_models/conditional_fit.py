@@ -219,6 +219,12 @@ def _without_leverage(scores: Floats, now: _Moments, cells: UnitCells, inverse: 
 def row_scores(unit: Ints, theta: Floats, clicked: Floats, covariate: Floats) -> Floats:
     """Return the score of each row for a further covariate: (c − γ θ)(x − mean of x in the unit).
 
+    Args:
+      unit: By row.
+      theta: By row, the fitted effect of its cell.
+      clicked: By row.
+      covariate: By row.
+
     Returns:
       By row; the sum is 0 in expectation where the covariate has no effect.
     """

@@ -300,6 +300,10 @@ def curve_difference(curve: Examination, other: Examination) -> float:
 
     Both move with the same clusters, so the error is that of the difference of their influences; what the prior leaves
     of the other one counts as error (Hausman's test).
+
+    Args:
+      curve: An estimate.
+      other: One of the same clusters that uses less of the log.
     """
     if len(curve.log_curve) < 2:
         return 0.0
@@ -452,6 +456,11 @@ def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
 
     Given its C clicks in n rows, a unit with constant attraction has about a hypergeometric number c of them in its
     first half, whose share p is that of examination. The statistic sums (c − C p)² − C p (1 − p)(n − C)/(n − 1).
+
+    Args:
+      unit: By row, sorted, and within it by time.
+      theta: By row, its examination.
+      clicked: By row.
     """
     n_units = int(unit[-1]) + 1
     counts = np.bincount(unit, minlength=n_units)
@@ -482,6 +491,10 @@ def reaction_statistic(rows: _Rows, curve: Examination) -> float:
     Under positions that do not react, the click of a row is unrelated to where its item stands later. It is the score
     test of a further covariate, clustered: how much higher than on average the item stands in all later rows together,
     by the number of its rows. That is the score of a ranking that adds clicks up.
+
+    Args:
+      rows: The rows, by unit and time.
+      curve: The fitted curve.
     """
     n_units = int(rows.unit[-1]) + 1
     theta, height, counts = curve.curve[rows.position], -np.log1p(rows.position), np.bincount(rows.unit)

@@ -80,26 +80,47 @@ def group_of_distance(distance: Ints) -> Ints:
 
 
 def distances_to_last_click(position: Ints, clicked: Floats, offsets: Ints) -> Ints:
-    """Return by row the distance to the last click above it on its page, 0 where there is none."""
+    """Return by row the distance to the last click above it on its page, 0 where there is none.
+
+    Args:
+      position: By row, from the top within each page.
+      clicked: By row.
+      offsets: Where pages begin, and the number of rows at the end.
+    """
     last = last_clicked_rows(clicked, offsets)
     return np.where(last >= 0, position - position[last], 0)
 
 
 def last_clicked_rows(clicked: Floats, offsets: Ints) -> Ints:
-    """Return by row the last clicked row above it on its page, −1 where there is none."""
+    """Return by row the last clicked row above it on its page, −1 where there is none.
+
+    Args:
+      clicked: By row, from the top within each page.
+      offsets: Where pages begin, and the number of rows at the end.
+    """
     hit = np.where(clicked > 0, np.arange(len(clicked)), -1)
     last = np.maximum.accumulate(np.append(-1, hit[:-1])) if len(hit) else hit
     return np.where(last >= np.repeat(offsets[:-1], np.diff(offsets)), last, -1)
 
 
 def appeal_of(attraction: Floats, clicked: Floats) -> Floats:
-    """Return by row the attraction relative to the mean of clicked rows, less 1, within bounds."""
+    """Return by row the attraction relative to the mean of clicked rows, less 1, within bounds.
+
+    Args:
+      attraction: By row.
+      clicked: By row.
+    """
     mean = float((attraction * clicked).sum() / max(clicked.sum(), 1e-12))
     return np.minimum(attraction / max(mean, 1e-12) - 1.0, MAX_APPEAL)
 
 
 def appeal_of_last_click(log: ClickArrays, curve: Floats) -> Floats:
-    """Return by row the appeal of the item clicked last above it, by its clicks on other pages; 0 where none was."""
+    """Return by row the appeal of the item clicked last above it, by its clicks on other pages; 0 where none was.
+
+    Args:
+      log: What was shown and clicked.
+      curve: Examination by position.
+    """
     examined, clicks = curve[log.position], log.clicked
     mean = float(clicks.sum() / examined.sum())
     others = np.bincount(log.pair, clicks)[log.pair] - clicks + RATE_PRIOR_CLICKS
@@ -164,7 +185,13 @@ def lacks_pages_without_clicks(log: ClickArrays) -> bool:
 
 
 def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
-    """Fit users who examine by position and by how far above the last click is."""
+    """Fit users who examine by position and by how far above the last click is.
+
+    Args:
+      log: What was shown and clicked.
+      examination: The shared estimate of the same log.
+      base_position: As `estimate_examination` takes it.
+    """
     group = group_of_distance(distances_to_last_click(log.position, log.clicked, log.offsets))
     appeal = appeal_of_last_click(log, examination.curve)
     shares = np.arange(1, N_APPEAL_LEVELS) / N_APPEAL_LEVELS
@@ -177,7 +204,12 @@ def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints |
 
 
 def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
-    """Return (n_positions, n_positions): P(examined) by position and distance to the last click, the first for none."""
+    """Return (n_positions, n_positions): P(examined) by position and distance to the last click, the first for none.
+
+    Args:
+      reading: The users.
+      n_positions: How many positions.
+    """
     group = group_of_distance(np.arange(n_positions))
     position = np.arange(n_positions)
     table: Floats = np.exp(reading.parameters[position][:, None] + reading.parameters[reading.n_positions + group])

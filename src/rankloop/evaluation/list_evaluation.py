@@ -307,7 +307,12 @@ def _difference_of_halves(change: Floats) -> float:
 
 
 def score_slots(table: PageTable, scores: Floats) -> Ints:
-    """Return the order of the shown items of each page by falling scores, as `LogJudge.judge` takes it."""
+    """Return the order of the shown items of each page by falling scores, as `LogJudge.judge` takes it.
+
+    Args:
+      table: The pages.
+      scores: By shown row.
+    """
     rows = table.shown
     slots = np.full((1, table.n_pages, table.n_positions), NOT_SHOWN)
     order = np.lexsort((-scores, table.page[rows]))

@@ -98,7 +98,13 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
 
 
 def queries_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None) -> Iterator[Query]:
-    """Yield the query of each page in the numbers or fields that the ranker knows."""
+    """Yield the query of each page in the numbers or fields that the ranker knows.
+
+    Args:
+      log: The log.
+      feature_names: The features of a ranker without a schema.
+      schema: The schema of the ranker, or None.
+    """
     if schema is not None:
         encoder = Encoder(schema)
         yield from (shown.query(encoder) for shown in log.lists(schema))
@@ -123,6 +129,10 @@ def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -
     """Yield the pages of a service, each with the state that drew it, and with its outcomes.
 
     If the ranker declares none, clicks that weigh more than 1 are purchases.
+
+    Args:
+      log: The log.
+      schema: The schema of the ranker, or None.
     """
     encoder, rankings = None if schema is None else Encoder(schema), list(log)
     weighted = any((entry.rewards != (entry.rewards > 0)).any() for entry in rankings)
@@ -305,6 +315,10 @@ def unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
     """Return by row the share of its columns that no shown item had; 0 where it has none.
 
     All rows are looked up at once: each by itself takes hours for a log of a million.
+
+    Args:
+      rows: The columns of each row.
+      shown: The columns of all shown rows.
     """
     sizes = np.array([len(columns) for columns in rows])
     strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), shown)
@@ -394,7 +408,12 @@ def _columns(features: Features, items: Ints) -> list[Ints]:
 
 
 def dense_rows(features: Features, items: Ints) -> Floats:
-    """Return the numbers of some items; hashed columns are added up with signs into a fixed number of columns."""
+    """Return the numbers of some items; hashed columns are added up with signs into a fixed number of columns.
+
+    Args:
+      features: Of all items.
+      items: Those that are needed.
+    """
     if not isinstance(features, SparseRows):
         return features[items]
     columns = features.columns

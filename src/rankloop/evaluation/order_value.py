@@ -265,14 +265,27 @@ class OrderJudge:
 
 
 def slots_of(page: Ints, position: Ints, row: Ints, table: PageTable) -> Ints:
-    """Return (n_pages, n_positions): the row at each position, −1 where there is none."""
+    """Return (n_pages, n_positions): the row at each position, −1 where there is none.
+
+    Args:
+      page: By entry.
+      position: By entry.
+      row: By entry.
+      table: The table.
+    """
     slots = np.full((table.n_pages, table.n_positions), NOT_SHOWN)
     slots[page, position] = row
     return slots
 
 
 def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
-    """Return (n, n_positions): how often an order puts each of the chosen rows at each position."""
+    """Return (n, n_positions): how often an order puts each of the chosen rows at each position.
+
+    Args:
+      slots: (n_draws, n_pages, n_positions), the row at each position.
+      rows: The chosen rows.
+      n_rows: How many rows there are.
+    """
     number = np.full(n_rows, -1)
     number[rows] = np.arange(len(rows))
     draw, page, position = np.nonzero(slots != NOT_SHOWN)

@@ -61,7 +61,7 @@ def test_what_is_failing_is_said_with_how_to_fix_it(folder: Path, capsys: pytest
 
 
 def test_what_cannot_be_built_says_so_and_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = GUIDE.replace("bonus: float = 1.0", "bonus: float").replace('"mean_grade"', '"no_grade"')
+    text = GUIDE.replace("bonus: Positive = 1.0", "bonus: Positive").replace('"mean_grade"', '"no_grade"')
     (folder / "no_grade.py").write_text(text, encoding="utf-8")
     code, out, _ = _checked(capsys, "no_grade.py")
     assert code == 1

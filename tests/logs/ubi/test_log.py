@@ -229,7 +229,6 @@ def test_options_that_cannot_be_meant(tmp_path, capsys, monkeypatch, arguments, 
     assert said in err
 
 
-@pytest.mark.skipif(data_folder() is None, reason=absence_notice("the samples of User Behavior Insights"))
 @pytest.mark.parametrize("at", [1e300, -1e300, 1e17, -1e14, float("nan")])
 def test_a_time_that_no_date_can_have_counts_as_unknown(tmp_path, at):
     (tmp_path / "q").write_text(lines([QUERIES[0] | {"timestamp": at}]))
@@ -258,6 +257,7 @@ def test_cells_of_a_csv_file_are_no_formulas(tmp_path):
     assert all(cell in text for cell in ('"\'=1+1"', '"plain"'))
 
 
+@pytest.mark.skipif(data_folder() is None, reason=absence_notice("the samples of User Behavior Insights"))
 def test_the_published_sample_is_read():
     (sample,) = read_events(data_folder() / "ubi" / "sample-event-opensearch.json")
     assert (sample.action, sample.item, sample.ordinal) == ("page_exit", "", None)
