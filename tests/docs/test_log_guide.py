@@ -121,9 +121,9 @@ def other_visits(address: str) -> None:
     """Traffic of other users, whose updates stay when one user is erased."""
     items = [{"id": item["sku"], "features": {"brand": item["brand"]}} for item in products()[:3]]
     for user in ("u8", "u9"):
-        shown = httpx.post(f"{address}/rankers/new/rank", json={"user": user, "items": items}).json()
+        shown = httpx.post(f"{address}/rankers/shop/rank", json={"user": user, "items": items}).json()
         feedback = {"impression": shown["impression"], "clicks": ["p2"], "final": True}
-        assert httpx.post(f"{address}/rankers/new/feedback", json=feedback).is_success
+        assert httpx.post(f"{address}/rankers/shop/feedback", json=feedback).is_success
 
 
 def test_the_walk_of_a_shop(
@@ -140,7 +140,7 @@ def test_the_walk_of_a_shop(
                 other_visits(address)
             if command[1] != "serve":
                 walk.run(command)
-        states = httpx.get(f"{address}/rankers/new").json()
+        states = httpx.get(f"{address}/rankers/shop").json()
     assert "list is page, query is query, item is sku" in walk.said("fit-users")
     assert "the schema was guessed: sku (id), price (number), stars (number), brand (category)" in walk.said(
         "train-clicks"
@@ -148,7 +148,7 @@ def test_the_walk_of_a_shop(
     for unit in ("clicks", "purchases", "money"):
         assert f"{unit} per 1,000 pages" in walk.said("evaluate")
     assert "earns" in walk.said("evaluate")
-    report = json.loads(walk.printed[f"curl {SERVED}/experiments/new-or-today"])
+    report = json.loads(walk.printed[f"curl {SERVED}/experiments/shop-or-today"])
     assert "metrics" in report
     assert "u7" in walk.said("user export")
     assert "impressions of u7 erased" in walk.said("user erase")

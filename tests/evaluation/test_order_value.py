@@ -84,13 +84,15 @@ def test_items_that_were_not_shown_are_valued_by_the_model() -> None:
     assert value == pytest.approx(CURVE[1] * a[hidden].sum() / table.n_pages)
 
 
-def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray, onward: np.ndarray) -> np.ndarray:
+def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray, click_factor: np.ndarray) -> np.ndarray:
     """P(examined) of each row by summing over all patterns of clicks."""
     examined = np.zeros(len(attraction))
     for pattern in product([0, 1], repeat=len(rows)):
         probability, last = 1.0, -1
         for place, (row, clicked) in enumerate(zip(rows, pattern)):
-            e = table[place, group_at(place - last if last >= 0 else 0)] * (onward[rows[last]] if last >= 0 else 1.0)
+            e = table[place, group_at(place - last if last >= 0 else 0)] * (
+                click_factor[rows[last]] if last >= 0 else 1.0
+            )
             examined[row] += probability * e if not any(pattern[place:]) else 0.0
             click = e * attraction[row]
             probability *= click if clicked else 1.0 - click
@@ -103,12 +105,12 @@ def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
     table, attraction = rng.uniform(0.1, 1.0, (4, 4)), rng.uniform(0.1, 0.9, 4)
     rows = [2, 0, 3, 1]
     worth = attraction[None]
-    onward = np.array([0.5, 1.3, 0.8, 1.0])
-    examined, through = walk_pages(np.array([[rows]]), table, attraction, worth, onward)
-    np.testing.assert_allclose(examined, brute_force(rows, table, attraction, onward))
+    click_factor = np.array([0.5, 1.3, 0.8, 1.0])
+    examined, through = walk_pages(np.array([[rows]]), table, attraction, worth, click_factor)
+    np.testing.assert_allclose(examined, brute_force(rows, table, attraction, click_factor))
 
     def value(a: np.ndarray) -> float:
-        return float(walk_pages(np.array([[rows]]), table, a, a[None], onward)[0] @ a)
+        return float(walk_pages(np.array([[rows]]), table, a, a[None], click_factor)[0] @ a)
 
     step = 1e-6
     for row in range(4):
@@ -131,7 +133,7 @@ def test_log_examination_adds_up() -> None:
     table = small_table()
     judge = judge_of(table)
     parameters = np.concatenate([np.log(CURVE), [0.0, 0.3, 0.2, 0.1], [-0.7]])
-    expected = parameters[table.position] + parameters[3 + judge.group] - 0.7 * judge.appeal
+    expected = parameters[table.position] + parameters[3 + judge.group] - 0.7 * judge.last_click_appeal
     np.testing.assert_allclose(judge.log_examined(parameters), expected)
 
 

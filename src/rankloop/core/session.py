@@ -85,8 +85,8 @@ class Session:
         self._receipt, self._arrays = _receipt_form(learner)
         self._state: Any = _start(learner, problem)
         self._generator = _learner_generator(seed)
-        self._drawing = Lock()
-        self._writing = Lock()
+        self._draw_lock = Lock()
+        self._state_lock = Lock()
 
     @property
     def state(self) -> Any:
@@ -103,7 +103,7 @@ class Session:
         _check_query(query, self.problem)
         if generator is not None:
             return self.learner.rank(self._state, query, generator)
-        with self._drawing:
+        with self._draw_lock:
             return self.learner.rank(self._state, query, self._generator)
 
     def predict(self, query: Query) -> Ints:
@@ -141,7 +141,7 @@ class Session:
         """
         _check_query(query, self.problem)
         decision, feedback = self._check_arrays(_n_items_of(query), decision, feedback)
-        with self._writing:
+        with self._state_lock:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
             except ArithmeticError as error:
@@ -173,13 +173,13 @@ class Session:
 
     def snapshot(self) -> tuple[Any, dict[str, Any], int, int]:
         """Return state, generator state, `learned` and `refused`, all of the same moment."""
-        with self._drawing, self._writing:
+        with self._draw_lock, self._state_lock:
             return self._state, dict(self._generator.bit_generator.state), self.learned, self.refused
 
     @property
     def generator(self) -> dict[str, Any]:
         """The state of the generator; unlike `snapshot` it does not wait for an update in progress."""
-        with self._drawing:
+        with self._draw_lock:
             return dict(self._generator.bit_generator.state)
 
     def restore(self, state: Any, generator: dict[str, Any], learned: int, refused: int) -> None:
@@ -191,7 +191,7 @@ class Session:
           learned: The number of updates.
           refused: The number of refused updates.
         """
-        with self._drawing, self._writing:
+        with self._draw_lock, self._state_lock:
             self._generator.bit_generator.state = generator
             self._state, self.learned, self.refused = state, learned, refused
 

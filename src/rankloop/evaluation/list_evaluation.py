@@ -158,12 +158,12 @@ class LogJudge:
 
     def _random_slots(self) -> Ints:
         """Return random orders of the shown items."""
-        rng, stood = default_rng(self.options.seed), self.orders.stood
-        slots = np.full((N_RANDOM_ORDERS, *stood.shape), NOT_SHOWN)
-        filled = stood != NOT_SHOWN
+        rng, logged_slots = default_rng(self.options.seed), self.orders.logged_slots
+        slots = np.full((N_RANDOM_ORDERS, *logged_slots.shape), NOT_SHOWN)
+        filled = logged_slots != NOT_SHOWN
         for draw in range(N_RANDOM_ORDERS):
-            keys = np.where(filled, rng.random(stood.shape), np.inf)
-            shuffled = np.take_along_axis(stood, np.argsort(keys, axis=1), axis=1)
+            keys = np.where(filled, rng.random(logged_slots.shape), np.inf)
+            shuffled = np.take_along_axis(logged_slots, np.argsort(keys, axis=1), axis=1)
             slots[draw][filled] = shuffled[shuffled != NOT_SHOWN]
         return slots
 

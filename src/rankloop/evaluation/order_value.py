@@ -61,39 +61,39 @@ def group_at(distance: int) -> int:
 
 
 @kernel
-def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, onward: Floats) -> tuple[Floats, Floats]:
+def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, factor: Floats) -> tuple[Floats, Floats]:
     """Return by row P(examined) over all draws, and by outcome what its attraction changes below it.
 
-    reading[j] is the probability that the last click was at position j − 1 (0: none), and ahead[i, j] what a user then
-    brings from position i on: e (v + a ahead[i + 1, i + 1]) + (1 − e a) ahead[i + 1, j], with e = table[i, group] times
-    the factor of the item that was clicked last.
+    reading[j] is the probability that the last click was at position j − 1 (0: none), and later[i, j] the value of
+    the positions from i on in that case: e (v + a later[i + 1, i + 1]) + (1 − e a) later[i + 1, j], with
+    e = table[i, group] times the factor of the item that was clicked last.
 
     Args:
       slots: (n_draws, n_pages, n_positions), the row at each position, or −1.
       table: (n_positions, groups), examination by position and group of the last click.
       attraction: By row.
       worth: (n_outcomes, n_rows), what an examined row brings.
-      onward: By row, the factor of examination below it after a click on it.
+      factor: By row, the factor of examination below it after a click on it.
     """
     n_draws, n_pages, k = slots.shape
     n_outcomes, n = worth.shape
-    examined, through = np.zeros(n), np.zeros((n_outcomes, n))
-    reading, ahead, chance = np.zeros(k + 1), np.zeros((n_outcomes, k + 1, k + 1)), np.zeros((k, k))
+    examined, effect_below = np.zeros(n), np.zeros((n_outcomes, n))
+    reading, later, chance = np.zeros(k + 1), np.zeros((n_outcomes, k + 1, k + 1)), np.zeros((k, k))
     for draw in range(n_draws):
         for page in range(n_pages):
             rows = slots[draw, page]
             for i in range(k - 1, -1, -1):
                 row = rows[i]
                 if row < 0:
-                    ahead[:, i, : i + 1] = ahead[:, i + 1, : i + 1]
+                    later[:, i, : i + 1] = later[:, i + 1, : i + 1]
                     continue
                 a = attraction[row]
                 for j in range(i + 1):
-                    e = table[i, group_at(i - j + 1)] * onward[rows[j - 1]] if j > 0 else table[i, 0]
+                    e = table[i, group_at(i - j + 1)] * factor[rows[j - 1]] if j > 0 else table[i, 0]
                     chance[i, j] = e
                     for o in range(n_outcomes):
-                        click = worth[o, row] + a * ahead[o, i + 1, i + 1]
-                        ahead[o, i, j] = e * click + (1.0 - e * a) * ahead[o, i + 1, j]
+                        click = worth[o, row] + a * later[o, i + 1, i + 1]
+                        later[o, i, j] = e * click + (1.0 - e * a) * later[o, i + 1, j]
             reading[:] = 0.0
             reading[0] = 1.0
             for i in range(k):
@@ -105,10 +105,10 @@ def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, on
                     probability = reading[j] * chance[i, j]
                     examined[row] += probability
                     for o in range(n_outcomes):
-                        through[o, row] += probability * (ahead[o, i + 1, i + 1] - ahead[o, i + 1, j])
+                        effect_below[o, row] += probability * (later[o, i + 1, i + 1] - later[o, i + 1, j])
                     reading[i + 1] += probability * a
                     reading[j] *= 1.0 - chance[i, j] * a
-    return examined / n_draws, through / n_draws
+    return examined / n_draws, effect_below / n_draws
 
 
 class OrderJudge:
@@ -120,16 +120,16 @@ class OrderJudge:
         self.n_clusters = int(cluster.max()) + 1
         self.page_cluster, self.row_cluster = cluster, cluster[table.page]
         self.pages_in = np.bincount(cluster, minlength=self.n_clusters).astype(np.float64)
-        self.earned = np.stack([table.clicked, *table.outcomes.values()])
+        self.outcomes = np.stack([table.clicked, *table.outcomes.values()])
         self.shown = table.shown
-        self.stood = slots_of(table.page[self.shown], table.position[self.shown], self.shown, table)
+        self.logged_slots = slots_of(table.page[self.shown], table.position[self.shown], self.shown, table)
         sizes = np.bincount(table.page[self.shown], minlength=table.n_pages)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         distance = distances_to_last_click(table.position[self.shown], table.clicked[self.shown], offsets)
         self.group = group_of_distance(distance)
         # By resample, the value of the logged order, with which that of every order is compared.
         self._logged: dict[tuple[int, int, int], tuple[Floats, Floats]] = {}
-        self.appeal = appeal_of_last_click(table.clicks(), np.exp(reading.parameters[: table.n_positions]))
+        self.last_click_appeal = appeal_of_last_click(table.clicks(), np.exp(reading.parameters[: table.n_positions]))
 
     def needs_model(self, slots: Ints) -> bool:
         """Return true where clicks alone do not value an order: items were not shown, or clicks above count."""
@@ -155,18 +155,18 @@ class OrderJudge:
           The value on the log itself, then on the resamples.
         """
         table, k = self.table, self.table.n_positions
-        rows = self.shown[(self.earned[:, self.shown] != 0.0).any(axis=0)]
+        rows = self.shown[(self.outcomes[:, self.shown] != 0.0).any(axis=0)]
         weights, parameters = self.resampled_parameters(n, seed)
         share, position = target_shares(slots, rows, len(table.page)), table.position[rows]
         moves = self._moves_by_cluster(slots) if self.reading.trusts else np.zeros((self.n_clusters, k * k))
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
-        order, log = np.empty((n + 1, len(self.earned))), np.empty((n + 1, len(self.earned)))
+        order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
         for number in range(n + 1):
             curve = np.exp(parameters[number, :k])
             ratio = np.minimum((share @ curve) / curve[position], MAX_WEIGHT)
-            earned = weights[number, self.row_cluster[rows]] * self.earned[:, rows]
-            log[number] = earned.sum(axis=1)
-            order[number] = (earned * ratio).sum(axis=1)
+            weighted_values = weights[number, self.row_cluster[rows]] * self.outcomes[:, rows]
+            log[number] = weighted_values.sum(axis=1)
+            order[number] = (weighted_values * ratio).sum(axis=1)
             if self.reading.trusts:
                 # Clicks by trust in a position stay there whatever item stands in it.
                 background = self.reading.background * curve / np.exp(self.reading.parameters[:k])
@@ -202,18 +202,19 @@ class OrderJudge:
         """
         weights, parameters = self.resampled_parameters(n, seed)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
-        order, log = np.empty((n + 1, len(self.earned))), np.empty((n + 1, len(self.earned)))
-        misfit, slopes = np.zeros(len(self.earned)), model.slopes(self._design())
+        order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
+        misfit, slopes = np.zeros(len(self.outcomes)), model.slopes(self._design())
         for number in range(n + 1):
             a = model.attraction(weights[number] - 1.0, parameters[number] - self.reading.parameters, slopes)
             row_weights = weights[number, self.row_cluster]
-            log[number] = (row_weights * self.earned).sum(axis=1)
+            log[number] = (row_weights * self.outcomes).sum(axis=1)
             modelled, correction = self._robust(slots, parameters[number], a, row_weights)
             order[number] = modelled + correction
             if self.reading.has_memory:
-                if (n, seed, number) not in self._logged:
-                    self._logged[n, seed, number] = self._robust(self.stood[None], parameters[number], a, row_weights)
-                logged, logged_correction = self._logged[n, seed, number]
+                key = n, seed, number
+                if key not in self._logged:
+                    self._logged[key] = self._robust(self.logged_slots[None], parameters[number], a, row_weights)
+                logged, logged_correction = self._logged[key]
                 order[number] += log[number] - logged - logged_correction
                 misfit = correction - logged_correction if number == 0 else misfit
         return OrderValues(order / pages, log / pages, misfit / pages[0])
@@ -221,7 +222,7 @@ class OrderJudge:
     def log_examined(self, parameters: Floats) -> Floats:
         """Return the log examination of the shown rows, given the clicks above them."""
         n, position = self.reading.n_positions, self.table.position[self.shown]
-        logs: Floats = parameters[position] + parameters[n + self.group] + parameters[-1] * self.appeal
+        logs: Floats = parameters[position] + parameters[n + self.group] + parameters[-1] * self.last_click_appeal
         return logs
 
     def _design(self) -> Floats:
@@ -229,7 +230,7 @@ class OrderJudge:
         rows, k = np.arange(len(self.shown)), self.reading.n_positions
         design = np.zeros((len(rows), len(self.reading.parameters)))
         design[rows, self.table.position[self.shown]] = design[rows, k + self.group] = 1.0
-        design[:, -1] = self.appeal
+        design[:, -1] = self.last_click_appeal
         return design
 
     def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
@@ -241,25 +242,25 @@ class OrderJudge:
             examined = np.bincount(rows, np.exp(parameters[position]), len(table.page)) / len(slots)
             return examined, np.zeros(worth.shape)
         reading = np.exp(parameters[:k, None] + parameters[k : k + LAST_CLICK_GROUPS])
-        onward = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
-        return walk_pages(slots, reading, attraction, worth, onward)
+        factor = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
+        return walk_pages(slots, reading, attraction, worth, factor)
 
     def _robust(self, slots: Ints, parameters: Floats, a: Floats, row_weights: Floats) -> tuple[Floats, Floats]:
         """Return the sums over pages of the modelled value and of its correction by clicks, by outcome."""
         table, rows = self.table, self.shown
         worth = np.stack([np.ones(len(a)), *(table.worth[name] for name in table.outcomes)])
         clicks = (row_weights * table.clicked * worth).sum(axis=1)
-        rates = (row_weights * self.earned).sum(axis=1) / np.maximum(clicks, 1e-12)
+        rates = (row_weights * self.outcomes).sum(axis=1) / np.maximum(clicks, 1e-12)
         rates[0] = 1.0
         value = a * rates[:, None] * worth
-        examined, through = self.exposure(slots, parameters, a, value)
+        examined, effect_below = self.exposure(slots, parameters, a, value)
         logged = np.exp(self.log_examined(parameters))
         # Below a click after which nearly everybody stops, a row says nothing, and a small error of e counts much.
         k = table.n_positions
         read = np.where(np.exp(parameters[k + self.group]) >= MIN_AFTER_CLICK, 1.0, 0.0)
         direct = read * np.minimum(examined[rows] / logged, MAX_WEIGHT)
-        indirect = read * np.clip(through[:, rows] / logged, -MAX_WEIGHT, MAX_WEIGHT)
-        correction = direct * (self.earned[:, rows] - logged * value[:, rows])
+        indirect = read * np.clip(effect_below[:, rows] / logged, -MAX_WEIGHT, MAX_WEIGHT)
+        correction = direct * (self.outcomes[:, rows] - logged * value[:, rows])
         correction += indirect * (table.clicked[rows] - logged * a[rows])
         return (row_weights * examined * value).sum(axis=1), (row_weights[rows] * correction).sum(axis=1)
 
@@ -290,8 +291,7 @@ def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
     number[rows] = np.arange(len(rows))
     draw, page, position = np.nonzero(slots != NOT_SHOWN)
     chosen = number[slots[draw, page, position]]
-    keep = chosen >= 0
-    k = slots.shape[2]
+    keep, k = chosen >= 0, slots.shape[2]
     counts = np.bincount(chosen[keep] * k + position[keep], minlength=len(rows) * k)
     shares: Floats = counts.reshape(len(rows), k) / len(slots)
     return shares

@@ -41,13 +41,13 @@ LEARNER = {
     "memory_rate": 0.3,
     "memory_prior": 0.3,
     "by_query": True,
-    "sure": 5.0,
+    "full_trust_t": 5.0,
     "trust_prior": 5.0,
     "by_user": True,
     "user_prior": 0.1,
-    "user_sure": 0.3,
+    "user_distrust_t": 0.3,
 }
-PERSONAL_USER_SURE = 2.0  # where visitors are remembered, one who differs from others has a memory of their own
+PERSONAL_DISTRUST_T = 2.0  # where visitors are remembered, one who differs from others has a memory of their own
 BASE_WEIGHT = 5.0
 SORTS = ("relevance", "date")
 
@@ -179,7 +179,7 @@ class RankedSearch:
             return
         problem = ProblemBody(schema=schema, shown=MAX_SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
-        learner = LEARNER | ({"user_sure": PERSONAL_USER_SURE} if self.remember_visitors else {})
+        learner = LEARNER | ({"user_distrust_t": PERSONAL_DISTRUST_T} if self.remember_visitors else {})
         await self.node.administration.create(
             RANKER, CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
         )

@@ -28,7 +28,7 @@ class State(NamedTuple):
 
     weights: Floats
     stored: Floats  # (n_examples, n_features)
-    recent: Floats  # the newest examples, fewer than CHUNK_EXAMPLES_EXAMPLES
+    recent: Floats  # the newest examples, fewer than CHUNK_EXAMPLES
     rounds: int
     next_fit: int
     shown: int

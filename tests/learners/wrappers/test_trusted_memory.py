@@ -37,7 +37,7 @@ def weights_of(state):
 
 def test_two_updates_by_hand():
     """Item 0 is in column 8 (memory), item 1 in column 0. Clicks have the residuals +½ and −½ at first."""
-    learner = TrustedMemory(inner=RESIDUALS, rate=1.0, sure=2.0, span=10)
+    learner = TrustedMemory(inner=RESIDUALS, rate=1.0, full_trust_t=2.0, span=10)
     query, state = query_of([8, 0]), learner.init(PROBLEM)
     assert learner.trust(state) == 1.0
     state = learned(learner, state, query, [0, 1], [0])
@@ -120,13 +120,13 @@ def test_memory_of_random_clicks_loses_it():
 def test_a_learner_with_evidence_of_its_own_is_refused():
     with pytest.raises(InvalidInput, match="diagonal_thompson has step sizes of its own"):
         TrustedMemory(inner=build("diagonal_thompson", "learner"))
-    with pytest.raises(InvalidInput, match="sure"):
-        TrustedMemory(inner=RESIDUALS, sure=0.0)
+    with pytest.raises(InvalidInput, match="full_trust_t"):
+        TrustedMemory(inner=RESIDUALS, full_trust_t=0.0)
 
 
 def test_a_user_who_contradicts_memory_counts_less():
-    """Trust is 1 + Σ a / √(prior + Σ |a|) / sure."""
-    learner = TrustedMemory(inner=RESIDUALS, by_user=True, user_prior=1.0, user_sure=2.0)
+    """Trust is 1 + Σ a / √(prior + Σ |a|) / user_distrust_t."""
+    learner = TrustedMemory(inner=RESIDUALS, by_user=True, user_prior=1.0, user_distrust_t=2.0)
     assert learner.user_trust(5.0, 0.0) == learner.user_trust(0.0, 0.0) == 1.0
     assert learner.user_trust(0.0, 3.0) == pytest.approx(1.0 - 3.0 / 2.0 / 2.0)
     assert learner.user_trust(0.0, 50.0) == 0.0

@@ -104,7 +104,7 @@ class TrustedMemory(Hashed):
     of the query, is above 0 when memory had ranked as the clicks do now. If clicks are random, z is as often below 0 as
     above. So
 
-      T = (`sure` · √`trust_prior` + Σ z) / √(`trust_prior` + Σ z²),  trust = clip(T / `sure`, 0, 1),
+      T = (`full_trust_t` · √`trust_prior` + Σ z) / √(`trust_prior` + Σ z²),  trust = clip(T / `full_trust_t`, 0, 1),
 
     is a t-statistic. Trust begins at 1, stays there while memory is confirmed, and falls when users click at random;
     then the order is that of the other weights. The memory weights are kept, and count again when they predict again.
@@ -113,7 +113,7 @@ class TrustedMemory(Hashed):
     With `by_user` an update counts by the user who clicked. From the fourth on, the n-th update of a user from one
     query counts 3 / n, so that nobody decides an order alone. And a user whose clicks contradict memory counts less:
 
-      trust in a user = clip(1 + Σ a / √(`user_prior` + Σ |a|) / `user_sure`, 0, 1),
+      trust in a user = clip(1 + Σ a / √(`user_prior` + Σ |a|) / `user_distrust_t`, 0, 1),
 
     with a the agreement with memory over the items that were read, those down to the last click and one more:
 
@@ -131,12 +131,12 @@ class TrustedMemory(Hashed):
       memory_prior: The `prior` of the memory columns; `prior` if None.
       by_query: As in `hashed`.
       start: The first weights of the dense block; zeros if empty.
-      sure: The t-statistic of full trust.
+      full_trust_t: The t-statistic of full trust.
       span: The number of updates that the sums reach back.
       trust_prior: The first value of Σ z².
       by_user: Weigh updates by user, where queries name one.
       user_prior: The first value of Σ |a|.
-      user_sure: The statistic of contradiction at which a user counts nothing.
+      user_distrust_t: The statistic of contradiction at which a user counts nothing.
 
     Examples:
       >>> from rankloop.simulate.play import play_mean
@@ -144,21 +144,21 @@ class TrustedMemory(Hashed):
       0.497
     """
 
-    sure: float = 4.0
+    full_trust_t: float = 4.0
     span: int = 2000
     trust_prior: float = 100.0
     by_user: bool = False
     user_prior: float = 0.3
-    user_sure: float = 2.0
+    user_distrust_t: float = 2.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "click_residuals"},
-        {"inner": "fair_pairs", "sure": 2.0, "span": 10, "by_query": True, "by_user": True},
+        {"inner": "fair_pairs", "full_trust_t": 2.0, "span": 10, "by_query": True, "by_user": True},
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(sure=self.sure, trust_prior=self.trust_prior, user_prior=self.user_prior)
+        check_positive(full_trust_t=self.full_trust_t, trust_prior=self.trust_prior, user_prior=self.user_prior)
         check_at_least(0, span=self.span)
         if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
@@ -171,10 +171,10 @@ class TrustedMemory(Hashed):
 
     def trust(self, state: State) -> float:
         """Return the factor of memory's score."""
-        statistic = (self.sure * np.sqrt(self.trust_prior) + state.agreement) / np.sqrt(
+        statistic = (self.full_trust_t * np.sqrt(self.trust_prior) + state.agreement) / np.sqrt(
             self.trust_prior + state.squares
         )
-        return float(min(1.0, max(0.0, statistic / self.sure)))
+        return float(min(1.0, max(0.0, statistic / self.full_trust_t)))
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
         """Return the state after the feedback on a decision."""
@@ -210,7 +210,7 @@ class TrustedMemory(Hashed):
           contradicting: Sum of those below 0, without their sign.
         """
         statistic = (agreeing - contradicting) / np.sqrt(self.user_prior + agreeing + contradicting)
-        return float(np.clip(1.0 + statistic / self.user_sure, 0.0, 1.0))
+        return float(np.clip(1.0 + statistic / self.user_distrust_t, 0.0, 1.0))
 
     def _user_sums(self, state: Any, query: Query) -> tuple[Ints, Floats]:
         """Return the columns of a user's sums and of the click rate of all, and the sums; none without `by_user`."""

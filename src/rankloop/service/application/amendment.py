@@ -152,8 +152,8 @@ class Amendment:
         self.store, self.entity, self.data = store, entity, data
         self._snapshots: list[Snapshot] = []
         self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
-        self._marks: dict[int, Snapshot] = {}  # states that earlier erasures have kept
-        self._kept: set[int] = set()  # old numbers of snapshots that are kept or that a rollback names
+        self._retained_snapshots: dict[int, Snapshot] = {}  # states that earlier erasures have kept
+        self._needed_numbers: set[int] = set()  # old numbers of snapshots that are kept or that a rollback names
         self._digests: dict[int, str] = {}  # of new snapshots by their numbers
         self._projection: Projection
         self._is_paced = False  # it pauses between events, so that requests are served
@@ -180,7 +180,7 @@ class Amendment:
         controls = (Snapshotted, RolledBack, Rebased)
         is_same = {seq: event for seq, event in changes.items() if seq <= until} == expected
         if not is_same or any(isinstance(record.event, controls) for record in self._records(after=until)):
-            self._snapshots, self._numbers, self._digests, self._marks = [], {}, {}, {}
+            self._snapshots, self._numbers, self._digests, self._retained_snapshots = [], {}, {}, {}
             return None
         events |= later
         self._advance(events, since, until, None)
@@ -268,9 +268,9 @@ class Amendment:
             return since
         for record in kept:
             event: Any = record.event
-            is_mark = not event.projection
+            is_snapshot = not event.projection
             changes[record.seq] = (
-                Snapshotted(event.number, event.state_seq, "", __version__) if is_mark else changes.get(record.seq)
+                Snapshotted(event.number, event.state_seq, "", __version__) if is_snapshot else changes.get(record.seq)
             )
         return 0
 
@@ -301,16 +301,16 @@ class Amendment:
         rows, named = self.store.snapshots(self.entity), (RolledBack, Snapshotted)
         events = [record.event for record in self._records() if isinstance(record.event, named)]
         targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
-        self._kept = targets.union(number for number, _, _ in rows)
+        self._needed_numbers = targets.union(number for number, _, _ in rows)
         # If a state of an earlier rollback was thinned, everything is learned again to have it.
-        numbers = [number for number, seq, _ in rows if seq < since] if len(self._kept) == len(rows) else []
+        numbers = [number for number, seq, _ in rows if seq < since] if len(self._needed_numbers) == len(rows) else []
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
         first = first_record(self.store, self.entity)
         projection = self._projection = rebuild(first, snapshot, self.store)
         begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
         if projection.trainer is not None:
             projection.trainer.find_state = self._state_at
-        due = [event for event in changes.values() if isinstance(event, Snapshotted)]  # marks of kept states
+        due = [event for event in changes.values() if isinstance(event, Snapshotted)]  # of retained states
         due += [event for event in events if isinstance(event, Snapshotted) and event.state_seq > projection.seq]
         self._due = sorted(due, key=lambda event: event.state_seq)
         return begin
@@ -335,8 +335,8 @@ class Amendment:
                 if changes:
                     changes[record.seq] = event
             elif isinstance(event, Rebased) and not event.projection:
-                mark = Snapshot(self.entity, event.number, event.state_seq, event.session, b"", 0, 0)
-                self._marks[event.number] = mark
+                snapshot = Snapshot(self.entity, event.number, event.state_seq, event.session, b"", 0, 0)
+                self._retained_snapshots[event.number] = snapshot
             if event is not None:
                 projection.apply(record._replace(event=event))
 
@@ -344,7 +344,7 @@ class Amendment:
         """Add a snapshot after all events, so that the learner worker goes on from there at once."""
         trainer, seq = self._projection.trainer, self._projection.seq
         if trainer is not None and all(each.number != trainer.number for each in self._snapshots):
-            self._kept.add(trainer.number)
+            self._needed_numbers.add(trainer.number)
             self._add_snapshot(Snapshotted(trainer.number, seq, "", __version__), self._projection)
             self.newest = Snapshotted(trainer.number, seq, self._digests[trainer.number], __version__)
 
@@ -354,7 +354,7 @@ class Amendment:
             return
         self._numbers[old.number] = trainer.number
         self._digests[trainer.number] = trainer.digest()
-        if old.number not in self._kept:
+        if old.number not in self._needed_numbers:
             return
         self._snapshots.append(
             Snapshot(
@@ -376,7 +376,7 @@ class Amendment:
     def _snapshot_of(self, number: int) -> Snapshot | None:
         """Return the snapshot of a state, if possible a new one."""
         new = next((each for each in reversed(self._snapshots) if each.number == number), None)
-        return new or self._marks.get(number) or self.store.snapshot(self.entity, number)
+        return new or self._retained_snapshots.get(number) or self.store.snapshot(self.entity, number)
 
     def _records(self, until: int | None = None, after: int = 0) -> Iterator[Record]:
         resumed_at = time.monotonic()

@@ -269,7 +269,7 @@ class Directory:
         self.entities[runtime.entity] = runtime
         early = self.early.pop(runtime.entity, None)
         if early is not None:
-            runtime.swap_in(early, is_newer=True)
+            runtime.swap_in(early, replaces_any=True)
         if self._learns(runtime.entity):
             self.learn_here(runtime.entity)
 

@@ -483,7 +483,7 @@ class Learning:
         for entity, published in report.published:
             runtime = directory.entities.get(entity)
             if runtime is not None:
-                runtime.swap_in(published, is_newer=not report.until)
+                runtime.swap_in(published, replaces_any=not report.until)
             else:
                 directory.early[entity] = published
         for entity in report.acquired:

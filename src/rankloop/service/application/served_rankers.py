@@ -80,15 +80,15 @@ class ServedRanker:
             self._decoded, self._projection = content, saved_projection(content)
         return self._projection
 
-    def swap_in(self, published: PublishedState, is_newer: bool = False) -> None:
-        """Rank from another state from now on, if it is newer than the current one.
+    def swap_in(self, published: PublishedState, replaces_any: bool = False) -> None:
+        """Rank from another state from now on if it is newer than the current one.
 
         Args:
           published: The new state.
-          is_newer: Swap it in without a comparison: it was rebuilt.
+          replaces_any: Swap it in even if it is not newer, as after a change of the log.
         """
         current = self.published
-        if not is_newer and published.seq <= current.seq and current.projection:
+        if not replaces_any and published.seq <= current.seq and current.projection:
             return
         if published.schemas:
             version = max(self.config.encoders, default=0)
@@ -143,9 +143,9 @@ class ServedRanker:
         generator = serving.generator["state"] if self.draws_in_sequence else None  # `predict` draws nothing
         predicted = serving.predict(query)
         trainable = request.shows_as_ranked(self.config.problem) and not falls_back
-        propensity = float(decision.log_propensity)
+        log_propensity = float(decision.log_propensity)
         if body.shadow or falls_back:
-            order, propensity = request.shown_order(self.config.base_order(request)), 0.0
+            order, log_propensity = request.shown_order(self.config.base_order(request)), 0.0
         else:
             order = request.shown_order(decision.ranking)
         plain = decision_to_plain(decision)
@@ -153,9 +153,9 @@ class ServedRanker:
         ranked.decision, ranked.trainable = plain, trainable
         if self.config.rules is not None:
             ranked.order, ranked.rules, ranked.reordered = self.config.ruled_order(request, order)
-            if ranked.reordered and propensity != 0.0:  # several rankings of the policy may lead to this order
-                propensity = np.nan
-        ranked.log_propensity = propensity if trainable and np.isfinite(propensity) else None
+            if ranked.reordered and log_propensity != 0.0:  # several rankings of the policy may lead to this order
+                log_propensity = np.nan
+        ranked.log_propensity = log_propensity if trainable and np.isfinite(log_propensity) else None
         ranked.explored = self._explored(decision.ranking, predicted)
         if generator is not None:
             ranked.generator_state = f"{generator['state']:x}/{generator['inc']:x}"

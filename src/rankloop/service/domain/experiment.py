@@ -117,14 +117,14 @@ class ServedExperiment:
         self.published = PublishedState()
         self.projection = SavedProjection()
 
-    def swap_in(self, published: PublishedState, is_newer: bool = False) -> None:
+    def swap_in(self, published: PublishedState, replaces_any: bool = False) -> None:
         """Take over newer counts.
 
         Args:
           published: The counts and the event after which they stand.
-          is_newer: True to take them over even if they are of an earlier event, after a change of the log.
+          replaces_any: Take them over even if they are not newer, as after a change of the log.
         """
-        if is_newer or published.seq > self.published.seq or not self.published.projection:
+        if replaces_any or published.seq > self.published.seq or not self.published.projection:
             self.published, self.projection = published, saved_projection(published.projection)
 
     def recount(self, seq: int, projection: bytes) -> None:
