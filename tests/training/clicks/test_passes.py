@@ -74,6 +74,27 @@ def test_the_gain_is_the_discounted_sum_of_weighted_clicks() -> None:
     assert trained.logged_gain == pytest.approx(np.mean(by_hand))
 
 
+def test_the_verdict_is_that_of_evaluate_on_held_out_lists() -> None:
+    """Random orders can be improved; orders by what people like, a little shuffled, cannot."""
+    trained = train_with_schema(logged(1200), SCHEMA, passes=1)
+    assert (trained.verdict, trained.as_logged_wins) == ("better", False)
+    assert trained.judgement is not None
+    assert 0.0 < trained.judgement.gain.lower < 1.19 - 0.92 < trained.judgement.gain.upper  # best − random order
+    assert "BETTER THAN AS LOGGED" in str(trained)
+    plain = trained.to_json()
+    assert (plain["verdict"], plain["gain"]["lower"]) == ("better", trained.judgement.gain.lower)
+    rng, best = random.Random(1), []
+    for page in logged(1200, seed=5):
+        likes = [liked(page.context["segment"], row["brand"]) for row in page.rows]
+        order = sorted(range(4), key=lambda item: -likes[item] + rng.gauss(0.0, 0.3))
+        clicked = [float(rng.random() < EXAMINED[p] * likes[item]) for p, item in enumerate(order)]
+        ids, rows = [page.ids[item] for item in order], [page.rows[item] for item in order]
+        best.append(page._replace(ids=ids, rows=rows, clicked=np.array(clicked)))
+    noise = [page._replace(rows=[{"price": row["price"]} for row in page.rows]) for page in best]
+    trained = train_with_schema(noise, Schema({"price": "number"}, bits=10), passes=1)
+    assert trained.verdict != "better"
+
+
 def test_a_given_position_bias_is_not_learned() -> None:
     trained = train_with_schema(logged(50), SCHEMA, passes=1, position_bias=EXAMINED)
     assert from_layers(trained.session.learner, "examination") == tuple(EXAMINED)

@@ -24,7 +24,7 @@ from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import with_hashed
-from rankloop.logs.list_log import ListLog, ShownList, numbers_of, propensity_of
+from rankloop.logs.list_log import ClickArrays, ListLog, ShownList, numbers_of, propensity_of
 from rankloop.logs.numeric_features import NumericFeatures
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
@@ -34,6 +34,7 @@ from rankloop.training.clicks.weights import (
     estimate_examined,
     exponential_grades,
     held_out_lists,
+    judge_held_out,
     mean_gain,
     required_bias,
     weighted_clicks,
@@ -98,14 +99,13 @@ class EncodedLists(NamedTuple):
     ]  # of lists and of rows; equal keys are merged
     propensity: Floats | None = None  # of the position of each row, or of its list
 
+    def log(self) -> ClickArrays:
+        """Return what was shown and clicked."""
+        return rows_as_log(self.pair, self.position, self.clicked, self.offsets, self.query_ids, self.propensity)
+
 
 def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
-    """Return the lists of a log with plain numbers as features.
-
-    Args:
-      log: The lists.
-      features: The numbers of each row.
-    """
+    """Return the lists of a log with plain numbers as features."""
     numbers, names = log.query_numbers()
     pair, n_rows = log.pair_numbers(), log.n_rows
     is_graded = log.export is not None and "relevances" in log.export.feedback
@@ -126,13 +126,7 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
 
 
 def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = None) -> EncodedLists:
-    """Return shown lists as the columns of a schema.
-
-    Args:
-      lists: The lists.
-      schema: By which values become columns.
-      shown: The number of first items of each list that count; None: all.
-    """
+    """Return shown lists as the columns of a schema, of which the first `shown` items count."""
     lists = [_cut(page, shown) for page in lists]
     encoder, collection = Encoder(schema), Collection(schema.n_hashed)
     for page in lists:
@@ -216,17 +210,7 @@ def train_batch(
     seed: int = 0,
     progress: Progress = lambda done, of: None,
 ) -> ClickTraining:
-    """Choose the regularisation on held-out lists, and train on all of them.
-
-    Args:
-      rows: The lists.
-      solver: The loss, the regularisations and the settings.
-      new_session: Makes a ranker of the last fit.
-      position_bias: The probability of each position to be examined; estimated unless given.
-      clip: No click weighs more than this.
-      seed: Draws the held-out lists.
-      progress: Called with the number of fits that are done, and of all.
-    """
+    """Choose the regularisation on held-out lists, and train on all of them."""
     if not rows.clicked.any():
         raise InvalidInput(NO_CLICK)
     path, task = solver.checked_path(), BatchTask(rows, solver.loss, position_bias, clip)
@@ -245,6 +229,10 @@ def train_batch(
     best = max(path, key=lambda regularisation: gains[regularisation])
     fit = next(fits(data, task.risk, [best], per=task.per(data), start=models[path.index(best)]))
     progress(len(path) + 1, len(path) + 1)
+    judgement = None
+    if not rows.is_graded:
+        scores = scores_of(rows.features, task.without_offsets(models[path.index(best)]))
+        judgement = judge_held_out(rows.log(), scores, held_out[task.list_number], position_bias)
     notes = fit.warnings(solver.loss, solver.tight)
     if task.weights_cancel:
         notes.append(f"no query came twice, so the weights of single clicks cancel in {solver.loss}")
@@ -254,6 +242,7 @@ def train_batch(
         chosen=best,
         gains=gains,
         logged_gain=mean_gain(logged, judges.relevance, judges.offsets),
+        judgement=judgement,
         examined=task.examined_by(fit.weights),
         examined_is_known=task.examined is not None,
         n_lists=task.n_lists,
@@ -270,14 +259,17 @@ class BatchTask:
     def __init__(self, rows: EncodedLists, loss: str, position_bias: ArrayLike | None, clip: float) -> None:
         self.risk = _risk(loss, rows.is_graded)
         self.clip, self.n_lists = clip, len(rows.offsets) - 1
+        self.list_number = np.arange(self.n_lists)  # of the objective, by list of the log
         self.n_positions = int(rows.position.max()) + 1
         self.by_item = isinstance(self.risk, ClickRegressionRisk)
         self.examined = np.ones(self.n_positions) if rows.is_graded else self._examined(rows, position_bias)
         self.has_fixed_offsets = self.by_item and position_bias is not None
         if not (rows.is_graded or self.by_item):
             weights = self._weighted(rows.clicked, rows.position, self.examined)
-            in_pairs = isinstance(self.risk, ClickedPairs)
-            rows = rows._replace(clicked=weights) if in_pairs else _merged(rows, weights)
+            if isinstance(self.risk, ClickedPairs):
+                rows = rows._replace(clicked=weights)
+            else:
+                self.list_number, rows = numbers_of(rows.merge_keys()[0]), _merged(rows, weights)
         self.position, self.clicked = rows.position, rows.clicked
         is_exponential = isinstance(self.risk, NDCGLoss) and not rows.is_graded
         grades = exponential_grades(self.clicked) if is_exponential else self.clicked
@@ -303,6 +295,10 @@ class BatchTask:
         of_items = weights.copy()
         of_items[: len(self.data.features.columns)][self.data.features.columns < 0] = 0.0
         return of_items
+
+    def without_offsets(self, weights: Floats) -> Floats:
+        """Return the weights of the columns of items alone."""
+        return np.delete(weights, np.flatnonzero(self.data.features.columns < 0))
 
     def examined_by(self, weights: Floats) -> Floats:
         """Return the probability of each position to be examined: estimated, or by the learned offsets."""
@@ -342,8 +338,7 @@ class BatchTask:
     def _examined(self, rows: EncodedLists, position_bias: ArrayLike | None) -> Floats | None:
         if position_bias is not None:
             return checked_examined(position_bias, self.n_positions)
-        log = rows_as_log(rows.pair, rows.position, rows.clicked, rows.offsets, rows.query_ids, rows.propensity)
-        examined = estimate_examined(log)
+        examined = estimate_examined(rows.log())
         return examined if self.by_item else required_bias(examined)
 
     def _with_offsets(self, data: SparseDataset) -> SparseDataset:

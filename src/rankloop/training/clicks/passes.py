@@ -26,6 +26,7 @@ from rankloop.training.clicks.weights import (
     checked_examined,
     estimate_examined,
     held_out_lists,
+    judge_held_out,
     mean_gain,
     not_below_click_rates,
     ready_for_use,
@@ -67,18 +68,7 @@ def train_in_passes(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> ClickTraining:
-    """Choose the number of passes over the log on held-out lists, and train on all lists.
-
-    Args:
-      lists: The shown lists.
-      schema: By which values become features.
-      solver: The learner, and the largest number of passes.
-      problem: The problem of the schema.
-      position_bias: The probability of each position to be examined; estimated or learned unless given.
-      clip: No click weighs more than this.
-      seed: Draws the held-out lists.
-      progress: Called with the number of passes that are done, and of all.
-    """
+    """Choose the number of passes over the log on held-out lists, and train on all lists."""
     if not any(page.clicked.any() for page in lists):
         raise InvalidInput(NO_CLICK)
     passes = solver.max_passes
@@ -94,9 +84,15 @@ def train_in_passes(
         progress(done, 2 * passes)
     examined = task.examined_by(session)
     weights = [weighted_clicks(page.clicked, page.position, examined, clip) for page in judges]
-    logged_gain = _gain([np.arange(len(page.ids)) for page in judges], weights)
-    gains = {float(done): _gain(order, weights) for done, order in enumerate(orders, start=1)}
+    scores = [_scores([np.arange(len(page.ids)) for page in judges]), *map(_scores, orders)]
+    offsets = np.concatenate([[0], np.cumsum([len(page.ids) for page in judges])])
+    logged_gain, *after = (mean_gain(score, np.concatenate(weights), offsets) for score in scores)
+    gains = {float(done): gain for done, gain in enumerate(after, start=1)}
     best = max(range(1, passes + 1), key=lambda done: gains[done])
+    by_row = np.zeros(task.log.offsets[-1])
+    by_row[np.repeat(held_out, np.diff(task.log.offsets))] = scores[best]
+    is_graded = any(page.feedback == "relevances" for page in lists)
+    judgement = None if is_graded else judge_held_out(task.log, by_row, held_out, position_bias)
     session = Session(task.learner, problem, seed)
     for done in range(best):
         task.go_over(session, lists)
@@ -108,6 +104,7 @@ def train_in_passes(
         chosen=best,
         gains=gains,
         logged_gain=logged_gain,
+        judgement=judgement,
         examined=task.examined_by(session),
         examined_is_known=task.examined is not None,
         n_lists=len(lists),
@@ -124,7 +121,7 @@ class _PassesTask:
         self.n_positions = max(int(page.position.max()) for page in lists) + 1
         recipe = build(solver.learner, "learner")
         self.learns_bias = from_layers(recipe, "examination") is not None
-        log = _click_arrays(lists)
+        self.log = log = _click_arrays(lists)
         self.examined = estimate_examined(log) if bias is None else checked_examined(bias, self.n_positions)
         if not self.learns_bias:
             self.examined = required_bias(self.examined)
@@ -170,9 +167,6 @@ def _click_arrays(lists: Lists) -> ClickArrays:
     return rows_as_log(pairs, position, clicked, offsets, [page.query_id for page in lists], propensity_of(lists))
 
 
-def _gain(orders: Sequence[Any], weights: Sequence[Floats]) -> float:
-    scores = [np.empty(len(order)) for order in orders]
-    for score, order in zip(scores, orders):
-        score[order] = -np.arange(len(order))
-    offsets = np.concatenate([[0], np.cumsum([len(order) for order in orders])])
-    return mean_gain(np.concatenate(scores), np.concatenate(weights), offsets)
+def _scores(orders: Sequence[Any]) -> Floats:
+    """Return by row minus its rank in the order of its list."""
+    return np.concatenate([-np.argsort(order).astype(np.float64) for order in orders])

@@ -10,8 +10,14 @@ from rankloop.core.types import Floats
 from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN
 from rankloop.features.schema import Schema
 from rankloop.training.bundle import Solution
-from rankloop.training.clicks.weights import GAIN_MEASURE
+from rankloop.training.clicks.weights import GAIN_MEASURE, HeldOutJudgement
 from rankloop.training.report import draw_curves, text_table
+
+SENTENCES = {
+    "better": "BETTER THAN AS LOGGED on held-out lists",
+    "as logged wins": "AS LOGGED WINS on held-out lists, so do not replace the logged order",
+    "cannot tell": "CANNOT TELL: keep today's order until `rankloop evaluate` or a test says otherwise",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +30,7 @@ class ClickTraining:
       chosen: Its value.
       gains: By value, the weighted clicks gained on held-out lists.
       logged_gain: The same for the order that was logged; None where the lists stay on disk.
+      judgement: That of `evaluate` about the trained order on held-out lists; None for grades and lists on disk.
       examined: The probability of each position to be examined.
       examined_is_known: Whether that was given or estimated from items that moved; else the loss learned it.
       n_lists: The number of lists of the log.
@@ -47,6 +54,7 @@ class ClickTraining:
     loss: str = ""
     tight: bool = False
     solution: Solution | None = None
+    judgement: HeldOutJudgement | None = None
     schema: Schema | None = None
     feature_names: tuple[str, ...] = ()
     columns: str = ""
@@ -65,8 +73,26 @@ class ClickTraining:
 
     @property
     def as_logged_wins(self) -> bool:
-        """True where no value of the choice gained more than the order that was logged."""
+        """True where no value of the choice gained more than the logged order, or `evaluate` calls the order worse."""
+        if self.judgement is not None and self.judgement.verdict == "worse":
+            return True
         return self.logged_gain is not None and self.logged_gain >= max(self.gains.values())
+
+    @property
+    def verdict(self) -> Literal["better", "as logged wins", "cannot tell"]:
+        """The answer of the held-out lists: better only where the judgement of `evaluate` says so."""
+        if self.as_logged_wins:
+            return "as logged wins"
+        return "better" if self.judgement is not None and self.judgement.verdict == "better" else "cannot tell"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its numbers, and what to do."""
+        change = ""
+        if self.judgement is not None:
+            change = f" Clicks per 1,000 held-out lists change by {self.judgement.gain}, 95 % confidence."
+            change += "".join(f" This log cannot tell: {reason}." for reason in self.judgement.reasons)
+        return f"{SENTENCES[self.verdict]}.{change}"
 
     def __str__(self) -> str:
         rows = [] if self.logged_gain is None else [("as logged", f"{self.logged_gain:.4f}")]
@@ -76,14 +102,13 @@ class ClickTraining:
         lines = [f"{self.n_lists:,} lists; {self.columns}", "", "Weighted clicks gained on held-out lists"]
         lines += [text_table((self.choice, GAIN_MEASURE), rows), ""]
         lines += [f"examination probability, first positions: {examined}{source}", f"chosen: {self.chosen:g}"]
-        if self.as_logged_wins:
-            lines.append("AS LOGGED WINS: no trained order gained more than the logged one, so do not replace it")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.sentence])
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers and notes for programs."""
         answer: dict[str, Any] = {"lists": self.n_lists, self.choice: self.chosen, "logged": self.logged_gain}
-        answer["as_logged_wins"] = self.as_logged_wins
+        answer |= {"as_logged_wins": self.as_logged_wins, "verdict": self.verdict, "sentence": self.sentence}
+        answer["gain"] = None if self.judgement is None else self.judgement.gain._asdict()
         answer |= {"held_out": {f"{value:g}": gain for value, gain in self.gains.items()}}
         answer |= {"examined": self.examined.tolist(), "columns": self.columns, "notes": list(self.notes)}
         if self.solution is not None:
