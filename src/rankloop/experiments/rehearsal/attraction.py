@@ -98,6 +98,11 @@ def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attractio
 
     Today's order may know what no field tells, so the mean position of a pair is a field too. Fields count as far as
     they predict clicks of held-out visits; what pairs differ in beyond that is as much as their rows err together.
+
+    Args:
+      log: The log.
+      users: The click model that was chosen for it, with the shared estimate of examination.
+      seed: Draws the held-out visits.
     """
     pages, click_model = log.pages, type(users.fitted)
     table = click_model.examination_table(pages, users.examination)
@@ -207,7 +212,12 @@ def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats) -> Any:
 
 
 def standing_at(page: ShownList, stands: Sequence[float] | Floats) -> ShownList:
-    """Return a list with a position as a further field of each item."""
+    """Return a list with a position as a further field of each item.
+
+    Args:
+      page: The list.
+      stands: By item, its position.
+    """
     return page._replace(rows=[dict(row) | {TODAY_FIELD: float(stand)} for row, stand in zip(page.rows, stands)])
 
 
