@@ -42,7 +42,9 @@ MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far belo
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
 EPOCH_CHOICES = (1, 4, 16)  # parts of the log in time within which attraction is taken as constant
-MIN_EPOCH_Z = 1.6  # standard errors by which moves within shorter parts of the log must tell a flatter curve
+MIN_EPOCH_Z = (
+    2.05  # standard errors (2 % by chance) by which moves within shorter parts of the log must tell a flatter curve
+)
 MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
 SELECTION_FACTOR = 2.0  # by which the order may know more of an item for a query than of the item itself
 MIN_LIST_REPEATS = 3  # of a list on average, from which lists are compared as wholes
