@@ -4,7 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_at_least, check_positive
+from rankloop.core.checks import Positive, check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import clicks_by_item, finite, layers_of, require_finite
@@ -144,12 +144,12 @@ class TrustedMemory(Hashed):
       0.497
     """
 
-    full_trust_t: float = 4.0
+    full_trust_t: Positive = 4.0
     span: int = 2000
-    trust_prior: float = 100.0
+    trust_prior: Positive = 100.0
     by_user: bool = False
-    user_prior: float = 0.3
-    user_distrust_t: float = 2.0
+    user_prior: Positive = 0.3
+    user_distrust_t: Positive = 2.0
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "click_residuals"},
@@ -158,7 +158,6 @@ class TrustedMemory(Hashed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(full_trust_t=self.full_trust_t, trust_prior=self.trust_prior, user_prior=self.user_prior)
         check_at_least(0, span=self.span)
         if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
