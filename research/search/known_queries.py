@@ -20,7 +20,7 @@ from research.verdicts import is_above
 
 ROUNDS, QUICK_ROUNDS = 6_000, 1_000
 N_VISITORS = 200
-SEEDS, QUICK_SEEDS = tuple(range(200, 210)), (200,)  # nothing was chosen on them
+SEEDS, QUICK_SEEDS = (*range(200, 210), *range(400, 410)), (200,)  # no step size was chosen on them
 FIRST, LAST = 1_000, 2_000
 N_READ_RESULTS = 10  # results that users look at
 RANDOM_RATE = 0.1

@@ -61,7 +61,7 @@ class SearchResult:
       title: Its title.
       snippet: The piece of its text with most words of the query.
       highlights: Places of those words in the snippet: start, end.
-      score: The engine's own score.
+      score: The engine's own score, without what was learned; `SearchBox.explain` returns the score that sorts.
       at: The date in seconds since 1970; 0: unknown.
       fields: Further values by name.
       by_meaning: It has none of the words, but is near in meaning.

@@ -14,7 +14,7 @@ class RetrievedText(NamedTuple):
       id: Of the document.
       page_content: Its text.
       metadata: Title, date, fields, score, and the impression to report use with.
-      score: The engine's score.
+      score: The engine's own score, without what was learned: the order of the list may differ.
     """
 
     id: str
