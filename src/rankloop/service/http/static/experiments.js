@@ -11,7 +11,7 @@ const COUNTS = [
   ["win_ratio", "wins per loss", "number"],
   ["p_value", "p-value", "chance"],
 ];
-const COLUMNS = ["Per user", "a", "b", "a relative to b", "", "p-value", `Days to find ${PLANNED_EFFECT}`];
+const COLUMNS = ["Per user", "a", "b", "a relative to b", "95 % interval", "p-value", `Days to find ${PLANNED_EFFECT}`];
 
 function variant({ ranker, weights }) {
   return ranker ?? (weights ? `fixed weights (${weights.join(", ")})` : "the order of the request");
@@ -65,7 +65,7 @@ function interval() {
 function metricRow(name) {
   const cells = ["a", "b", "relative"].map((part) => field(`${name}.${part}`, "td"));
   const row = make("tr", {}, make("th", { scope: "row" }, name), ...cells);
-  row.append(make("td", {}, interval()), field(`${name}.p_value`, "td"), field(`${name}.days_needed`, "td"));
+  row.append(make("td", {}, interval(), make("small")), field(`${name}.p_value`, "td"), field(`${name}.days_needed`, "td"));
   return row;
 }
 
@@ -79,7 +79,7 @@ function drawInterval(row, { relative, relative_low: low, relative_high: high, i
   range.style.left = place(low);
   range.style.width = `${(46 * (high - low)) / widest}%`;
   point.style.left = place(relative);
-  box.title = `${formatted(low, "change")} to ${formatted(high, "change")}`;
+  box.nextSibling.textContent = box.hidden ? "" : `${formatted(low, "change")} to ${formatted(high, "change")}`;
 }
 
 function splitVerdict(metrics, [a, b]) {

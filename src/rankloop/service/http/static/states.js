@@ -28,7 +28,7 @@ export class States {
 }
 
 function item({ state, at, same_as: origin }, served) {
-  const parts = [`State ${state}, ${new Date(at * 1000).toLocaleString()}`];
+  const parts = [`State ${state}, ${new Date(at * 1000).toLocaleString("en-GB")}`];
   if (origin !== null) parts.push(`the same as state ${origin}`);
   if (state === served) parts.push("served");
   const body = make("li", {}, parts.join(", "));
