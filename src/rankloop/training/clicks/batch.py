@@ -29,12 +29,12 @@ from rankloop.logs.numeric_features import NumericFeatures
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
+    HeldOutJudgement,
     bias_of_offsets,
     checked_examined,
     estimate_examined,
     exponential_grades,
     held_out_lists,
-    judge_held_out,
     mean_gain,
     required_bias,
     weighted_clicks,
@@ -105,7 +105,12 @@ class EncodedLists(NamedTuple):
 
 
 def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
-    """Return the lists of a log with plain numbers as features."""
+    """Return the lists of a log with plain numbers as features.
+
+    Args:
+      log: The lists.
+      features: The numbers of each row.
+    """
     numbers, names = log.query_numbers()
     pair, n_rows = log.pair_numbers(), log.n_rows
     is_graded = log.export is not None and "relevances" in log.export.feedback
@@ -126,7 +131,13 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
 
 
 def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = None) -> EncodedLists:
-    """Return shown lists as the columns of a schema, of which the first `shown` items count."""
+    """Return shown lists as the columns of a schema.
+
+    Args:
+      lists: The lists.
+      schema: By which values become columns.
+      shown: The number of first items of each list that count; None: all.
+    """
     lists = [_cut(page, shown) for page in lists]
     encoder, collection = Encoder(schema), Collection(schema.n_hashed)
     for page in lists:
@@ -210,7 +221,17 @@ def train_batch(
     seed: int = 0,
     progress: Progress = lambda done, of: None,
 ) -> ClickTraining:
-    """Choose the regularisation on held-out lists, and train on all of them."""
+    """Choose the regularisation on held-out lists, and train on all of them.
+
+    Args:
+      rows: The lists.
+      solver: The loss, the regularisations and the settings.
+      new_session: Makes a ranker of the last fit.
+      position_bias: The probability of each position to be examined; estimated unless given.
+      clip: No click weighs more than this.
+      seed: Draws the held-out lists.
+      progress: Called with the number of fits that are done, and of all.
+    """
     if not rows.clicked.any():
         raise InvalidInput(NO_CLICK)
     path, task = solver.checked_path(), BatchTask(rows, solver.loss, position_bias, clip)
@@ -231,8 +252,9 @@ def train_batch(
     progress(len(path) + 1, len(path) + 1)
     judgement = None
     if not rows.is_graded:
-        scores = scores_of(rows.features, task.without_offsets(models[path.index(best)]))
-        judgement = judge_held_out(rows.log(), scores, held_out[task.list_number], position_bias)
+        of_items = np.delete(models[path.index(best)], np.flatnonzero(data.features.columns < 0))
+        scores = scores_of(rows.features, of_items)
+        judgement = HeldOutJudgement.of(rows.log(), scores, held_out[task.list_number], position_bias)
     notes = fit.warnings(solver.loss, solver.tight)
     if task.weights_cancel:
         notes.append(f"no query came twice, so the weights of single clicks cancel in {solver.loss}")
@@ -295,10 +317,6 @@ class BatchTask:
         of_items = weights.copy()
         of_items[: len(self.data.features.columns)][self.data.features.columns < 0] = 0.0
         return of_items
-
-    def without_offsets(self, weights: Floats) -> Floats:
-        """Return the weights of the columns of items alone."""
-        return np.delete(weights, np.flatnonzero(self.data.features.columns < 0))
 
     def examined_by(self, weights: Floats) -> Floats:
         """Return the probability of each position to be examined: estimated, or by the learned offsets."""

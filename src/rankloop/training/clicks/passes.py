@@ -22,11 +22,11 @@ from rankloop.logs.list_log import LOGGED_SCORE, ClickArrays, ShownList, numbers
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
+    HeldOutJudgement,
     bias_of_offsets,
     checked_examined,
     estimate_examined,
     held_out_lists,
-    judge_held_out,
     mean_gain,
     not_below_click_rates,
     ready_for_use,
@@ -68,7 +68,18 @@ def train_in_passes(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> ClickTraining:
-    """Choose the number of passes over the log on held-out lists, and train on all lists."""
+    """Choose the number of passes over the log on held-out lists, and train on all lists.
+
+    Args:
+      lists: The shown lists.
+      schema: By which values become features.
+      solver: The learner, and the largest number of passes.
+      problem: The problem of the schema.
+      position_bias: The probability of each position to be examined; estimated or learned unless given.
+      clip: No click weighs more than this.
+      seed: Draws the held-out lists.
+      progress: Called with the number of passes that are done, and of all.
+    """
     if not any(page.clicked.any() for page in lists):
         raise InvalidInput(NO_CLICK)
     passes = solver.max_passes
@@ -92,7 +103,7 @@ def train_in_passes(
     by_row = np.zeros(task.log.offsets[-1])
     by_row[np.repeat(held_out, np.diff(task.log.offsets))] = scores[best]
     is_graded = any(page.feedback == "relevances" for page in lists)
-    judgement = None if is_graded else judge_held_out(task.log, by_row, held_out, position_bias)
+    judgement = None if is_graded else HeldOutJudgement.of(task.log, by_row, held_out, position_bias)
     session = Session(task.learner, problem, seed)
     for done in range(best):
         task.go_over(session, lists)

@@ -181,7 +181,12 @@ def is_in_parts(log: Any) -> bool:
 
 
 def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
-    """Return a schema without some fields and their crosses."""
+    """Return a schema without some fields and their crosses.
+
+    Args:
+      schema: The schema.
+      names: Its fields to leave out.
+    """
     fields = [*schema.features, *schema.context]
     unknown = next((name for name in names if name not in fields), None)
     if unknown is not None:
@@ -195,7 +200,13 @@ def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
 
 
 def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:
-    """Raise if a file is too large for training with a schema, before it is read."""
+    """Raise if a file is too large for training with a schema, before it is read.
+
+    Args:
+      log: A path, or anything else that is not checked.
+      schema: By which values become features; an export may have its own.
+      solver: "batch" or "online".
+    """
     if isinstance(log, str | Path) and Path(log).is_file():
         path = Path(log)
         if schema is not None or (is_export(path) and exported_schemas(path)):

@@ -16,6 +16,7 @@ from rankloop.evaluation.list_estimate import Interval, Verdict
 from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, score_slots, table_of_clicks
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.base_score import BaseScore
+from rankloop.logs.columns import Mask
 from rankloop.logs.list_log import ClickArrays
 from rankloop.measures.base import mean_of, parse_measure
 
@@ -51,7 +52,14 @@ def _click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.in
 
 
 def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: float) -> Floats:
-    """Return the weight of each row's click: its weight in the log times that of its position, which `clip` limits."""
+    """Return the weight of each row's click: its weight in the log times that of its position, 0 without a click.
+
+    Args:
+      clicked: The weight of each row's click in the log.
+      position: Of each row, from 0.
+      examined: The probability of each position to be examined.
+      clip: The largest weight of a position.
+    """
     weights, rows = np.zeros(len(clicked)), np.flatnonzero(clicked > 0.0)
     weights[rows] = _click_weights(position[rows], examined, clip) * clicked[rows]
     return weights
@@ -76,6 +84,10 @@ def not_below_click_rates(examined: Floats, log: ClickArrays) -> Floats:
 
     No position is taken to be examined less than its clicks say. Noise in a thin estimate would otherwise turn an order
     around that a learner starts from.
+
+    Args:
+      examined: The examination of each position.
+      log: What was shown and clicked.
     """
     shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
     click_rate = (np.bincount(log.position, log.clicked, minlength=log.n_positions) + 0.5) / shown
@@ -95,6 +107,10 @@ def with_examination(learner: AnyLearner, examined: Floats) -> AnyLearner:
 
     A learner that has an examination keeps it. One with a base score learns offsets instead: the base holds the order,
     so offsets cannot take its quality from the items.
+
+    Args:
+      learner: The learner, perhaps in wrappers.
+      examined: The examination of each position.
     """
     if from_layers(learner, "examination") is None or any(isinstance(layer, BaseScore) for layer in layers_of(learner)):
         return learner
@@ -112,7 +128,12 @@ def ready_for_use(session: Session) -> Session:
 
 
 def with_learner(session: Session, learner: AnyLearner) -> Session:
-    """Return a session that continues with another recipe of the same learner; one without updates begins anew."""
+    """Return a session that continues with another recipe of the same learner; one without updates begins anew.
+
+    Args:
+      session: The session so far.
+      learner: The learner with other parameters.
+    """
     continued = Session(learner, session.problem, session.seed)
     state, generator, learned, refused = session.snapshot()
     if from_layers(learner, "examination") and from_layers(session.learner, "examination") == ():
@@ -123,70 +144,71 @@ def with_learner(session: Session, learner: AnyLearner) -> Session:
 
 
 def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
-    """Return the probability of each position to be examined, from the log odds of a click there and at the first."""
+    """Return the probability of each position to be examined, from the log odds of a click there and at the first.
+
+    Args:
+      offsets: The log odds of each position; later positions have the last ones.
+      n_positions: The length of the result.
+    """
     by_position = offsets[np.minimum(np.arange(n_positions), len(offsets) - 1)]
     examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
     return examined
 
 
 def checked_examined(bias: ArrayLike, n_positions: int) -> Floats:
-    """Return a position bias as an array, or raise where it is none for so many positions."""
+    """Return a position bias as an array.
+
+    Args:
+      bias: The probability of each position to be examined.
+      n_positions: The number of positions of the log.
+    """
     examined = finite_floats(bias, 1, "position_bias")
     if len(examined) < n_positions or not ((examined > 0) & (examined <= 1)).all():
         raise InvalidInput(f"position_bias needs {n_positions} probabilities above 0, got {examined.tolist()!r:.80}")
     return examined
 
 
-def held_out_lists(n_lists: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Draw the lists on which a choice is made; true for lists that are held out."""
-    held_out: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
-        np.random.default_rng(seed).permutation(n_lists) % HELD_OUT_SHARE == 0
-    )
+def held_out_lists(n_lists: int, seed: int) -> Mask:
+    """Draw the lists on which a choice is made: true for those that are held out.
+
+    Args:
+      n_lists: The number of lists.
+      seed: Of the draw.
+    """
+    held_out: Mask = np.random.default_rng(seed).permutation(n_lists) % HELD_OUT_SHARE == 0
     if held_out.all():
         raise InvalidInput(f"the log has {n_lists} list(s); there must be at least two to learn and to choose")
     return held_out
 
 
 def mean_gain(scores: Floats, weights: Floats, offsets: Ints | Sequence[int]) -> float:
-    """Return the mean over lists of the weighted clicks that a ranking by scores gains."""
+    """Return the mean over lists of the weighted clicks that a ranking gains.
+
+    Args:
+      scores: Of all items.
+      weights: The weight of each item's click.
+      offsets: List q has the items from offsets[q] to offsets[q + 1].
+    """
     return mean_of(parse_measure(GAIN_MEASURE).of_scores(scores, weights, np.asarray(offsets)))
 
 
 class HeldOutJudgement(NamedTuple):
-    """The judgement of `evaluate` about the trained order of the held-out lists.
+    """The judgement of `evaluate` about the trained order of the held-out lists, by what these lists alone tell."""
 
-    Attributes:
-      gain: The clicks per list more than as logged, with their interval of 95 %.
-      verdict: The answer in a word.
-      reasons: Why the log does not answer; empty: it does.
-    """
-
-    gain: Interval
+    gain: Interval  # clicks per list more than as logged, with their interval of 95 %
     verdict: Verdict
-    reasons: tuple[str, ...]
+    reasons: tuple[str, ...]  # why the lists do not answer; empty: they do
 
-
-def judge_held_out(
-    log: ClickArrays, scores: Floats, held_out: np.ndarray[tuple[int], np.dtype[np.bool_]], bias: ArrayLike | None
-) -> HeldOutJudgement:
-    """Judge the order by scores on the held-out lists as `evaluate` does, by what these lists alone tell.
-
-    Args:
-      log: All lists.
-      scores: By row; those of lists that are not held out do not count.
-      held_out: By list.
-      bias: The examination of each position; estimated unless given.
-    """
-    scores, log = scores[np.repeat(held_out, np.diff(log.offsets))], log.pages(np.flatnonzero(held_out))
-    # Rows are sorted by position inside each list, as the judge takes them.
-    order = np.lexsort((log.position, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))))
-    propensity = None if log.propensity is None else log.propensity[order]
-    log = log._replace(
-        pair=log.pair[order], position=log.position[order], clicked=log.clicked[order], propensity=propensity
-    )
-    table = table_of_clicks(log)
-    if not log.clicked.any():
-        return HeldOutJudgement(Interval(0.0, -np.inf, np.inf), "cannot tell", ("no held-out list has a click",))
-    bias_of_log = None if bias is None else finite_floats(bias, 1, "position_bias")
-    answer = LogJudge(table, ListOptions(position_bias=bias_of_log)).judge(score_slots(table, scores[order]))
-    return HeldOutJudgement(answer.ranker.gain["clicks"], answer.verdict, answer.reasons)
+    @classmethod
+    def of(cls, log: ClickArrays, scores: Floats, held_out: Mask, bias: ArrayLike | None) -> "HeldOutJudgement":
+        """Judge the order by scores of all rows on the lists that are held out."""
+        scores, log = scores[np.repeat(held_out, np.diff(log.offsets))], log.pages(np.flatnonzero(held_out))
+        if not log.clicked.any():
+            return cls(Interval(0.0, -np.inf, np.inf), "cannot tell", ("no held-out list has a click",))
+        order = np.lexsort((log.position, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))))
+        propensity = None if log.propensity is None else log.propensity[order]
+        pair, position, clicked = log.pair[order], log.position[order], log.clicked[order]
+        table = table_of_clicks(log._replace(pair=pair, position=position, clicked=clicked, propensity=propensity))
+        examined = None if bias is None else finite_floats(bias, 1, "position_bias")
+        answer = LogJudge(table, ListOptions(position_bias=examined)).judge(score_slots(table, scores[order]))
+        return cls(answer.ranker.gain["clicks"], answer.verdict, answer.reasons)
