@@ -288,10 +288,9 @@ class BatchTask:
         self.has_fixed_offsets = self.by_item and position_bias is not None
         if not (rows.is_graded or self.by_item):
             weights = self._weighted(rows.clicked, rows.position, self.examined)
-            if isinstance(self.risk, ClickedPairs):
-                rows = rows._replace(clicked=weights)
-            else:
-                self.list_number, rows = numbers_of(rows.merge_keys()[0]), _merged(rows, weights)
+            in_pairs = isinstance(self.risk, ClickedPairs)
+            self.list_number = self.list_number if in_pairs else numbers_of(rows.merge_keys()[0])
+            rows = rows._replace(clicked=weights) if in_pairs else _merged(rows, weights)
         self.position, self.clicked = rows.position, rows.clicked
         is_exponential = isinstance(self.risk, NDCGLoss) and not rows.is_graded
         grades = exponential_grades(self.clicked) if is_exponential else self.clicked

@@ -74,9 +74,8 @@ class ClickTraining:
     @property
     def as_logged_wins(self) -> bool:
         """True where no value of the choice gained more than the logged order, or `evaluate` calls the order worse."""
-        if self.judgement is not None and self.judgement.verdict == "worse":
-            return True
-        return self.logged_gain is not None and self.logged_gain >= max(self.gains.values())
+        is_worse = self.judgement is not None and self.judgement.verdict == "worse"
+        return is_worse or (self.logged_gain is not None and self.logged_gain >= max(self.gains.values()))
 
     @property
     def verdict(self) -> Literal["better", "as logged wins", "cannot tell"]:

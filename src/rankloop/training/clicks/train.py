@@ -114,15 +114,12 @@ def train_clicks(
 
 
 def schema_for(lists: ListLog, features: Sequence[str] = (), *, is_needed: bool = False) -> tuple[Schema | None, str]:
-    """Return the schema of a log: its own, or a guessed one where it holds texts, dates or gaps.
+    """Return the schema of a log, None for plain numbers, and a sentence where it was guessed for texts, dates or gaps.
 
     Args:
       lists: The log.
       features: Columns that are features even if they look like outcomes.
       is_needed: Guess one for plain numbers, too.
-
-    Returns:
-      The schema, None for plain numbers; and a sentence about a guessed one.
     """
     if lists.schemas:
         return lists.schemas[-1], ""
