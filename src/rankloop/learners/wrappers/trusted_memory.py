@@ -106,9 +106,9 @@ class TrustedMemory(Hashed):
 
       T = (`full_trust_t` · √`trust_prior` + Σ z) / √(`trust_prior` + Σ z²),  trust = clip(T / `full_trust_t`, 0, 1),
 
-    is a t-statistic. Trust begins at 1, stays there while memory is confirmed, and falls when users click at random;
-    then the order is that of the other weights. The memory weights are kept, and count again when they predict again.
-    An `inner` that keeps evidence per column is refused.
+    is a t-statistic. Trust begins at 1, and falls when users click at random: then the order is that of the other
+    weights. Memory that is confirmed is trusted, but a few large z lower T at first, for they are little evidence. The
+    memory weights are kept, and count again when they predict again. An `inner` with evidence per column is refused.
 
     With `by_user` an update counts by the user who clicked. From the fourth on, the n-th update of a user from one
     query counts 3 / n, so that nobody decides an order alone. And a user whose clicks contradict memory counts less:
