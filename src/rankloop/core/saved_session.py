@@ -102,7 +102,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(HEADER_NAME, json.dumps(header, indent=1, allow_nan=False))
+        archive.writestr(HEADER_NAME, json.dumps(header, allow_nan=False))
         for i, array in enumerate(arrays):
             part = io.BytesIO()
             np.lib.format.write_array(part, array, allow_pickle=False)

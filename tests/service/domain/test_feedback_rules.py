@@ -14,6 +14,8 @@ from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
 from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain import feedback_rules
+from rankloop.service.records import Ranked
 from tests.service.cases import Location, running
 
 ADS = ["shoes", "hats", "coats"]
@@ -76,3 +78,15 @@ def test_other_feedback_is_refused(tmp_path: Path) -> None:
             client.feedback("ads", answer, clicks=["hats"])
         with pytest.raises(Refused, match="2 finite numbers"):
             client.rank("ads", {}, context=[0.0])
+
+
+def test_a_few_ids_are_found_as_in_the_table_of_all_shown_items() -> None:
+    """Of either type, by their keys; an item that was not shown is none of them."""
+    ranked = Ranked("a", ["x", 7, "8", "hidden"], b"", order=[2, 0, 1])
+    table = {"8": 2, "x": 0, "7": 1}
+    for named in (["x", 7], ["7", "x"], [8], ["8"], {"7": 1.0}, ["hidden"], ["x", "nowhere"], [7, "7"], [], 0.5):
+        numbers = feedback_rules._shown_numbers(named, ranked)
+        ids = named if isinstance(named, list | dict) else []
+        assert [numbers.get(str(id)) for id in ids] == [table.get(str(id)) for id in ids]
+    assert feedback_rules._shown_numbers(["x"], ranked) == {"x": 0}
+    assert feedback_rules._shown_numbers(["hidden"], ranked) == table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from threading import Event, current_thread
 from typing import Any
 
@@ -105,6 +106,37 @@ def test_the_loop_writes_itself_while_the_disk_is_quick() -> None:
         store.is_free = False  # then the thread writes
         assert await written(log, entries(2)) == [last + 4, last + 5]
         assert log._pending_bytes == 0
+        await log.stop()
+
+    run_coroutine(play())
+
+
+def test_one_slow_transaction_on_the_loop_returns_the_writing_to_the_thread() -> None:
+    """And what it has written is acknowledged after the commit, never before."""
+
+    async def play() -> None:
+        store: Any = Memory()
+        log = LogWriter(store, impression_of)
+        await written(log, entries(1))
+        while not log._wake._waiters:  # type: ignore[attr-defined]  # until the thread has nothing to do
+            await asyncio.sleep(0.001)
+        log._quick_commits = writer.MIN_QUICK_COMMITS
+        future: Any = log.append(entries(1)[0])
+        acknowledged = []
+
+        def append_slowly(batch: Batch) -> None:
+            acknowledged.append(future.done())
+            time.sleep(2 * writer.MAX_LOOP_BLOCK_SECONDS)
+            Memory.append(store, batch)
+            acknowledged.append(future.done())
+
+        store.append = append_slowly
+        assert (await future).seq == 2
+        assert (acknowledged, store.threads) == ([False, False], [current_thread().name])
+        assert not log._quick_commits
+        del store.append
+        assert await written(log, entries(2)) == [3, 4]
+        assert len(store.threads) == 1  # the thread has written these
         await log.stop()
 
     run_coroutine(play())

@@ -13,6 +13,8 @@ import math
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -28,6 +30,7 @@ from rankloop.service.requests import FeedbackBody
 ACCEPTED, CLOSED, REPEATED, REFUSED, LATE = "accepted", "closed", "repeated", "refused", "late"
 MAX_NAME_LENGTH = 64  # characters; no impression has a longer name
 REPLACING_KINDS = ("preferred", "reward")  # kinds of feedback that replace earlier feedback
+MAX_SEARCHED_IDS = 8  # of feedback, up to which searching for each is quicker than a table of all shown items
 MIN_INCREASE = 1e-9  # of the total of an outcome, relative; less is a rounding error
 
 
@@ -51,17 +54,14 @@ class TrackedImpression(msgspec.Struct):
           event: Feedback, or the end of the window.
           mark: The fingerprint of the feedback, if it was computed already.
         """
-        if isinstance(event, FeedbackReceived) and (mark or fingerprint(event)) in self.received:
+        if self.received and isinstance(event, FeedbackReceived) and (mark or fingerprint(event)) in self.received:
             return REPEATED
         if self.closed:
             return LATE
         if isinstance(event, Closed):
             return CLOSED
-        if (
-            self.feedback is not None
-            and event.feedback_kind not in REPLACING_KINDS
-            and event.feedback_kind != self.feedback.feedback_kind
-        ):
+        kind = event.feedback_kind
+        if self.feedback is not None and kind not in REPLACING_KINDS and kind != self.feedback.feedback_kind:
             return REFUSED
         return CLOSED if event.final else ACCEPTED
 
@@ -215,7 +215,6 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
       Rejected: If a field is wrong.
       IncompatibleFeedback: If the learner or the experiment cannot use this kind of feedback.
     """
-    numbers = {str(ranked.ids[i]): i for i in ranked.order}
     try:
         kind, value = one_kind({name: getattr(body, name) for name in FEEDBACK_KINDS})
     except InvalidInput as error:
@@ -226,7 +225,7 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     if (ranked.mixed is not None or ranked.variant) and kind != "clicks":
         raise IncompatibleFeedback(f"{kind}: a list of an experiment accepts clicks only")
     try:
-        items, values = named_values(kind, value, numbers, str)
+        items, values = named_values(kind, value, _shown_numbers(value, ranked), str)
     except (IncompatibleFeedback, InvalidInput) as error:
         raise Rejected(kind, str(error)) from None
     _check_values(kind, items, values, ranked, config.problem)
@@ -237,6 +236,16 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
             "(max_click_weight, set when it is created)",
         )
     return FeedbackReceived(body.impression, kind, items, values, body.final)
+
+
+def _shown_numbers(named: Any, ranked: Ranked) -> dict[str, int]:
+    """Return the numbers of shown items by their keys: of the named ones if these are few, else of all."""
+    if isinstance(named, list | dict) and len(named) <= MAX_SEARCHED_IDS:
+        with suppress(ValueError):  # an id of the other type, or of no item
+            numbers = {str(id): ranked.ids.index(id) for id in named}
+            if all(i in ranked.order for i in numbers.values()):
+                return numbers
+    return {str(ranked.ids[i]): i for i in ranked.order}
 
 
 def merge_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceived) -> FeedbackReceived:
@@ -256,9 +265,7 @@ def merge_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceived)
     values = dict(zip(earlier.items, earlier.values))
     for item, value in zip(feedback.items, feedback.values):
         values[item] = max(value, values.get(item, 0.0)) if feedback.feedback_kind == "clicks" else value
-    return FeedbackReceived(
-        feedback.impression, feedback.feedback_kind, list(values), list(values.values()), feedback.final
-    )
+    return msgspec.structs.replace(feedback, items=list(values), values=list(values.values()))
 
 
 def fingerprint(feedback: FeedbackReceived) -> bytes:
@@ -271,12 +278,8 @@ def fingerprint(feedback: FeedbackReceived) -> bytes:
 def _check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem) -> None:
     """Refuse final feedback if a grade is missing."""
     expected = len(ranked.order[: problem.depth])
-    if (
-        feedback.feedback_kind == "relevances"
-        and feedback.final
-        and ranked.trainable
-        and len(feedback.items) != expected
-    ):
+    is_due = feedback.feedback_kind == "relevances" and feedback.final and ranked.trainable
+    if is_due and len(feedback.items) != expected:
         raise Rejected("relevances", f"{len(feedback.items)} grades; give one for each of the first {expected} items")
 
 

@@ -15,13 +15,7 @@ from rankloop.core.saved_session import loads
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, is_worse_than_base, saved_projection
-from rankloop.service.domain.feedback_rules import (
-    ACCEPTED,
-    CLOSED,
-    LATE,
-    TrackedImpression,
-    impression_of,
-)
+from rankloop.service.domain.feedback_rules import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
 from rankloop.service.domain.split import UserTotals
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import Unavailable

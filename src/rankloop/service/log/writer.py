@@ -218,7 +218,7 @@ class Batch:
     def number(self, first: int, at: float) -> None:
         """Take note that the rows were written."""
         for seq, (position, row) in enumerate(self._rows, first):
-            self.results[position] = self.results[position]._replace(seq=seq, at=at)  # type: ignore[union-attr]
+            self.results[position] = Written(self.results[position].verdict, seq, at)  # type: ignore[union-attr]
             if row.impression is None:
                 continue
             key = row.entity, row.impression

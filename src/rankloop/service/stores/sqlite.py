@@ -129,10 +129,10 @@ class SqliteStore(Store):
         self._append(batch, waits=True)
 
     def append_at_once(self, batch: Transaction) -> bool:
-        """Write a batch if nothing has to be read for it and nobody else writes to the file."""
-        if self._wal_pages > MAX_WAL_PAGES or batch.watched or not all(batch.keys.values()):
-            return False
-        return self._append(batch, waits=False)
+        """Write a batch if it has no snapshot, nothing has to be read for it, and nobody else writes to the file."""
+        has_snapshot = any(entry.snapshot is not None for entry in batch.entries)  # it may be large
+        is_quick = self._wal_pages <= MAX_WAL_PAGES and not batch.watched and all(batch.keys.values())
+        return is_quick and not has_snapshot and self._append(batch, waits=False)
 
     def _append(self, batch: Transaction, waits: bool) -> bool:
         """Write a batch; return False if another connection writes to the file and this does not wait for it."""
