@@ -33,7 +33,7 @@ from rankloop.service.records import (
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import log_at
 
-MAX_OPEN_BYTES = 18_000_000  # of open impressions that a consumer keeps in memory
+MAX_OPEN_BYTES = 12_000_000  # of open impressions that a consumer keeps in memory
 MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time
 MAX_RECENT_STATES = 10_000  # with which a snapshot is compared that was written late
 
