@@ -57,7 +57,13 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """
     with opened(path) as file:
         raw, held, start = bytearray(block_bytes), 0, 0
-        while n_read := _read(file, memoryview(raw)[held:], path):
+        while True:
+            try:
+                n_read = int(file.readinto(memoryview(raw)[held:]))  # type: ignore[attr-defined]
+            except READ_ERRORS as error:
+                raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
+            if not n_read:
+                break
             if held == 0 and start == 0 and raw.startswith(BYTE_ORDER_MARK):
                 start = len(BYTE_ORDER_MARK)
             end = raw.rfind(b"\n", held, held + n_read) + 1
@@ -67,7 +73,10 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
                 raw[: held - end] = raw[end:held]
                 held, start = held - end, 0
             elif held == len(raw):
-                raw = _double_buffer(raw, path)
+                if held >= MAX_LINE_BYTES:
+                    limit = f"longer than {MAX_LINE_BYTES:,} bytes"
+                    raise InvalidInput(f"{path.name}: a line is {limit}; this is not a text of lines")
+                raw = raw + bytearray(held)
         if held > start:
             yield Block(raw, np.frombuffer(raw, np.uint8), start, held)
 
@@ -107,19 +116,6 @@ class _Members(io.RawIOBase):
         return packed
 
 
-def _double_buffer(raw: bytearray, path: Path) -> bytearray:
-    if len(raw) >= MAX_LINE_BYTES:
-        raise InvalidInput(f"{path.name}: a line is longer than {MAX_LINE_BYTES:,} bytes; this is not a text of lines")
-    return raw + bytearray(len(raw))
-
-
-def _read(file: IO[bytes], buffer: memoryview, path: Path) -> int:
-    try:
-        return int(file.readinto(buffer))  # type: ignore[attr-defined]
-    except READ_ERRORS as error:
-        raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
-
-
 def _decompressor_of(file: IO[bytes], magic: bytes) -> Any:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(file)
@@ -129,6 +125,5 @@ def _decompressor_of(file: IO[bytes], magic: bytes) -> Any:
         return io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         pyarrow = import_extra("pyarrow")
-
         return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
     return file

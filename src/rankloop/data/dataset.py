@@ -78,23 +78,21 @@ class Dataset(NamedTuple):
 
     def query(self, index: int) -> tuple[Query, Floats]:
         """Return copies of one query and the grades of its items."""
-        if not 0 <= index < self.n_queries:
-            raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
-        rows = slice(self.offsets[index], self.offsets[index + 1])
+        rows = slice(self.offsets[self._checked_number(index)], self.offsets[index + 1])
         return Query(self.query_ids[index], self.features[rows].copy(), NO_CONTEXT), self.relevance[rows].copy()
 
     def subset(self, indices: Iterable[int]) -> "Dataset":
         """Return some queries, in the order of the indices."""
-        query_numbers = [int(index) for index in indices]
-        for index in query_numbers:
-            if not 0 <= index < self.n_queries:
-                raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
+        query_numbers = [self._checked_number(int(index)) for index in indices]
         spans = [np.arange(self.offsets[q], self.offsets[q + 1]) for q in query_numbers]
-        rows = np.concatenate(spans) if spans else np.empty(0, np.int64)
-        offsets = offsets_of([len(span) for span in spans])
-        return Dataset(
-            self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in query_numbers)
-        )
+        rows, offsets = np.concatenate([*spans, np.empty(0, np.int64)]), offsets_of([len(span) for span in spans])
+        names = tuple(self.query_ids[q] for q in query_numbers)
+        return Dataset(self.features[rows], self.relevance[rows], offsets, names)
+
+    def _checked_number(self, query: int) -> int:
+        if not 0 <= query < self.n_queries:
+            raise InvalidInput(f"no query number {query}: there are {self.n_queries}, counted from 0")
+        return query
 
     def checked(self) -> "Dataset":
         """Return itself; raise `InvalidInput` if its arrays do not fit together."""
@@ -112,12 +110,10 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
     """Return all queries of several data sets, one after the other; the last features of narrower ones are 0."""
     if not len(rows_in(datasets, "datasets")) or not all(isinstance(part, Dataset) for part in datasets):
         raise InvalidInput("concatenate takes a list of one or more data sets")
-    n_rows = sum(len(part.features) for part in datasets)
-    features = np.zeros((n_rows, max(part.n_features for part in datasets)))
-    first = 0
-    for part in datasets:
-        features[first : first + len(part.features), : part.n_features] = part.features
-        first += len(part.features)
+    ends = np.cumsum([len(part.features) for part in datasets])
+    features = np.zeros((ends[-1], max(part.n_features for part in datasets)))
+    for part, end in zip(datasets, ends.tolist()):
+        features[end - len(part.features) : end, : part.n_features] = part.features
     offsets = offsets_of(np.concatenate([part.sizes for part in datasets]))
     names = tuple(name for part in datasets for name in part.query_ids)
     return Dataset(features, np.concatenate([part.relevance for part in datasets]), offsets, names)
@@ -126,7 +122,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
 def normalise_queries(dataset: Dataset) -> Dataset:
     """Scale every feature to [0, 1] inside each query: (x − min) / (max − min); constant features become 0.
 
-    The LETOR sets call it query-level normalisation. Use it when raw features differ in scale from query to query.
+    Use it when raw features differ in scale from query to query.
     """
     return dataset._replace(features=_min_max(dataset.features, dataset.offsets))
 

@@ -13,7 +13,9 @@ def data_folder() -> Path | None:
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named) if Path(named).is_dir() else None
-    beside = _repository(Path.cwd()).parent / "shared" / "data"
+    start = Path.cwd()
+    repository = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
+    beside = repository.parent / "shared" / "data"
     return beside if beside.is_dir() else None
 
 
@@ -48,8 +50,3 @@ def given_path(name: str) -> Path:
         if Path(name).suffix:
             raise NotFound(f"there is no file {name!r}") from None
         raise
-
-
-def _repository(start: Path) -> Path:
-    """Return the nearest folder upwards that is a repository, or `start` itself."""
-    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)

@@ -27,23 +27,13 @@ from rankloop.data.parts.source import PartSource, entries_in, is_folder, read_t
 PART_ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
 PART_NAME = re.compile(r"(set\d+\.)?(train|vali|valid|test)\.txt(\.(gz|bz2|xz|zst))?")
-FOLD_NAME, SET_FILE, SET_PATH = (
-    re.compile(r"Fold(\d+)"),
-    re.compile(r"(set\d+)\.train\.txt"),
-    re.compile(r"(.+)/(set\d+)"),
-)
+FOLD_NAME, SET_FILE = re.compile(r"Fold(\d+)"), re.compile(r"(set\d+)\.train\.txt")
+SET_PATH = re.compile(r"(.+)/(set\d+)")
 FOLDS_FILE = "folds.json"
 TAIL_BYTES = 1 << 18
 VALIDATION_NAMES = ("vali", "valid")
-ARCHIVE_ERRORS = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    EOFError,
-    zlib.error,
-    OSError,
-    RuntimeError,
-    NotImplementedError,
-)
+ARCHIVE_ERRORS: tuple[type[Exception], ...] = (zipfile.BadZipFile, tarfile.TarError, zlib.error)
+ARCHIVE_ERRORS += (EOFError, OSError, RuntimeError, NotImplementedError)
 Files = Mapping[str, PartSource]
 
 
@@ -82,14 +72,7 @@ def public_path(name: str) -> Path:
 
 
 def published_folds(path: Path) -> list[FoldFiles]:
-    """Find the folds of a set on this machine.
-
-    Args:
-      path: A folder, an archive, or one fold of them (`FOLDER/Fold2`, `FOLDER/set2`).
-
-    Raises:
-      NotFound: If there is no such folder, or no folds in it.
-    """
+    """Find the folds of a folder, an archive or one fold (`FOLDER/Fold2`, `FOLDER/set2`), or raise `NotFound`."""
     if path.is_file() and is_archive(path):
         path = unpacked(path)
     folds = folds_in(str(path))
@@ -104,14 +87,7 @@ def published_folds(path: Path) -> list[FoldFiles]:
 
 
 def folds_in(address: str) -> list[FoldFiles]:
-    """Find the folds of a set in a folder or under an address.
-
-    Args:
-      address: A folder or a URL of one; `…/set2` is one set of several in a folder.
-
-    Returns:
-      The folds; none where the names of the files do not tell them.
-    """
+    """Find the folds of a set in a folder or under a URL (`…/set2` is one set of several); none if no name tells."""
     address = address.rstrip("/")
     set_path = SET_PATH.fullmatch(address)
     try:
@@ -148,20 +124,21 @@ def _folds_of_list(address: str, files: Files) -> list[FoldFiles]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         example = '{"Fold1": {"train": ["S1", "S2", "S3"], "vali": "S4", "test": "S5"}, …}'
         raise InvalidInput(f"{address}/{FOLDS_FILE} should hold {example}: {error}") from None
-    folds = []
-    for name, roles_of_fold in roles.items():
-        train, validation, test = (_find_parts(address, files, parts) for parts in roles_of_fold)
-        folds.append(FoldFiles(name, train, validation, test))
-    return folds
+    return [
+        FoldFiles(name, *(_find_parts(address, files, parts) for parts in roles_of_fold))
+        for name, roles_of_fold in roles.items()
+    ]
 
 
 def _find_parts(address: str, files: Files, names: Sequence[str]) -> tuple[PartSource, ...]:
-    parts = [_part(files, name) for name in names]
-    for name, part in zip(names, parts):
+    parts = []
+    for name in names:
+        part = _part(files, name)
         if part is None:
             held = ", ".join(sorted(files)[:5])
             raise NotFound(f"there is no {name}.txt (or compressed .txt.gz …) in {address}; it has {held or 'nothing'}")
-    return tuple(part for part in parts if part is not None)
+        parts.append(part)
+    return tuple(parts)
 
 
 def _part(files: Files, name: str) -> PartSource | None:

@@ -43,15 +43,11 @@ class Collection:
     """A collector of queries; columns are numbered as they occur."""
 
     def __init__(self, n_hashed: int) -> None:
-        self._numbers = np.full(n_hashed, -1, np.int64)
+        self._numbers, self._n_columns = np.full(n_hashed, -1, np.int64), 0
         self._columns: list[Ints] = []
-        self._n_columns = 0
-        self._positions: list[Ints] = []
-        self._values: list[Floats] = []
-        self._dense: list[Floats] = []
-        self._counts: list[Ints] = []
-        self._sizes: list[int] = []
+        self._rows: tuple[list[Any], ...] = ([], [], [], [])
         self._names: list[str] = []
+        self._sizes: list[int] = []
 
     def add(self, name: str, features: Rows) -> None:
         """Add a query."""
@@ -62,34 +58,23 @@ class Collection:
             self._numbers[features.columns[fresh]] = numbers[fresh]
             self._columns.append(features.columns[fresh])
             self._n_columns += len(fresh)
-        self._positions.append(numbers[features.positions])
-        self._values.append(features.values)
-        self._dense.append(features.dense)
-        self._counts.append(np.diff(features.starts))
-        self._sizes.append(features.n_items)
+        arrays = np.diff(features.starts), numbers[features.positions], features.values, features.dense
+        for parts, array in zip(self._rows, arrays):
+            parts.append(array)
         self._names.append(name)
+        self._sizes.append(features.n_items)
 
     def dataset(self, relevance: Floats) -> SparseDataset:
         """Return all queries, with a grade for each item, and forget them."""
         if not self._sizes:
             raise InvalidInput("there is no query to make a data set of")
-        starts = offsets_of(_concatenate_and_free(self._counts))
-        columns = np.concatenate(self._columns) if self._columns else np.empty(0, np.int64)
-        rows = Rows(
-            starts,
-            _concatenate_and_free(self._positions),
-            _concatenate_and_free(self._values),
-            columns,
-            _concatenate_and_free(self._dense),
-        )
-        offsets = offsets_of(self._sizes)
+        arrays: list[Any] = []
+        for parts in self._rows:
+            arrays.append(np.concatenate(parts))
+            parts.clear()  # frees memory
+        counts, positions, values, dense = arrays
+        columns = np.concatenate([*self._columns, np.empty(0, np.int64)])
+        rows = Rows(offsets_of(counts), positions, values, columns, dense)
         if len(relevance) != rows.n_items:
             raise InvalidInput(f"{rows.n_items} items and {len(relevance)} grades must be equally many")
-        return SparseDataset(rows, relevance, offsets, np.zeros(rows.n_items), tuple(self._names))
-
-
-def _concatenate_and_free(parts: list[Any]) -> Any:
-    """Concatenate a list of arrays, and empty it to free memory."""
-    array = np.concatenate(parts)
-    parts.clear()
-    return array
+        return SparseDataset(rows, relevance, offsets_of(self._sizes), np.zeros(rows.n_items), tuple(self._names))

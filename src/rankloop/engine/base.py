@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count, islice, takewhile
+from functools import reduce
+from itertools import count, islice, pairwise, repeat, takewhile
+from operator import iadd
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rankloop.core.errors import InvalidInput, RankloopError
@@ -63,14 +65,10 @@ class OutOfMemory(RankloopError):
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelEngine:
-    """An engine of several workers.
+    """An engine of several workers."""
 
-    Attributes:
-      workers: Their number; None is one per usable core.
-      idle: Workers that wait for the next sum (see `kept`); None: workers end with their sum.
-    """
-
-    workers: int | None = None
+    workers: int | None = None  # one per usable core
+    # Workers that wait for the next sum (see `kept`); None: workers end with their sum.
     idle: list[Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,14 +101,11 @@ def usable_cores() -> int:
 
 
 def shares_of(partitions: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Cut partitions into consecutive shares.
+    """Cut partitions into consecutive shares, one per worker.
 
     Args:
       partitions: In their order.
-      workers: The largest number of shares.
-
-    Returns:
-      A share per worker; fewer where the partitions do not suffice.
+      workers: The largest number of shares; there are fewer where the partitions do not suffice.
     """
     size = -(-len(partitions) // workers)
     return [list(partitions[first : first + size]) for first in range(0, len(partitions), size)]
@@ -118,10 +113,7 @@ def shares_of(partitions: Sequence[Any], workers: int) -> list[list[Any]]:
 
 def sum_in_order(answers: Sequence[Floats]) -> Floats:
     """Return the sum of the answers, added one after the other."""
-    total = answers[0].copy()
-    for answer in answers[1:]:
-        total += answer
-    return total
+    return reduce(iadd, answers[1:], answers[0].copy())
 
 
 def is_stored(partition: Any) -> bool:
@@ -137,18 +129,15 @@ def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> 
       function: Of a partition and the argument.
       argument: Of all calls.
     """
-    answers, loaded = [], _load_partition(partitions[0])
-    for number, partition in enumerate(partitions):
-        following = _load_partition(partitions[number + 1]) if number + 1 < len(partitions) else None
-        with _memory_for(partition):
-            answers.append(function(loaded, argument))
-        loaded = following
+    answers, loaded = [], None
+    for partition, following in pairwise([None, *partitions, None]):
+        with _memory_for(following):
+            following_loaded = following.load() if is_stored(following) else following
+        if partition is not None:
+            with _memory_for(partition):
+                answers.append(function(loaded, argument))
+        loaded = following_loaded
     return answers
-
-
-def _load_partition(partition: Any) -> Any:
-    with _memory_for(partition):
-        return partition.load() if is_stored(partition) else partition
 
 
 @contextmanager
@@ -158,16 +147,11 @@ def _memory_for(partition: Any) -> Iterator[None]:
         yield
     except MemoryError:
         name = f" with {partition}" if is_stored(partition) else ""
+        ray: Any = sys.modules.get("ray")
+        on_cluster = ray is not None and ray.is_initialized()
+        machine = ray.util.get_node_ip_address() if on_cluster else f"{socket.gethostname()} (process {os.getpid()})"
         advice = "give it more, or start fewer workers there"
-        raise OutOfMemory(f"a worker on {machine()} ran out of memory{name}: {advice}") from None
-
-
-def machine() -> str:
-    """Return the name of this machine: its address in the cluster, or its host name."""
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        return str(ray.util.get_node_ip_address())
-    return f"{socket.gethostname()} (process {os.getpid()})"
+        raise OutOfMemory(f"a worker on {machine} ran out of memory{name}: {advice}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,11 +175,7 @@ class Here:
 
 @dataclass(frozen=True, kw_only=True)
 class Threads(ParallelEngine):
-    """The engine for compiled kernels, which run in parallel without the global lock; Python code gains nothing.
-
-    Attributes:
-      workers: The number of threads; None is one per usable core.
-    """
+    """The engine for compiled kernels, which run in parallel without the global lock; Python code gains nothing."""
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
         """Return function(task) of all tasks, in their order."""
@@ -215,15 +195,14 @@ class Threads(ParallelEngine):
         """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         workers = min(self.workers or usable_cores(), len(partitions))
         if workers == 1:
-            with Here().sum_over(partitions, function) as total:
-                yield total
+            yield lambda argument: sum_in_order(answers_of(partitions, function, argument))
             return
         with ThreadPoolExecutor(workers) as pool:
 
             def answer(partition: Any, argument: Any) -> Any:
                 return answers_of([partition], function, argument)[0]
 
-            yield lambda argument: sum_in_order(list(pool.map(answer, partitions, [argument] * len(partitions))))
+            yield lambda argument: sum_in_order(list(pool.map(answer, partitions, repeat(argument))))
 
 
 T = TypeVar("T")
@@ -260,12 +239,10 @@ def over_pieces(
       size: The number of entries of a piece.
       progress: Called with the number of entries that are finished.
     """
-    left = iter(entries)
+    left, finished = iter(entries), 0
     cut = (Piece(first, list(islice(left, size)), shared) for first in count(0, size))
     pieces = takewhile(lambda piece: piece.entries, cut)
-    window = 1 if isinstance(engine, Here) else PIECES_IN_MEMORY
-    finished = 0
-    while together := list(islice(pieces, window)):
+    while together := list(islice(pieces, 1 if isinstance(engine, Here) else PIECES_IN_MEMORY)):
 
         def done(index: int, result: Any, together: list[Piece] = together) -> None:
             nonlocal finished

@@ -18,23 +18,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import source_key
 from rankloop.core.types import Floats
-from rankloop.engine.base import (
-    ONE_THREAD,
-    Done,
-    Function,
-    HeadDied,
-    OutOfMemory,
-    ParallelEngine,
-    Result,
-    Task,
-    Total,
-    WorkerDied,
-    answers_of,
-    is_stored,
-    shares_of,
-    sum_in_order,
-    usable_cores,
-)
+from rankloop.engine import base
+from rankloop.engine.base import Done, Function, HeadDied, Result, Task, Total
 
 MAX_ATTEMPTS = 4  # for one task: a node that goes down takes several workers with it
 HEAD_CHECK_SECONDS = 2.0  # without an answer, after which the head is checked
@@ -43,18 +28,14 @@ _CHECKED_NODES: set[str] = set()  # nodes with the versions of this process
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster(ParallelEngine):
+class Cluster(base.ParallelEngine):
     """The engine for more than one machine; needs `pip install "rankloop[cluster]"` on each of them.
 
     A worker or a node that dies is replaced and its part computed again, with the same result. Machines with another
     version of the package are refused, and a head that dies ends the sum with an error.
-
-    Attributes:
-      workers: The number of workers that keep partitions; None is one per core of the cluster.
-      address: A running cluster (`auto`, `host:6379`); without it and without RAY_ADDRESS, one is started for this
-        process.
     """
 
+    # A running cluster (`auto`, `host:6379`); without it and without RAY_ADDRESS, one is started for this process.
     address: str | None = None
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
@@ -82,12 +63,49 @@ class Cluster(ParallelEngine):
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
         """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         ray = self._connect()
-        workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
-        summation = _Summation(ray, shares_of(partitions, workers), function, self.idle)
+        cores = ray.cluster_resources().get("CPU", 1.0)
+        shares = base.shares_of(partitions, self.workers or int(cores))
+        cores_per_actor = math.floor(1e4 * min(1.0, cores / len(shares))) / 1e4  # Ray counts in steps of 1e-4
+        actors = [self.idle.pop() if self.idle else _Actor(ray, cores_per_actor) for _ in shares]
+        is_settled = True  # no answer is outstanding
+        for actor, share in zip(actors, shares):
+            actor.handle.keep.remote(share, function)
+
+        def answers_of(number: int, pending: Any, sent: Any) -> list[Floats]:
+            for attempt in range(MAX_ATTEMPTS):
+                try:
+                    return cast(list[Floats], ray.get(_ready(ray, [pending])[0]))
+                except HeadDied:
+                    raise
+                except Exception as error:
+                    if isinstance(error, ray.exceptions.RayTaskError) or attempt == MAX_ATTEMPTS - 1:
+                        names = ", ".join(dict.fromkeys(str(part) for part in shares[number] if base.is_stored(part)))
+                        share = f"share {number} of the partitions" + (f" ({names})" if names else "")
+                        raise _cause_of(error, share) from None
+                # Another actor gets the share, on a machine that is up, even if all its cores are busy.
+                nodes = [node["NodeID"] for node in _worker_nodes(ray)]
+                nodes.sort(key=[actor.node for actor in actors].count)
+                actors[number] = _Actor(ray, cores_per_actor, nodes[attempt % len(nodes)] if nodes else None)
+                actors[number].handle.keep.remote(shares[number], function)
+                pending = actors[number].handle.answers.remote(sent)
+            raise AssertionError("unreachable")
+
+        def total(argument: Any) -> Floats:
+            nonlocal is_settled
+            is_settled, sent = False, ray.put(argument)
+            pending = [actor.handle.answers.remote(sent) for actor in actors]
+            answers = [part for number, answer in enumerate(pending) for part in answers_of(number, answer, sent)]
+            is_settled = True
+            return base.sum_in_order(answers)
+
         try:
-            yield summation.total
+            yield total
         finally:
-            summation.release(self.idle)
+            if self.idle is not None and is_settled:
+                self.idle.extend(actors)
+            else:
+                for actor in actors:
+                    actor.terminate()
 
     def _connect(self) -> Any:
         """Return Ray, connected to the cluster; a connection that the process has already is kept."""
@@ -96,25 +114,27 @@ class Cluster(ParallelEngine):
         except ImportError:
             raise InvalidInput('the cluster engine needs Ray: pip install "rankloop[cluster]"') from None
         address = self.address or os.environ.get("RAY_ADDRESS")
+        if address is None:
+            if not ray.is_initialized():
+                for name, value in base.ONE_THREAD.items():
+                    os.environ.setdefault(name, value)
+                ray.init(
+                    address="local",  # not a cluster that somebody else started on this machine
+                    num_cpus=self.workers or base.usable_cores(),
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    _node_ip_address="127.0.0.1",
+                )
+            return ray
         if not ray.is_initialized():
-            if address is None:
-                return self._start_local(ray)
-            _join(ray, address)
+            try:
+                ray.init(address=address, log_to_driver=False)
+            except ConnectionError as error:
+                raise InvalidInput(f"no Ray cluster answers at {address!r}: {error}") from None
+            except RuntimeError as error:  # for example another version of Ray or Python
+                raise InvalidInput(f"the cluster at {address!r} cannot be joined: {error}") from None
             _watch_over(address)
-        if address is not None:
-            _check_versions(ray)
-        return ray
-
-    def _start_local(self, ray: Any) -> Any:
-        for name, value in ONE_THREAD.items():
-            os.environ.setdefault(name, value)
-        ray.init(
-            address="local",  # not a cluster that somebody else started on this machine
-            num_cpus=self.workers or usable_cores(),
-            include_dashboard=False,
-            log_to_driver=False,
-            _node_ip_address="127.0.0.1",
-        )
+        _check_versions(ray)
         return ray
 
 
@@ -130,7 +150,7 @@ class PartitionActor:
 
     def answers(self, argument: Any) -> list[Floats]:
         """Return the answers of all partitions."""
-        return answers_of(self.partitions, self.function, copy.deepcopy(argument))
+        return base.answers_of(self.partitions, self.function, copy.deepcopy(argument))
 
 
 class _Actor:
@@ -144,74 +164,8 @@ class _Actor:
             options |= {"num_cpus": 0, "scheduling_strategy": affinity}
         self.handle = ray.remote(PartitionActor).options(**options).remote()
 
-    def ask(self, argument: Any) -> Any:
-        return self.handle.answers.remote(argument)
-
     def terminate(self) -> None:
         self.ray.kill(self.handle)
-
-
-class _Summation:
-    """The actors of one sum, and their shares, which a replacement needs."""
-
-    def __init__(self, ray: Any, shares: list[list[Any]], function: Function, idle: list[_Actor] | None) -> None:
-        self.ray, self.shares, self.function = ray, shares, function
-        cores = min(1.0, ray.cluster_resources().get("CPU", 1.0) / len(shares))
-        self.cores = math.floor(1e4 * cores) / 1e4  # Ray counts in steps of 1e-4
-        self.actors = [idle.pop() if idle else _Actor(ray, self.cores) for _ in shares]
-        self.is_settled = True  # no answer is outstanding
-        for actor, share in zip(self.actors, shares):
-            actor.handle.keep.remote(share, function)
-
-    def total(self, argument: Any) -> Floats:
-        self.is_settled = False
-        sent = self.ray.put(argument)
-        pending = [actor.ask(sent) for actor in self.actors]
-        answers = [part for number, of in enumerate(pending) for part in self._answer(number, of, sent)]
-        self.is_settled = True
-        return sum_in_order(answers)
-
-    def release(self, idle: list[_Actor] | None) -> None:
-        if idle is not None and self.is_settled:
-            idle += self.actors
-            return
-        for actor in self.actors:
-            actor.terminate()
-
-    def _answer(self, number: int, pending: Any, sent: Any) -> list[Floats]:
-        for attempt in range(MAX_ATTEMPTS):
-            try:
-                return cast(list[Floats], self.ray.get(_ready(self.ray, [pending])[0]))
-            except HeadDied:
-                raise
-            except Exception as error:
-                if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == MAX_ATTEMPTS - 1:
-                    raise _cause_of(error, self._name_of(number)) from None
-                self._replace(number, attempt)
-                pending = self.actors[number].ask(sent)
-        raise AssertionError("unreachable")
-
-    def _name_of(self, number: int) -> str:
-        names = dict.fromkeys(str(part) for part in self.shares[number] if is_stored(part))
-        return f"share {number} of the partitions" + (f" ({', '.join(names)})" if names else "")
-
-    def _replace(self, number: int, attempt: int) -> None:
-        """Start another actor for the share, on a machine that is up, even if all its cores are busy."""
-        nodes = [node["NodeID"] for node in _worker_nodes(self.ray)]
-        taken = [actor.node for actor in self.actors]
-        nodes.sort(key=taken.count)
-        node = nodes[attempt % len(nodes)] if nodes else None
-        self.actors[number] = _Actor(self.ray, self.cores, node)
-        self.actors[number].handle.keep.remote(self.shares[number], self.function)
-
-
-def _join(ray: Any, address: str) -> None:
-    try:
-        ray.init(address=address, log_to_driver=False)
-    except ConnectionError as error:
-        raise InvalidInput(f"no Ray cluster answers at {address!r}: {error}") from None
-    except RuntimeError as error:  # for example another version of Ray or Python
-        raise InvalidInput(f"the cluster at {address!r} cannot be joined: {error}") from None
 
 
 def _cause_of(error: Exception, computing: str) -> Exception:
@@ -221,10 +175,15 @@ def _cause_of(error: Exception, computing: str) -> Exception:
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
     if isinstance(error, OutOfMemoryError):
-        return OutOfMemory(f"a machine ran out of memory with {computing}: {error}")
+        return base.OutOfMemory(f"a machine ran out of memory with {computing}: {error}")
     if isinstance(error, RayError):
-        return WorkerDied(f"the workers of {computing} died {MAX_ATTEMPTS} times: {error}")
+        return base.WorkerDied(f"the workers of {computing} died {MAX_ATTEMPTS} times: {error}")
     return error
+
+
+def _versions() -> dict[str, str]:
+    versions = {"rankloop's source": source_key(), "Python": platform.python_version()}
+    return versions | {"numpy": np.__version__, "numba": numba.__version__}
 
 
 def _check_versions(ray: Any) -> None:
@@ -255,11 +214,6 @@ def _check_versions(ray: Any) -> None:
         _CHECKED_NODES.add(node["NodeID"])
 
 
-def _versions() -> dict[str, str]:
-    ours = {"rankloop's source": source_key(), "Python": platform.python_version()}
-    return ours | {"numpy": np.__version__, "numba": numba.__version__}
-
-
 def _watch_over(address: str) -> None:
     """Start a shell that prints a message if Ray ends this process because its node went down."""
     if os.name != "posix":
@@ -285,20 +239,15 @@ def _ready(ray: Any, references: list[Any]) -> list[Any]:
         answered: list[Any] = ray.wait(references, timeout=HEAD_CHECK_SECONDS)[0]
         if answered:
             return answered
-        _check_head(ray)
-
-
-def _check_head(ray: Any) -> None:
-    address = str(ray.get_runtime_context().gcs_address)
-    host, _, port = address.rpartition(":")
-    for attempt in range(HEAD_ATTEMPTS):
-        try:
-            socket.create_connection((host, int(port)), HEAD_TIMEOUT_SECONDS).close()
-        except OSError as error:
-            if attempt == HEAD_ATTEMPTS - 1:
-                raise HeadDied(
-                    f"the head of the cluster at {address} does not answer any more ({error}): nothing was saved; "
-                    "start it again, and then the command"
-                ) from None
-        else:
-            return
+        address = str(ray.get_runtime_context().gcs_address)
+        host, _, port = address.rpartition(":")
+        for attempt in range(HEAD_ATTEMPTS):
+            try:
+                socket.create_connection((host, int(port)), HEAD_TIMEOUT_SECONDS).close()
+                break
+            except OSError as error:
+                if attempt == HEAD_ATTEMPTS - 1:
+                    raise HeadDied(
+                        f"the head of the cluster at {address} does not answer any more ({error}): nothing was saved; "
+                        "start it again, and then the command"
+                    ) from None

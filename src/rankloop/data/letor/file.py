@@ -14,13 +14,16 @@ from rankloop.data.compression import BLOCK_BYTES, Block, line_blocks
 from rankloop.data.dataset import Dataset, offsets_of
 from rankloop.data.letor import lines as parser
 
+Sizes = str | os.PathLike[str] | Sequence[int] | Ints | None
+RowBlock = tuple[Floats, Floats, Ints]  # features, grades and the number of the query of each row
+SIDE_SUFFIXES = (".query", ".group")
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 FIRST_WIDTH = 64
 SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
 MAX_HARD_NUMBERS = 1 << 12  # numbers of a piece that float() has to read
 MAX_QUOTE_LENGTH = 40
-MISSING_VALUE = re.compile(
-    rb"1\.79769313486232e\+?308|1\.7976931348623157E308"
-)  # the largest double, as Istella writes it
+# The largest double, as Istella writes it.
+MISSING_VALUE = re.compile(rb"1\.79769313486232e\+?308|1\.7976931348623157E308")
 
 
 class Layout(NamedTuple):
@@ -29,11 +32,6 @@ class Layout(NamedTuple):
     n_features: int | None = None
     zero_based: bool | None = None
     max_features: int = 10_000
-
-    @property
-    def first_index(self) -> int:
-        """The lowest index that may occur."""
-        return 1 if self.zero_based is False else 0
 
     @property
     def end_index(self) -> int:
@@ -54,9 +52,6 @@ class LetorRows(NamedTuple):
     highest: int
 
 
-RowBlock = tuple[Floats, Floats, Ints]  # features, grades and the number of the query of each row
-
-
 def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterator[LetorRows]:
     """Yield the rows of a file, piece by piece.
 
@@ -74,9 +69,8 @@ def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterat
                 width = max(2 * scratch.features.shape[1], parsed.highest + 1)
                 scratch = _scratch(min(layout.end_index, width))
             elif parsed.problem != parser.FINE:
-                raise InvalidInput(
-                    _complaint(block, parsed, layout, f"{path.name}, line {n_lines + parsed.n_lines + 1}")
-                )
+                line = f"{path.name}, line {n_lines + parsed.n_lines + 1}"
+                raise InvalidInput(f"{line}: {_complaint(block, parsed, layout)}")
             position, n_lines = parsed.position, n_lines + parsed.n_lines
             if parsed.n_rows:
                 yield rows
@@ -97,7 +91,7 @@ def _parse(
     block: Block, position: int, scratch: parser.LineScratch, layout: Layout, n_lines: int, path: Path
 ) -> tuple[LetorRows, parser.ParsedLines]:
     scratch.last_row.fill(-1)
-    parsed = parser.parse_lines(block.buffer, position, block.stop, layout.first_index, scratch)
+    parsed = parser.parse_lines(block.buffer, position, block.stop, 1 if layout.zero_based is False else 0, scratch)
     n_rows = parsed.n_rows
     features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
     lines = queries[:, parser.LINE] + (n_lines + 1)
@@ -131,10 +125,9 @@ def _quote(block: Block, start: int) -> str:
     return repr(token if len(token) <= MAX_QUOTE_LENGTH else token[:MAX_QUOTE_LENGTH] + "…")
 
 
-def _complaint(block: Block, parsed: parser.ParsedLines, layout: Layout, position: str) -> str:
-    token = _quote(block, parsed.token)
-    limit = layout.end_index - 1
-    reasons = {
+def _complaint(block: Block, parsed: parser.ParsedLines, layout: Layout) -> str:
+    token, limit = _quote(block, parsed.token), layout.end_index - 1
+    return {
         parser.BAD_GRADE: f"{token} is not a grade; a line begins with a finite number, as in '2 qid:7 1:0.5 2:3'",
         parser.BAD_QUERY: f"{token} lacks the query's name, as in 'qid:7'",
         parser.BAD_PAIR: f"{token} is not a feature; 'index:value' was expected, as in '3:0.5' "
@@ -144,24 +137,11 @@ def _complaint(block: Block, parsed: parser.ParsedLines, layout: Layout, positio
         parser.TOO_SMALL: f"{token} has the index 0 in a file whose indices begin with 1 (zero_based = False)",
         parser.TOO_LARGE: f"the index of {token} is above {limit}; "
         + ("n_features says so" if layout.n_features else "raise max_features if the file really has so many"),
-    }
-    return f"{position}: {reasons[parsed.problem]}"
+    }[parsed.problem]
 
 
-Sizes = str | os.PathLike[str] | Sequence[int] | Ints | None
-SIDE_SUFFIXES = (".query", ".group")
-PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
-
-
-def _side_file(path: Path) -> Path | None:
-    """Return the file beside `path` with the number of items of each query, as LightGBM and XGBoost write it."""
-    stems = [path, path.with_suffix("")] if path.suffix in PACKED_SUFFIXES else [path]
-    candidates = [stem.with_name(stem.name + suffix) for stem in stems for suffix in SIDE_SUFFIXES]
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
-
-
-def _sizes_of(sizes: Sizes) -> Ints:
-    """Return the number of items of each query, from a list or from a file of whole numbers."""
+def _ends_of(sizes: Sizes) -> Ints:
+    """Return the row after the last of each query, from a list of sizes or from a file of whole numbers."""
     name, values = "sizes", sizes
     if isinstance(sizes, str | os.PathLike):
         name, values = os.fspath(sizes), _numbers_in(Path(sizes))
@@ -169,7 +149,7 @@ def _sizes_of(sizes: Sizes) -> Ints:
     wrong = np.flatnonzero(counts < 1)
     if len(wrong):
         raise InvalidInput(f"{name}: query {wrong[0]} has {counts[wrong[0]]} items; there must be at least 1")
-    return counts
+    return np.cumsum(counts)
 
 
 def _numbers_in(path: Path) -> list[int]:
@@ -188,15 +168,14 @@ def _numbers_in(path: Path) -> list[int]:
 
 
 class Namer:
-    """Numbers for the queries of a file, by first appearance."""
+    """Numbers for the queries of a file, by first appearance; without names they follow from the sizes."""
 
-    def __init__(self, path: Path, counts: Ints | None) -> None:
-        self._path = path
+    def __init__(self, path: Path, sizes: Sizes = None) -> None:
+        self._path, self._n_rows = path, 0
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
         self._kind: int | None = None
-        self._n_rows = 0
-        self._ends = None if counts is None else np.cumsum(counts)
+        self._ends = None if sizes is None else _ends_of(sizes)
 
     def names(self, first: int = 0, end: int | None = None) -> tuple[str, ...]:
         """Return the names of the queries so far, or of some; those of a file of sizes are "0", "1" and so on."""
@@ -215,63 +194,48 @@ class Namer:
             self._settle(int(rows.kinds[0]))
         first, self._n_rows = self._n_rows, self._n_rows + len(rows.grades)
         if self._ends is not None:
-            self._check_total(self._n_rows > self._total)
+            self._check_total()
             return np.searchsorted(self._ends, np.arange(first, self._n_rows), side="right")
-        self._check_kinds(rows)
-        if adjacent:
-            self._check_adjacent(rows)
-        runs = [self._number_of(name) for name in rows.run_names]
-        lengths = np.diff(rows.run_starts, append=len(rows.grades))
-        return np.repeat(np.array(runs, dtype=np.int64), lengths)
-
-    def finish(self) -> None:
-        """Raise `InvalidInput` after the last row if the sizes are not those of the file."""
-        self._check_total(self._ends is not None and self._n_rows < self._total)
-
-    @property
-    def _total(self) -> int:
-        return 0 if self._ends is None or not len(self._ends) else int(self._ends[-1])
-
-    def _check_total(self, is_wrong: bool) -> None:
-        if is_wrong:
-            counted = f"{self._n_rows} items" + " or more" * (self._n_rows > self._total)
-            raise InvalidInput(f"{self._path.name} has {counted}, the sizes of its queries sum to {self._total}")
-
-    def _number_of(self, name: str) -> int:
-        if name not in self._numbers:
-            self._numbers[name] = len(self._names)
-            self._names.append(name)
-        return self._numbers[name]
-
-    def _settle(self, kind: int) -> None:
-        """Take the kind of name from the first row; a file of sizes counts if it has no qid."""
-        self._kind = kind
-        beside = _side_file(self._path)
-        if self._ends is None and kind != parser.IN_QID and beside is not None:
-            self._ends = np.cumsum(_sizes_of(beside))
-
-    def _check_kinds(self, rows: LetorRows) -> None:
         wrong = np.flatnonzero((rows.kinds != self._kind) | (rows.kinds == parser.NOWHERE))
         if len(wrong):
-            where = (
-                "as the number in a comment"
-                if self._kind == parser.IN_COMMENT
-                else "behind the grade, as in '2 qid:7 1:0.5'"
-            )
+            in_comment, in_line = "as the number in a comment", "behind the grade, as in '2 qid:7 1:0.5'"
             raise InvalidInput(
-                f"{self._path.name}, line {rows.lines[wrong[0]]}: the query must be named {where}; "
+                f"{self._path.name}, line {rows.lines[wrong[0]]}: the query must be named "
+                f"{in_comment if self._kind == parser.IN_COMMENT else in_line}; "
                 "for files without names give `sizes`, the number of items of each query"
             )
-
-    def _check_adjacent(self, rows: LetorRows) -> None:
-        last = self._names[-1] if self._names else None
+        runs = []
         for start, name in zip(rows.run_starts.tolist(), rows.run_names, strict=True):
-            if name != last and name in self._numbers:
+            if name not in self._numbers:
+                self._numbers[name] = len(self._names)
+                self._names.append(name)
+            elif adjacent and name != self._names[-1]:
                 raise InvalidInput(
                     f"{self._path.name}, line {rows.lines[start]}: query {name!r} comes back after others; "
                     "stream_letor needs the lines of a query together (read_letor gathers them)"
                 )
-            last = self._names[self._number_of(name)]
+            runs.append(self._numbers[name])
+        return np.repeat(np.array(runs, np.int64), np.diff(rows.run_starts, append=len(rows.grades)))
+
+    def finish(self) -> None:
+        """Raise `InvalidInput` after the last row if the sizes are not those of the file."""
+        if self._ends is not None:
+            self._check_total(is_complete=True)
+
+    def _check_total(self, is_complete: bool = False) -> None:
+        total = 0 if self._ends is None or not len(self._ends) else int(self._ends[-1])
+        if self._n_rows > total or (is_complete and self._n_rows < total):
+            counted = f"{self._n_rows} items" + " or more" * (self._n_rows > total)
+            raise InvalidInput(f"{self._path.name} has {counted}, the sizes of its queries sum to {total}")
+
+    def _settle(self, kind: int) -> None:
+        """Take the kind of name from the first row; a file of sizes beside it, as of LightGBM, counts without qid."""
+        self._kind, path = kind, self._path
+        if self._ends is None and kind != parser.IN_QID:
+            stems = [path, path.with_suffix("")] if path.suffix in PACKED_SUFFIXES else [path]
+            candidates = [stem.with_name(stem.name + suffix) for stem in stems for suffix in SIDE_SUFFIXES]
+            beside = next((candidate for candidate in candidates if candidate.is_file()), None)
+            self._ends = None if beside is None else _ends_of(beside)
 
 
 def read_letor(
@@ -290,8 +254,7 @@ def read_letor(
 
     Args:
       path: The file.
-      sizes: The number of items of each query, a list or a file; unless given, that of a `.query` or
-        `.group` file beside `path`.
+      sizes: The number of items of each query, a list or a file; by default a `.query` or `.group` file beside `path`.
       n_features: The number of features; the largest index unless given.
       zero_based: True if indices count from 0; unless given, true if an index 0 occurs.
       max_features: A larger index is an error.
@@ -300,8 +263,8 @@ def read_letor(
       InvalidInput: If a line is wrong; the error names it.
       NotFound: If there is no such file.
     """
-    file, layout = _existing(path), _layout(n_features, zero_based, max_features)
-    namer, blocks, lowest, highest = Namer(file, None if sizes is None else _sizes_of(sizes)), [], 1, -1
+    file, layout = _checked(path, n_features, zero_based, max_features)
+    namer, blocks, lowest, highest = Namer(file, sizes), [], 1, -1
     for rows in pieces(file, layout):
         blocks.append(_block(rows, namer.number(rows)))
         lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
@@ -326,7 +289,7 @@ def stream_letor(
     max_features: int = 10_000,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Dataset]:
-    """Read a file as data sets of complete queries, for files that are larger than memory.
+    """Read a file as an iterator over data sets of complete queries, for files that are larger than memory.
 
     The lines of a query must be adjacent. Without n_features and zero_based the file is read twice, first to find them.
 
@@ -338,40 +301,31 @@ def stream_letor(
       max_features: A larger index is an error.
       block_bytes: The bytes of text of one data set, about.
 
-    Returns:
-      An iterator over the data sets.
-
     Raises:
       InvalidInput: If a line is wrong, or a query comes back after others.
       NotFound: If there is no such file.
     """
-    file, layout = _existing(path), _layout(n_features, zero_based, max_features)
+    file, layout = _checked(path, n_features, zero_based, max_features)
     whole_number(block_bytes, "block_bytes", 1)
-    counts = None if sizes is None else _sizes_of(sizes)
+    namer = Namer(file, sizes)
     if layout.n_features is None or layout.zero_based is None:
-        layout = _measure_file(file, layout, block_bytes)
-    return _complete_queries(file, layout, Namer(file, counts), block_bytes)
+        lowest, highest = 1, -1
+        for rows in pieces(file, layout, block_bytes):
+            lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
+        layout = _complete_layout(layout, lowest, highest, file)
+    return _complete_queries(file, layout, namer, block_bytes)
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
+def _checked(
+    path: str | os.PathLike[str], n_features: int | None, zero_based: bool | None, max_features: int
+) -> tuple[Path, Layout]:
     file = Path(path)
     if not file.is_file():
         raise NotFound(f"there is no file {str(file)!r}")
-    return file
-
-
-def _layout(n_features: int | None, zero_based: bool | None, max_features: int) -> Layout:
     whole_number(max_features, "max_features", 1)
     if n_features is not None:
         whole_number(n_features, "n_features", 1)
-    return Layout(n_features, zero_based, max(max_features, n_features or 0))
-
-
-def _measure_file(path: Path, layout: Layout, block_bytes: int) -> Layout:
-    lowest, highest = 1, -1
-    for rows in pieces(path, layout, block_bytes):
-        lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
-    return _complete_layout(layout, lowest, highest, path)
+    return file, Layout(n_features, zero_based, max(max_features, n_features or 0))
 
 
 def _complete_layout(layout: Layout, lowest: int, highest: int, path: Path) -> Layout:

@@ -161,9 +161,6 @@ def parse_lines(buffer: Bytes, position: int, stop: int, least: int, scratch: Li
       stop: The end of the buffer.
       least: The lowest index that is allowed.
       scratch: The memory for the rows; its `last_row` must be filled with −1.
-
-    Returns:
-      The numbers of rows and lines, and the first problem.
     """
     features, grades, queries, hard, _ = scratch
     n_rows, n_lines, n_hard, lowest, highest = 0, 0, 0, NO_INDEX, -1

@@ -14,6 +14,7 @@ from rankloop.data.parts.source import PartSource
 
 MAX_OPEN_COPIES = 256  # that a process keeps mapped
 HASH_END = 1 << 64  # above every hash
+copy_of = lru_cache(MAX_OPEN_COPIES)(ColumnCopy)  # the columns of a part on this machine, written where missing
 
 
 class Span(NamedTuple):
@@ -64,10 +65,17 @@ class PartCatalogue(NamedTuple):
         order = np.argsort(hashes, kind="stable")
         twice = np.flatnonzero(np.diff(hashes[order]) == 0)
         if len(twice):
-            first, second = sorted(order[twice[0] : twice[0] + 2].tolist())
+            borders = offsets_of([len(part.sizes) for part in self.parts])
+            queries = np.sort(order[twice[0] : twice[0] + 2])
+            numbers = np.searchsorted(borders, queries, "right") - 1
+            first, second = (self.parts[number] for number in numbers.tolist())
+            try:
+                name = copy_of(first.source, self.options).name_of(int(queries[0] - borders[numbers[0]]))
+            except (InvalidInput, LookupError):  # this machine does not see the part
+                name = f"with hash {int(hashes[queries[0]]):x}"
             raise InvalidInput(
-                f"query {self._name(first)!r} is in two parts, {self._part(first)[0].source.name} and "
-                f"{self._part(second)[0].source.name}: put all rows of a query into one"
+                f"query {name!r} is in two parts, {first.source.name} and {second.source.name}: put all rows of a "
+                "query into one"
             )
         return self
 
@@ -75,11 +83,11 @@ class PartCatalogue(NamedTuple):
         """Return the queries whose hash is in one of the ranges; of every part, those of the first range come first."""
         spans = []
         for part in self.parts:
-            borders = [
-                (_position(part, low) if low else 0, _position(part, high) if high < HASH_END else len(part.sizes))
-                for low, high in ranges
-            ]
-            spans += [(part, first, end) for first, end in borders if first < end]
+            for low, high in ranges:
+                first = int(np.searchsorted(part.hashes, np.uint64(low)))
+                is_last = high == HASH_END  # which is no hash
+                end = len(part.sizes) if is_last else int(np.searchsorted(part.hashes, np.uint64(high)))
+                spans += [(part, first, end)] if first < end else []
         return StoredDataset(spans, self.n_features, self.options)
 
     def of(self, sources: Sequence[PartSource]) -> "StoredDataset":
@@ -87,21 +95,6 @@ class PartCatalogue(NamedTuple):
         by_source = {part.source: part for part in self.parts}
         spans = [(by_source[source], 0, len(by_source[source].sizes)) for source in sources]
         return StoredDataset(spans, self.n_features, self.options)
-
-    def _part(self, query: int) -> tuple[PartSummary, int]:
-        """Return the part of a query that is counted over all parts, and its number there."""
-        for part in self.parts:
-            if query < len(part.sizes):
-                return part, query
-            query -= len(part.sizes)
-        raise AssertionError("no such query")
-
-    def _name(self, query: int) -> str:
-        part, number = self._part(query)
-        try:
-            return copy_of(part.source, self.options).name_of(number)
-        except (InvalidInput, LookupError):  # this machine does not see the part
-            return f"with hash {int(part.hashes[number]):x}"
 
 
 class StoredDataset:
@@ -145,22 +138,6 @@ def read_all_queries(dataset: StoredDataset) -> Dataset:
     return queries._replace(query_ids=tuple(map(str, range(dataset.n_queries))))
 
 
-@lru_cache(MAX_OPEN_COPIES)
-def copy_of(source: PartSource, options: PartOptions) -> ColumnCopy:
-    """Return the columns of a part on this machine; they are written first where they are missing.
-
-    Args:
-      source: The part.
-      options: How it is read.
-    """
-    return ColumnCopy(source, options)
-
-
 def summary_of(task: tuple[PartSource, PartOptions]) -> PartSummary:
     """Read a part, keep its columns, and return its summary: a task for a worker."""
-    source, options = task
-    return copy_of(source, options).summary()
-
-
-def _position(part: PartSummary, low: int) -> int:
-    return int(np.searchsorted(part.hashes, np.uint64(low)))
+    return copy_of(*task).summary()

@@ -10,9 +10,10 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -22,7 +23,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compression import opened
-from rankloop.data.dataset import Dataset, normalise_queries
+from rankloop.data.dataset import Dataset, normalise_queries, offsets_of
 from rankloop.data.letor.file import Layout, Namer, pieces
 from rankloop.data.parts.source import PartSource, scratch_folder
 
@@ -35,16 +36,13 @@ Hashes = NDArray[np.uint64]
 
 
 class PartRows(NamedTuple):
-    """Consecutive rows; another query begins at each of `starts`. Valid until the next rows are read.
+    """Consecutive rows; another query begins at each of `starts`. Valid until the next rows are read."""
 
-    Columns are features as they are numbered in the file; `lowest` is the lowest number that occurs, 0 or 1.
-    """
-
-    features: Floats
+    features: Floats  # columns as they are numbered in the file
     grades: Floats
     starts: Ints
     names: list[str]  # of the query that begins at each start
-    lowest: int
+    lowest: int  # the lowest number of a column that occurs, 0 or 1
     width: int  # columns up to the highest number that occurs
 
 
@@ -65,43 +63,32 @@ def letor_rows(path: Path) -> Iterator[PartRows]:
 
 def graded_rows(path: Path) -> Iterator[PartRows]:
     """Yield the rows of a CSV or Parquet table: one column is the query, one the grade, the others are features."""
-    pa = import_extra("pyarrow")
-
+    batches: Iterator[Any]
     try:
         with opened(path) as file:
-            yield from _table_rows(path, file)
-    except pa.ArrowInvalid as error:
+            if path.suffix in (".parquet", ".pq"):
+                table = import_extra("pyarrow.parquet").ParquetFile(path)
+                names, batches = table.schema_arrow.names, table.iter_batches(batch_size=1 << 14)
+            else:
+                reader = import_extra("pyarrow.csv").open_csv(file)
+                names, batches = reader.schema.names, iter(reader)
+            roles = []
+            for usual in (QUERY_COLUMNS, GRADE_COLUMNS):
+                column = next((name for name in usual if name in names), None)
+                if column is None:
+                    needed = f"{path.name} needs a column {' or '.join(usual)}; it has {', '.join(names)}"
+                    raise InvalidInput(f"{needed} (for a log of clicks use `rankloop train-clicks`)")
+                roles.append(column)
+            features = [name for name in names if name not in roles]
+            for batch in batches:
+                if batch.num_rows:
+                    owner = [str(name) for name in batch.column(roles[0]).to_pylist()]
+                    starts = np.array([row for row in range(len(owner)) if row == 0 or owner[row] != owner[row - 1]])
+                    values = np.column_stack([_numbers(path.name, batch, name) for name in features])
+                    grades = _numbers(path.name, batch, roles[1])
+                    yield PartRows(values, grades, starts, [owner[start] for start in starts], 0, len(features))
+    except import_extra("pyarrow").ArrowInvalid as error:
         raise InvalidInput(f"{path.name} is cut short or damaged: {' '.join(str(error).split())}") from None
-
-
-def _table_rows(path: Path, file: Any) -> Iterator[PartRows]:
-    parquet = import_extra("pyarrow.parquet")
-    csv = import_extra("pyarrow.csv")
-
-    batches: Iterator[Any]
-    if path.suffix in (".parquet", ".pq"):
-        table = parquet.ParquetFile(path)
-        names, batches = table.schema_arrow.names, table.iter_batches(batch_size=1 << 14)
-    else:
-        reader = csv.open_csv(file)
-        names, batches = reader.schema.names, iter(reader)
-    query, grade = (_column(path.name, names, usual) for usual in (QUERY_COLUMNS, GRADE_COLUMNS))
-    features = [name for name in names if name not in (query, grade)]
-    for batch in batches:
-        if batch.num_rows:
-            owner = [str(name) for name in batch.column(query).to_pylist()]
-            starts = np.array([row for row in range(len(owner)) if row == 0 or owner[row] != owner[row - 1]])
-            values = np.column_stack([_numbers(path.name, batch, name) for name in features])
-            grades = _numbers(path.name, batch, grade)
-            yield PartRows(values, grades, starts, [owner[start] for start in starts], 0, len(features))
-
-
-def _column(where: str, names: Sequence[str], usual: Sequence[str]) -> str:
-    column = next((name for name in usual if name in names), None)
-    if column is None:
-        needed = f"{where} needs a column {' or '.join(usual)}; it has {', '.join(names)}"
-        raise InvalidInput(f"{needed} (for a log of clicks use `rankloop train-clicks`)")
-    return column
 
 
 def _numbers(where: str, batch: Any, name: str) -> Floats:
@@ -169,13 +156,7 @@ class ColumnCopy:
     def rows(self, first: int, end: int, n_features: int) -> tuple[Floats, Floats]:
         """Return features and grades of some rows, and have the system read them ahead.
 
-        Args:
-          first: The first row.
-          end: The row after the last.
-          n_features: The width of the result; columns that the part does not have are 0.
-
-        Returns:
-          Views of the mapped files, or a wider copy.
+        They are views of the mapped files, or a copy where `n_features` is more than the part has: those are 0.
         """
         if os.stat(self._file).st_size < self._n_bytes:
             raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
@@ -221,84 +202,47 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
 
 
 def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -> None:
-    with tempfile.TemporaryFile(dir=folder) as unsorted:
-        gathered = _GatheredRows()
-        for rows in options.read(path):
-            gathered.add(rows, unsorted)
-        if not gathered.numbers:
-            raise InvalidInput(f"{source.name} has no rows")
-        zero_based = gathered.lowest == 0 if options.zero_based is None else options.zero_based
-        hashes = np.array([hash_of(name) for name in gathered.numbers], np.uint64)
-        order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
-        _save(folder / "hashes.npy", hashes[order])
-        _write_queries(gathered, order, zero_based, folder)
-        _write_rows(gathered, order, unsorted, zero_based, folder)
-    if options.normalise:
-        _normalise(folder)
-
-
-class _GatheredRows:
-    """The rows so far: their features in blocks of a file, their queries by name."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.blocks: list[tuple[int, int]] = []  # rows and columns
-        self.grades: list[Floats] = []
-        self.owners: list[Ints] = []
-        self.lowest, self.width = 1, 0
-
-    def add(self, rows: PartRows, file: IO[bytes]) -> None:
-        n_rows, width = len(rows.features), max(1, min(rows.width, rows.features.shape[1]))
-        numbers = [self.numbers.setdefault(name, len(self.numbers)) for name in rows.names]
-        self.owners.append(np.repeat(np.array(numbers, np.int64), np.diff(rows.starts, append=n_rows)))
-        self.grades.append(rows.grades.copy())
-        self.blocks.append((n_rows, width))
-        self.lowest, self.width = min(self.lowest, rows.lowest), max(self.width, width)
-        file.write(np.ascontiguousarray(rows.features[:, :width]).data)
-
-
-def _write_queries(gathered: _GatheredRows, order: Ints, zero_based: bool, folder: Path) -> None:
-    names = list(gathered.numbers)
-    sizes = np.bincount(np.concatenate(gathered.owners), minlength=len(names))
-    _save(folder / "sizes.npy", sizes[order])
-    (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
-    (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
-
-
-def _write_rows(gathered: _GatheredRows, order: Ints, unsorted: IO[bytes], zero_based: bool, folder: Path) -> None:
     """Write every row to the place of its query; rows of one query keep the order of the part."""
-    owners, first = np.concatenate(gathered.owners), 0 if zero_based else 1
-    position_of_query = np.empty(len(order), np.int64)
-    position_of_query[order] = np.arange(len(order))
-    target = np.empty(len(owners), np.int64)
-    target[np.argsort(position_of_query[owners], kind="stable")] = np.arange(len(owners))
-    grades = np.empty(len(owners))
-    grades[target] = np.concatenate(gathered.grades)
-    _save(folder / "grades.npy", grades)
-    width = max(1, gathered.width - first)
-    features = np.lib.format.open_memmap(
-        folder / "features.npy", mode="w+", dtype=np.float64, shape=(len(owners), width)
-    )
-    if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later it would end the process
-        with (folder / "features.npy").open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, features.offset + features.nbytes)
-    unsorted.seek(0)
-    row = 0
-    for n_rows, n_columns in gathered.blocks:
-        block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
-        used = block[:, first : first + width]
-        features[target[row : row + n_rows], : used.shape[1]] = used
-        row += n_rows
-    features.flush()
-
-
-def _normalise(folder: Path) -> None:
-    sizes = np.load(folder / "sizes.npy")
-    ends = np.cumsum(sizes)
-    features = np.load(folder / "features.npy", mmap_mode="r+")
-    for first, end in zip((ends - sizes).tolist(), ends.tolist()):
-        query = Dataset(np.array(features[first:end]), np.empty(end - first), np.array([0, end - first]), ("",))
-        features[first:end] = normalise_queries(query).features
+    numbers: dict[str, int] = {}
+    owners, grades, shapes = [], [], []
+    lowest, widest = 1, 0
+    with tempfile.TemporaryFile(dir=folder) as unsorted:
+        for rows in options.read(path):
+            n_rows, width = len(rows.features), max(1, min(rows.width, rows.features.shape[1]))
+            queries = [numbers.setdefault(name, len(numbers)) for name in rows.names]
+            owners.append(np.repeat(np.array(queries, np.int64), np.diff(rows.starts, append=n_rows)))
+            grades.append(rows.grades.copy())
+            shapes.append((n_rows, width))
+            lowest, widest = min(lowest, rows.lowest), max(widest, width)
+            unsorted.write(np.ascontiguousarray(rows.features[:, :width]).data)
+        if not numbers:
+            raise InvalidInput(f"{source.name} has no rows")
+        names, owner = list(numbers), np.concatenate(owners)
+        hashes, sizes = np.array([hash_of(name) for name in names], np.uint64), np.bincount(owner, minlength=len(names))
+        order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
+        row_order = np.argsort(np.argsort(order)[owner], kind="stable")
+        zero_based = lowest == 0 if options.zero_based is None else options.zero_based
+        _save(folder / "hashes.npy", hashes[order])
+        _save(folder / "sizes.npy", sizes[order])
+        _save(folder / "grades.npy", np.concatenate(grades)[row_order])
+        (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
+        (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
+        first, target, row = 0 if zero_based else 1, np.argsort(row_order), 0
+        shape, file = (len(owner), max(1, widest - first)), folder / "features.npy"
+        features = np.lib.format.open_memmap(file, mode="w+", dtype=np.float64, shape=shape)
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later it would end the process
+            with file.open("r+b") as content:
+                os.posix_fallocate(content.fileno(), 0, features.offset + features.nbytes)
+        unsorted.seek(0)
+        for n_rows, n_columns in shapes:
+            block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
+            used = block[:, first : first + shape[1]]
+            features[target[row : row + n_rows], : used.shape[1]] = used
+            row += n_rows
+    if options.normalise:
+        for first, end in pairwise(offsets_of(sizes[order]).tolist()):
+            query = Dataset(np.array(features[first:end]), np.empty(end - first), np.array([0, end - first]), ("",))
+            features[first:end] = normalise_queries(query).features
     features.flush()
 
 

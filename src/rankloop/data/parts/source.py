@@ -1,9 +1,7 @@
-"""The parts of a data set: files of a folder, or objects under an address that pyarrow can open.
-
-Also the available memory, and whether parts fit into it.
-"""
+"""The parts of a data set, in a folder or under an address that pyarrow can open, and if they fit into memory."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -69,9 +67,15 @@ class PartSource(NamedTuple):
         if self.is_local:
             yield Path(self.address)
         else:
-            folder = scratch_folder()
-            with tempfile.TemporaryDirectory(dir=folder, prefix="fetched-") as room:
-                yield _fetch_part(self, Path(room))
+            with tempfile.TemporaryDirectory(dir=scratch_folder(), prefix="fetched-") as folder:
+                filesystem, path = _open_filesystem(self.address)
+                copy = Path(folder) / self.name
+                try:
+                    with filesystem.open_input_stream(path, compression=None) as remote, copy.open("wb") as file:
+                        shutil.copyfileobj(remote, file, 8 << 20)
+                except OSError as error:
+                    raise InvalidInput(f"the part {self.address!r} cannot be fetched: {error}") from None
+                yield copy
         self.check()
 
     def fingerprint(self) -> str:
@@ -106,7 +110,6 @@ def sources_in(address: str) -> list[PartSource]:
 def entries_in(address: str) -> tuple[dict[str, PartSource], list[str]]:
     """Return the files by name and the names of the folders, both in order; of a file, the file itself."""
     fs = import_extra("pyarrow.fs")
-
     filesystem, path = _open_filesystem(address)
     entry = filesystem.get_file_info(path)
     if entry.type == fs.FileType.NotFound:
@@ -130,7 +133,6 @@ def read_text(source: PartSource) -> str:
 def is_folder(address: str) -> bool:
     """Return true if an address is that of a folder."""
     fs = import_extra("pyarrow.fs")
-
     filesystem, path = _open_filesystem(address)
     return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
 
@@ -175,42 +177,20 @@ def _current(address: str) -> PartSource | None:
         except OSError:
             return None
         return PartSource(address, status.st_size, status.st_mtime_ns)
-    fs = import_extra("pyarrow.fs")
-
     filesystem, path = _open_filesystem(address)
     entry = filesystem.get_file_info(path)
-    return None if entry.type == fs.FileType.NotFound else _source(address, entry)
+    is_missing = entry.type == import_extra("pyarrow.fs").FileType.NotFound
+    return None if is_missing else _source(address, entry)
 
 
 def _source(address: str, entry: Any) -> PartSource:
-    if URL_SCHEME_MARK not in address:
-        source = _current(address)
-        if source is None:
-            raise NotFound(f"the part {address!r} is missing")
-        return source
     return PartSource(address, int(entry.size or 0), int(entry.mtime_ns or 0))
-
-
-def _fetch_part(source: PartSource, folder: Path) -> Path:
-    filesystem, path = _open_filesystem(source.address)
-    copy = folder / source.name
-    try:
-        with filesystem.open_input_stream(path, compression=None) as remote, copy.open("wb") as file:
-            shutil.copyfileobj(remote, file, 8 << 20)
-    except OSError as error:
-        raise InvalidInput(f"the part {source.address!r} cannot be fetched: {error}") from None
-    return copy
-
-
-def _available_memory() -> int:
-    """Return the bytes of memory that the system has available and the container may use."""
-    return min([_free_memory(), *(int(text) for text in map(_content, MEMORY_LIMITS) if text.isdigit())])
 
 
 def fit_memory(sources: Sequence[PartSource]) -> bool:
     """Return true if training with folds on these files should fit into memory."""
-    needed = sum(source.size * (PACKED_RATIO if source.name.endswith(PACKED_SUFFIXES) else 1) for source in sources)
-    return DATASET_COPIES * needed <= _available_memory()
+    n_bytes = sum(source.size * (PACKED_RATIO if source.name.endswith(PACKED_SUFFIXES) else 1) for source in sources)
+    return DATASET_COPIES * n_bytes <= _available_memory()
 
 
 def check_memory(log: Path, solver: str) -> None:
@@ -232,11 +212,12 @@ def check_memory(log: Path, solver: str) -> None:
         )
 
 
-def _free_memory() -> int:
-    for line in _content("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+def _available_memory() -> int:
+    """Return the bytes of memory that the system has available and the container may use."""
+    info, *limits = (_content(path) for path in ("/proc/meminfo", *MEMORY_LIMITS))
+    free = re.search(r"^MemAvailable:\s*(\d+)", info, re.MULTILINE)
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return min([int(free[1]) * 1024 if free else half, *(int(text) for text in limits if text.isdigit())])
 
 
 def _content(path: str) -> str:
