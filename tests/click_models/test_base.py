@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.base import ALIKE_ROWS, ClickModel, Prior, estimate_prior
-from rankloop.click_models.dbn import _expect
 from rankloop.click_models.fit import MODELS
-from rankloop.click_models.kernels import rows_of
+from rankloop.click_models.kernels import draw_clicks, examined_given_clicks, examined_whatever_clicks, rows_of
+from rankloop.click_models.models import _expect
 from rankloop.core.registry import build, spec_of
 from rankloop.logs.list_log import click_arrays
 from tests.click_models.worlds import PEOPLE, world
@@ -85,19 +85,21 @@ def test_probabilities_are_sums_over_all_histories(name):
     assert len(possible) == (N + 1 if name == "cascade" else len(PATTERNS))
     likelihoods = np.exp(model.log_likelihood(log))
     np.testing.assert_allclose(likelihoods[possible], [of_pattern[PATTERNS[page]] for page in possible], rtol=1e-5)
-    anyhow, given = model.probabilities(log), model.probabilities(log, given_clicks=True)
+    anyhow, given = model.click_probabilities(log), model.click_probabilities(log, given_clicks=True)
+    examined_anyhow = examined_whatever_clicks(model.parameters, rows_of(log))
+    examined_given = examined_given_clicks(model.parameters, rows_of(log))
     for position in range(N):
         examined = sum(p for p, examined, _, _ in every if examined[position])
         clicked = sum(p for p, _, clicks, _ in every if clicks[position])
-        np.testing.assert_allclose(anyhow.examined[position::N], examined, rtol=1e-9)
-        np.testing.assert_allclose(anyhow.clicked[position::N], clicked, rtol=1e-9)
+        np.testing.assert_allclose(examined_anyhow[position::N], examined, rtol=1e-9)
+        np.testing.assert_allclose(anyhow[position::N], clicked, rtol=1e-9)
         for page in possible:
             above = PATTERNS[page][:position]
             alike = [(p, e, c) for p, e, c, _ in every if c[:position] == above]
             total = sum(p for p, *_ in alike)
             row = page * N + position
-            assert given.examined[row] == pytest.approx(sum(p for p, e, _ in alike if e[position]) / total)
-            assert given.clicked[row] == pytest.approx(sum(p for p, _, c in alike if c[position]) / total)
+            assert examined_given[row] == pytest.approx(sum(p for p, e, _ in alike if e[position]) / total)
+            assert given[row] == pytest.approx(sum(p for p, _, c in alike if c[position]) / total)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -105,7 +107,7 @@ def test_drawn_clicks_are_as_frequent_as_they_are_probable(name):
     model, rng = model_of(name), np.random.default_rng(3)
     counts = dict.fromkeys(PATTERNS, 0)
     for draws in rng.random((N_DRAWN_PAGES, 3, N)):
-        counts[tuple(model.observe(np.array(ORDER), draws).tolist())] += 1
+        counts[tuple(draw_clicks(model.parameters, np.array(ORDER), draws).tolist())] += 1
     probabilities = np.exp(model.log_likelihood(log_of(PATTERNS)))
     for pattern, probability in zip(PATTERNS, probabilities):
         margin = 4 * math.sqrt(probability * (1 - probability) / N_DRAWN_PAGES)
@@ -118,7 +120,8 @@ def test_browsers_need_one_number_per_position(name):
     model = model_of(name)
     for page in draws:
         np.testing.assert_array_equal(
-            model.observe(np.array(ORDER), page), model.observe(np.array(ORDER), np.ascontiguousarray(page[:1]))
+            draw_clicks(model.parameters, np.array(ORDER), page),
+            draw_clicks(model.parameters, np.array(ORDER), np.ascontiguousarray(page[:1])),
         )
 
 
@@ -172,7 +175,7 @@ def test_what_is_fitted_is_a_spec_of_users_who_click_alike(logs, fits, name):
     page = log.pages(np.array([7]))
     clicked = by_relevance.click_probabilities(page.pair, fitted.attraction)
     margin = 0.1 if "satisfaction" in fitted.numbers else 1e-5  # satisfaction is that of the levels
-    np.testing.assert_allclose(clicked, fitted.probabilities(page).clicked, atol=margin)
+    np.testing.assert_allclose(clicked, fitted.click_probabilities(page), atol=margin)
 
 
 @pytest.mark.parametrize("name", ["pbm", "ubm", "dbn"])
@@ -237,7 +240,7 @@ def test_pairs_are_as_alike_as_their_clicks(logs):
     log, truth = logs["pbm"]
     for name in ("pbm", "dbn"):
         assert 1.5 < MODELS[name].fit(log).evidence.prior.rows < 10
-    informed = MODELS["pbm"].fit_alike(log, truth)
+    informed = MODELS["pbm"].fit_alike(log, truth, table=MODELS["pbm"].examination_table(log))
     assert informed.prior_of(log).rows > 100  # nothing is left to explain
     shuffled = log._replace(pair=np.random.default_rng(0).permutation(log.pair))
     assert MODELS["pbm"].fit(shuffled).evidence.prior.rows == ALIKE_ROWS

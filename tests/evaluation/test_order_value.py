@@ -12,9 +12,9 @@ from rankloop.click_models.reading import (
     Reading,
     appeal_of,
     appeal_of_last_click,
-    distances_to_last_click,
     fit_readings,
     group_of_distance,
+    groups_of_last_clicks,
     last_clicked_rows,
 )
 from rankloop.evaluation.attraction import AttractionModel
@@ -124,9 +124,8 @@ def test_groups_of_distances() -> None:
     assert group_of_distance(distance).tolist() == [0, 1, 2, 2, 3, 3, 3]
     assert [group_at(int(value)) for value in distance] == group_of_distance(distance).tolist()
     clicked = np.array([0.0, 1, 0, 0, 0, 1])
-    assert distances_to_last_click(np.array([0, 1, 2, 0, 1, 2]), clicked, np.array([0, 3, 6])).tolist() == [
-        0, 0, 1, 0, 0, 0,
-    ]  # fmt: skip
+    log = rows_as_log(np.arange(6), np.array([0, 1, 2, 0, 1, 2]), clicked, np.array([0, 3, 6]))
+    assert groups_of_last_clicks(log).tolist() == [0, 0, 1, 0, 0, 0]
 
 
 def test_log_examination_adds_up() -> None:

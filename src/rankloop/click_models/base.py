@@ -8,13 +8,11 @@ import numpy as np
 from rankloop.click_models.examination import Examination
 from rankloop.click_models.kernels import (
     ClickParameters,
-    ClickRows,
-    draw_clicks,
     examined_given_clicks,
     examined_whatever_clicks,
     rows_of,
 )
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Floats
 from rankloop.logs.list_log import ClickArrays
 
 ModelName = Literal["pbm", "ubm", "cascade", "dcm", "sdbn", "dbn"]
@@ -22,8 +20,6 @@ MIN_PROBABILITY = 1e-6  # no probability that is fitted or judged is nearer to 0
 N_LEVELS = 5  # grades 0 … 4 of the users that a log becomes
 MIN_Z_SCORE = 3.0  # standard deviations by which pairs must differ more than by chance
 ALIKE_ROWS = 1e6  # rows of a belief that no log outweighs: all pairs are the same
-MAX_EM_ROUNDS = 500
-MIN_EM_GAIN = 1e-8  # of log-likelihood, per row and round
 
 
 class Prior(NamedTuple):
@@ -40,13 +36,6 @@ class Evidence(NamedTuple):
     examined: Floats  # expected number of examinations
     prior: Prior
     objectives: tuple[float, ...] = ()  # log-likelihood and prior, before each round; empty: closed form
-
-
-class ClickProbabilities(NamedTuple):
-    """By row: the probability that it is examined, and that it is clicked."""
-
-    examined: Floats
-    clicked: Floats
 
 
 NO_EVIDENCE = Evidence(np.zeros(0), np.zeros(0), Prior(np.zeros(0), 0.0))
@@ -91,90 +80,53 @@ class ClickModel:
             persistence=self.persistence,
         )
 
-    def observe(self, pair: Ints, draws: Floats) -> Ints:
-        """Draw the clicks on a page.
-
-        Args:
-          pair: The pair in each position.
-          draws: Uniform numbers, (3, n_positions); the first row is enough where nobody stops (pbm, ubm).
-
-        Returns:
-          By position, 1 for a click and 0 elsewhere.
-        """
-        return draw_clicks(self.parameters, pair, draws)
-
-    def probabilities(self, log: ClickArrays | ClickRows, *, given_clicks: bool = False) -> ClickProbabilities:
-        """Return how likely each row of a log is examined and clicked.
-
-        Args:
-          log: What was shown and clicked.
-          given_clicks: Condition on the clicks above each row on its page, instead of summing over them.
-        """
+    def click_probabilities(self, log: ClickArrays, *, given_clicks: bool = False) -> Floats:
+        """Return how likely each row of a log is clicked, given the clicks above on its page or whatever they are."""
         kernel = examined_given_clicks if given_clicks else examined_whatever_clicks
-        examined = kernel(self.parameters, rows_of(log))
-        return ClickProbabilities(examined, examined * self.attraction[log.pair])
+        probabilities: Floats = kernel(self.parameters, rows_of(log)) * self.attraction[log.pair]
+        return probabilities
 
     def log_likelihood(self, log: ClickArrays) -> Floats:
         """Return the log-likelihood of each page; the impossible (two clicks in a cascade) counts as a millionth."""
-        clicked = self.probabilities(log, given_clicks=True).clicked
-        pages: Floats = np.add.reduceat(_logs(clicked, log.clicked), log.offsets[:-1])
+        logs = _logs(self.click_probabilities(log, given_clicks=True), log.clicked)
+        pages: Floats = np.add.reduceat(logs, log.offsets[:-1])
         return pages
 
     def surprises(self, log: ClickArrays) -> Floats:
         """Return the surprise of each row in bits: how little the model expected it, whatever happened above."""
-        bits: Floats = -_logs(self.probabilities(log).clicked, log.clicked) / np.log(2.0)
+        bits: Floats = -_logs(self.click_probabilities(log), log.clicked) / np.log(2.0)
         return bits
 
     @classmethod
     def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
-        """Return P(examined) by position and distance to the last click, as the shared estimate says.
-
-        Args:
-          log: What was shown and clicked.
-          examination: The shared estimate of this log, where it is there already.
-        """
+        """Return P(examined) by position and distance to the last click, as the shared estimate of the log says."""
         return np.ones((log.n_positions, 1))
 
     @classmethod
-    def fit(
-        cls,
-        log: ClickArrays,
-        prior: Prior | None = None,
-        *,
-        table: Floats | None = None,
-        max_rounds: int = MAX_EM_ROUNDS,
-    ) -> Self:
+    def fit(cls, log: ClickArrays, prior: Prior | None = None, *, table: Floats | None = None) -> Self:
         """Fit the model to a log.
 
         Args:
           log: What was shown and clicked.
           prior: The belief about pairs; by default as strong as the pairs of the log are alike.
           table: P(examined); by the shared estimate of examination unless given.
-          max_rounds: Of expectation maximisation, where there is no closed form.
         """
         table = cls.examination_table(log) if table is None else table
         prior = cls.fit_alike(log, table=table).prior_of(log) if prior is None else prior
-        return cls._fit(log, prior, table, max_rounds)
+        return cls._fit(log, prior, table)
 
     @classmethod
-    def fit_alike(cls, log: ClickArrays, mean: Floats | None = None, *, table: Floats | None = None) -> Self:
-        """Fit the model in which pairs differ by nothing, or only as `mean` says.
-
-        Args:
-          log: What was shown and clicked.
-          mean: The attraction of each pair.
-          table: P(examined); by the shared estimate of examination unless given.
-        """
-        table = cls.examination_table(log) if table is None else table
+    def fit_alike(cls, log: ClickArrays, mean: Floats | None = None, *, table: Floats) -> Self:
+        """Fit the model in which pairs differ by nothing, or only as `mean`, the attraction of each pair, says."""
         if mean is not None:
-            return cls._fit(log, Prior(mean, ALIKE_ROWS), table, MAX_EM_ROUNDS)
+            return cls._fit(log, Prior(mean, ALIKE_ROWS), table)
         merged = log._replace(pair=np.zeros_like(log.pair), items=("",), query_ids=("",))
-        model = cls._fit(merged, Prior(np.array([0.5]), 0.0), table, MAX_EM_ROUNDS)
+        model = cls._fit(merged, Prior(np.array([0.5]), 0.0), table)
         attraction, satisfaction = (np.repeat(part, log.n_pairs) for part in (model.attraction, model.satisfaction))
         return replace(model, attraction=attraction, satisfaction=satisfaction)
 
     @classmethod
-    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats, max_rounds: int) -> Self:
+    def _fit(cls, log: ClickArrays, prior: Prior, table: Floats) -> Self:
         raise NotImplementedError
 
     def prior_of(self, log: ClickArrays) -> Prior:
@@ -185,8 +137,7 @@ class ClickModel:
         and two, and a beta distribution with that variance has m(1 − m)/E δ² − 1 rows. Where the sum is within chance,
         pairs are taken to be as the model says.
         """
-        clicked = self.probabilities(log, given_clicks=True).clicked
-        p, mean = clipped(clicked), self.attraction
+        p, mean = clipped(self.click_probabilities(log, given_clicks=True)), self.attraction
         examined = p / mean[log.pair]
 
         def two_and_two(values: Floats) -> float:
@@ -215,20 +166,17 @@ class ClickModel:
                 satisfaction[level] = np.average(self.satisfaction[pairs], weights=clicks)
         return np.maximum.accumulate(attraction), satisfaction
 
-    def spec(self, shown: int | None = None, by_grade: bool = True) -> dict[str, Any]:
+    def spec(self, by_grade: bool = True) -> dict[str, Any]:
         """Describe the users of the log as `fitted_users`, for any experiment; levels of attraction stand for grades.
 
-        Args:
-          shown: How many positions they see; by default as many as the log has.
-          by_grade: Without it they take relevance for attraction.
+        Without `by_grade` they take relevance for attraction.
         """
         attraction, satisfaction = self.levels()
         values = {"satisfaction": satisfaction, "examination": self.examination, "stop": self.stop}
         numbers = {name: values.get(name, self.persistence) for name in self.numbers}
-        spec: dict[str, Any] = {"kind": "fitted_users", "model": self.name, "attraction": attraction}
-        spec = {name: _plain(value) for name, value in (spec | numbers).items()}
+        rounded = {name: np.round(value, 6).tolist() for name, value in ({"attraction": attraction} | numbers).items()}
         by_relevance = {} if by_grade else {"by_grade": False}
-        return spec | by_relevance | {"shown": len(self.examination) if shown is None else shown}
+        return {"kind": "fitted_users", "model": self.name} | rounded | by_relevance | {"shown": len(self.examination)}
 
 
 def shares(hits: Floats, rows: Floats, prior: Prior) -> Floats:
@@ -274,7 +222,3 @@ def estimate_prior(hits: Floats, rows: Floats) -> Prior:
 def _logs(probabilities: Floats, clicked: Floats) -> Floats:
     p = clipped(probabilities)
     return np.where(clicked > 0.0, np.log(p), np.log1p(-p))
-
-
-def _plain(value: Any) -> Any:
-    return np.round(value, 6).tolist() if isinstance(value, np.ndarray | float) else value

@@ -19,23 +19,14 @@ MAX_LEVERAGE = 0.9  # of a cluster, above which its score is not scaled up furth
 
 
 class UnitCells(NamedTuple):
-    """Rows of a log that belong to units in several cells, summed by unit, cell and cluster.
+    """Rows of a log that belong to units in several cells, summed by unit, cell and cluster; sorted by unit."""
 
-    Attributes:
-      unit: By entry, sorted; numbered from 0 without gaps.
-      cell: By entry.
-      cluster: By entry.
-      rows: By entry, how many rows it stands for.
-      clicks: By entry.
-      n_clusters: How many clusters the log has.
-    """
-
-    unit: Ints
+    unit: Ints  # numbered from 0 without gaps
     cell: Ints
     cluster: Ints
-    rows: Floats
+    rows: Floats  # how many rows an entry stands for
     clicks: Floats
-    n_clusters: int
+    n_clusters: int  # of the log
 
     @property
     def n_units(self) -> int:
@@ -55,9 +46,6 @@ def count_cells(
       clicked: By row.
       n_clusters: How many clusters the log has.
       weight: By row, for how many it stands; 1 unless given.
-
-    Returns:
-      The entries, sorted by unit.
     """
     n_units, n_cells = int(unit.max()) + 1, int(cell.max()) + 1
     clicks_of_unit = np.bincount(unit, clicked, n_units)
@@ -65,50 +53,32 @@ def count_cells(
     np.minimum.at(lowest, unit, cell)
     np.maximum.at(highest, unit, cell)
     rows = np.flatnonzero(((clicks_of_unit > 0.0) & (lowest < highest))[unit])
-    key = (unit[rows] * n_cells + cell[rows]) * n_clusters + cluster[rows]
-    keys, entry = np.unique(key, return_inverse=True)
-    n_entries, weights = len(keys), np.ones(len(rows)) if weight is None else weight[rows]
-    units = keys // (n_cells * n_clusters)
+    keys, entry = np.unique((unit[rows] * n_cells + cell[rows]) * n_clusters + cluster[rows], return_inverse=True)
+    weights = np.ones(len(rows)) if weight is None else weight[rows]
     return UnitCells(
-        unit=np.unique(units, return_inverse=True)[1].astype(np.int64),
+        unit=np.unique(keys // (n_cells * n_clusters), return_inverse=True)[1].astype(np.int64),
         cell=(keys // n_clusters) % n_cells,
         cluster=keys % n_clusters,
-        rows=np.bincount(entry, weights, n_entries).astype(np.float64),
-        clicks=np.bincount(entry, weights * clicked[rows], n_entries).astype(np.float64),
+        rows=np.bincount(entry, weights, len(keys)).astype(np.float64),
+        clicks=np.bincount(entry, weights * clicked[rows], len(keys)).astype(np.float64),
         n_clusters=n_clusters,
     )
 
 
 class GaussianPrior(NamedTuple):
-    """A normal prior of the coefficients.
-
-    Attributes:
-      mean: By coefficient.
-      precision: (n, n), the inverse of its covariance.
-    """
+    """A normal prior of the coefficients."""
 
     mean: Floats
-    precision: Floats
+    precision: Floats  # (n, n), the inverse of its covariance
 
 
 class ConditionalFit(NamedTuple):
-    """Coefficients at the maximum of the penalised conditional likelihood.
-
-    Attributes:
-      coefficients: β.
-      influence: (n_clusters, n), by how much each cluster moves the coefficients.
-      prior_covariance: (n, n), the part of the variance that the prior leaves.
-      log_likelihood: Of the clicks, without the prior.
-      information: (n, n), of the clicks, without the prior.
-      prior: The prior.
-    """
+    """Coefficients at the maximum of the penalised conditional likelihood."""
 
     coefficients: Floats
-    influence: Floats
-    prior_covariance: Floats
-    log_likelihood: float
-    information: Floats
-    prior: GaussianPrior
+    influence: Floats  # (n_clusters, n), by how much each cluster moves the coefficients
+    prior_covariance: Floats  # (n, n), the part of the variance that the prior leaves
+    log_likelihood: float  # of the clicks, without the prior
 
     @property
     def covariance(self) -> Floats:
@@ -116,32 +86,40 @@ class ConditionalFit(NamedTuple):
         covariance: Floats = self.influence.T @ self.influence + self.prior_covariance
         return covariance
 
+    def in_terms_of(self, design: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return design · coefficients, with their influence and prior covariance."""
+        return design @ self.coefficients, self.influence @ design.T, design @ self.prior_covariance @ design.T
+
 
 def inverse_of(matrix: Floats) -> Floats:
     """Return the inverse of a matrix."""
     return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
-class _Moments(NamedTuple):
-    """The conditional likelihood at some coefficients, with what its derivatives need."""
+def sums_by_cluster(values: Floats, cluster: Ints, n_clusters: int) -> Floats:
+    """Return (n_clusters, n_columns): the sums of the columns over the entries of each cluster.
 
-    log_likelihood: float
-    residual: Floats  # by entry: clicks less those that the unit's total lets expect
-    expected: Floats  # by entry
-    centred: Floats  # (n_entries, n): the design less its mean within the unit
+    Args:
+      values: (n_entries, n_columns).
+      cluster: By entry.
+      n_clusters: How many clusters the log has.
+    """
+    return np.stack([np.bincount(cluster, column, n_clusters) for column in values.T], axis=1).astype(np.float64)
 
 
-def _moments(cells: UnitCells, design: Floats, coefficients: Floats, offset: Floats | float) -> _Moments:
-    linear = design @ coefficients + offset
-    weight = cells.rows * np.exp(linear)
-    n_units = cells.n_units
-    total, clicks = np.bincount(cells.unit, weight, n_units), np.bincount(cells.unit, cells.clicks, n_units)
+def _moments(cells: UnitCells, design: Floats, log_theta: Floats) -> tuple[float, Floats, Floats, Floats]:
+    """Return the conditional log-likelihood, and what its derivatives need.
+
+    These are by entry: clicks less those that the unit's total lets expect, the expected clicks, and the design less
+    its mean within the unit.
+    """
+    weight = cells.rows * np.exp(log_theta)
+    total, clicks = np.bincount(cells.unit, weight), np.bincount(cells.unit, cells.clicks)
     share = weight / total[cells.unit]
-    starts = np.flatnonzero(np.diff(cells.unit, prepend=-1))
-    mean = np.add.reduceat(share[:, None] * design, starts, axis=0)
+    mean = np.add.reduceat(share[:, None] * design, np.flatnonzero(np.diff(cells.unit, prepend=-1)), axis=0)
     expected = clicks[cells.unit] * share
     log_likelihood = float((cells.clicks * np.log(np.maximum(share, 1e-300))).sum())
-    return _Moments(log_likelihood, cells.clicks - expected, expected, design - mean[cells.unit])
+    return log_likelihood, cells.clicks - expected, expected, design - mean[cells.unit]
 
 
 def fit_conditional(
@@ -158,78 +136,37 @@ def fit_conditional(
     Returns:
       The fit; without any unit in two cells it is the prior.
     """
-    n = cell_design.shape[1]
-    coefficients = prior.mean.copy()
+    coefficients, n = prior.mean.copy(), cell_design.shape[1]
     if not cells.n_units:
-        covariance = inverse_of(prior.precision)
-        nothing = np.zeros((cells.n_clusters, n))
-        return ConditionalFit(coefficients, nothing, covariance, 0.0, np.zeros((n, n)), prior)
+        return ConditionalFit(coefficients, np.zeros((cells.n_clusters, n)), inverse_of(prior.precision), 0.0)
     design = cell_design[cells.cell]
 
     def penalty(at: Floats) -> float:
         return 0.5 * float((at - prior.mean) @ prior.precision @ (at - prior.mean))
 
-    now = _moments(cells, design, coefficients, offset)
+    log_likelihood, residual, expected, centred = _moments(cells, design, design @ coefficients + offset)
     for _ in range(MAX_NEWTON_STEPS):
-        gradient = design.T @ now.residual - prior.precision @ (coefficients - prior.mean)
-        information = (now.centred * now.expected[:, None]).T @ now.centred
-        step = np.linalg.solve(information + prior.precision, gradient)
+        gradient = design.T @ residual - prior.precision @ (coefficients - prior.mean)
+        step = np.linalg.solve((centred * expected[:, None]).T @ centred + prior.precision, gradient)
         step *= min(1.0, MAX_STEP / max(float(np.abs(step).max()), 1e-12))
-        value, scale = now.log_likelihood - penalty(coefficients), 1.0
+        value, scale = log_likelihood - penalty(coefficients), 1.0
         while True:
-            moved = _moments(cells, design, coefficients + scale * step, offset)
-            if moved.log_likelihood - penalty(coefficients + scale * step) >= value - 1e-9 or scale < 1e-4:
+            moved = coefficients + scale * step
+            log_likelihood, residual, expected, centred = _moments(cells, design, design @ moved + offset)
+            if log_likelihood - penalty(moved) >= value - 1e-9 or scale < 1e-4:
                 break
             scale /= 2.0
-        coefficients, now = coefficients + scale * step, moved
+        coefficients = moved
         if float(np.abs(scale * step).max()) < 1e-8:
             break
-    information = (now.centred * now.expected[:, None]).T @ now.centred
-    inverse = inverse_of(information + prior.precision)
-    scores = _sums_by_cluster(now.residual[:, None] * now.centred, cells)
-    return ConditionalFit(
-        coefficients=coefficients,
-        influence=_without_leverage(scores, now, cells, inverse) @ inverse,
-        prior_covariance=inverse @ prior.precision @ inverse,
-        log_likelihood=now.log_likelihood,
-        information=information,
-        prior=prior,
-    )
-
-
-def _sums_by_cluster(values: Floats, cells: UnitCells) -> Floats:
-    """Return the sums of the columns over the entries of each cluster."""
-    columns = [np.bincount(cells.cluster, column, cells.n_clusters) for column in values.T]
-    return np.stack(columns, axis=1).astype(np.float64)
-
-
-def _without_leverage(scores: Floats, now: _Moments, cells: UnitCells, inverse: Floats) -> Floats:
-    """Scale the score of each cluster up by what it pulled the fit towards itself (the jackknife's correction)."""
-    n = scores.shape[1]
-    by_cluster = np.zeros((cells.n_clusters, n, n))
-    for column in range(n):
-        product = now.expected[:, None] * now.centred[:, [column]] * now.centred
-        by_cluster[:, column] = _sums_by_cluster(product, cells)
-    leverage = by_cluster @ inverse
+    inverse = inverse_of((centred * expected[:, None]).T @ centred + prior.precision)
+    # The score of each cluster is scaled up by what it pulled the fit towards itself (the jackknife's correction).
+    scores = sums_by_cluster(residual[:, None] * centred, cells.cluster, cells.n_clusters)
+    products = ((expected * column)[:, None] * centred for column in centred.T)
+    by_cluster = [sums_by_cluster(product, cells.cluster, cells.n_clusters) for product in products]
+    leverage = np.stack(by_cluster, axis=1) @ inverse
     largest = np.trace(leverage, axis1=1, axis2=2)
     leverage *= np.minimum(1.0, MAX_LEVERAGE / np.maximum(largest, 1e-12))[:, None, None]
-    return np.asarray(np.linalg.solve(np.eye(n) - leverage, scores[:, :, None])[:, :, 0], dtype=np.float64)
-
-
-def row_scores(unit: Ints, theta: Floats, clicked: Floats, covariate: Floats) -> Floats:
-    """Return the score of each row for a further covariate: (c − γ θ)(x − mean of x in the unit).
-
-    Args:
-      unit: By row.
-      theta: By row, the fitted effect of its cell.
-      clicked: By row.
-      covariate: By row.
-
-    Returns:
-      By row; the sum is 0 in expectation where the covariate has no effect.
-    """
-    n_units = int(unit.max()) + 1
-    total = np.maximum(np.bincount(unit, theta, n_units), 1e-300)
-    rate, mean = np.bincount(unit, clicked, n_units) / total, np.bincount(unit, theta * covariate, n_units) / total
-    scores: Floats = (clicked - rate[unit] * theta) * (covariate - mean[unit])
-    return scores
+    scores = np.asarray(np.linalg.solve(np.eye(n) - leverage, scores[:, :, None])[:, :, 0], dtype=np.float64)
+    prior_covariance = inverse @ prior.precision @ inverse
+    return ConditionalFit(coefficients, scores @ inverse, prior_covariance, log_likelihood)

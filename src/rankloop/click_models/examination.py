@@ -13,12 +13,11 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.click_models.conditional_fit import (
-    ConditionalFit,
     GaussianPrior,
     count_cells,
     fit_conditional,
     inverse_of,
-    row_scores,
+    sums_by_cluster,
 )
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
@@ -42,9 +41,7 @@ MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far belo
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
 EPOCH_CHOICES = (1, 4, 16)  # parts of the log in time within which attraction is taken as constant
-MIN_EPOCH_Z = (
-    2.05  # standard errors (2 % by chance) by which moves within shorter parts of the log must tell a flatter curve
-)
+MIN_EPOCH_Z = 2.05  # standard errors by which moves within shorter parts of the log must tell a flatter curve
 MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
 SELECTION_FACTOR = 2.0  # by which the order may know more of an item for a query than of the item itself
 MIN_LIST_REPEATS = 3  # of a list on average, from which lists are compared as wholes
@@ -55,33 +52,19 @@ MAX_NEWTON_ROUNDS = 50
 
 
 class Examination(NamedTuple):
-    """The examination of each position, relative to the first.
+    """The examination of each position, relative to the first."""
 
-    Attributes:
-      log_curve: The logarithm by position; the first is 0.
-      influence: (n_clusters, n_positions), by how much each cluster of pages moves it.
-      prior_covariance: (n_positions, n_positions), the part of its variance that no page explains.
-      cluster: By page, what is resampled together: queries, long ones split by time.
-      evidence: What the curve rests on.
-      n_units: How many pairs, or positions before chance, stood at several positions and were clicked.
-      n_clicks: How many clicks these had.
-      reaction_z: Test that positions react to earlier clicks, in standard errors.
-      drift_z: Test that the attraction of items changes over time, in standard errors.
-      n_epochs: Parts of the log within which attraction is taken as constant.
-      reacts: True where the curve comes from the estimator that allows for positions that react to clicks.
-    """
-
-    log_curve: Floats
-    influence: Floats
-    prior_covariance: Floats
-    cluster: Ints
+    log_curve: Floats  # by position; the first is 0
+    influence: Floats  # (n_clusters, n_positions), by how much each cluster of pages moves it
+    prior_covariance: Floats  # (n_positions, n_positions), the part of its variance that no page explains
+    cluster: Ints  # by page, what is resampled together: queries, long ones split by time
     evidence: EvidenceKind
-    n_units: int = 0
-    n_clicks: int = 0
-    reaction_z: float = 0.0
-    drift_z: float = 0.0
-    n_epochs: int = 1
-    reacts: bool = False
+    n_units: int = 0  # pairs, or positions before chance, that stood at several positions and were clicked
+    n_clicks: int = 0  # that these had
+    reaction_z: float = 0.0  # test that positions react to earlier clicks, in standard errors
+    drift_z: float = 0.0  # test that the attraction of items changes over time, in standard errors
+    n_epochs: int = 1  # parts of the log within which attraction is taken as constant
+    reacts: bool = False  # the curve comes from the estimator that allows for positions that react to clicks
 
     @property
     def curve(self) -> Floats:
@@ -96,26 +79,10 @@ class Examination(NamedTuple):
         return covariance
 
     @property
-    def deviation(self) -> Floats:
-        """The standard error of the logarithm by position."""
-        deviation: Floats = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        return deviation
-
-    @property
     def interval(self) -> tuple[Floats, Floats]:
         """Both ends of the 95 % interval of the curve, by position."""
-        half = Z_95 * self.deviation
+        half = Z_95 * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         return np.exp(self.log_curve - half), np.exp(self.log_curve + half)
-
-    @property
-    def is_thin(self) -> bool:
-        """True where the log says next to nothing about positions."""
-        return self.evidence == "none"
-
-    @property
-    def n_clusters(self) -> int:
-        """The number of clusters."""
-        return len(self.influence)
 
     def draws(self, rng: Generator, n: int) -> Floats:
         """Draw (n, n_positions) curves from the normal distribution of their logarithm."""
@@ -123,35 +90,30 @@ class Examination(NamedTuple):
         curves: Floats = np.exp(np.clip(self.log_curve + noise, -MAX_LOG_CURVE, MAX_LOG_CURVE))
         return curves
 
-    @property
-    def diagnostics(self) -> list[str]:
-        """Sentences about what the estimate had to allow for."""
-        lines = []
-        if self.reacts:
-            lines.append(
-                f"positions react to earlier clicks ({self.reaction_z:+.1f} standard errors), so only clicks that came "
-                "after a position was chosen are compared, which widens the interval"
-            )
-        if self.n_epochs > 1:
-            lines.append(
-                f"the attraction of items changes over time ({self.drift_z:.1f} standard errors), so only moves within "
-                f"one of {self.n_epochs} parts of the log count"
-            )
-        return lines
-
     def __str__(self) -> str:
         low, high = self.interval
         head = f"examination relative to position 1, {EVIDENCE_WORDS[self.evidence]}"
         if self.evidence in ("moves", "randomisation", "items"):
             head += f" ({self.n_units:,} of them with {self.n_clicks:,} clicks)"
-        shown = range(min(len(self.log_curve), MAX_FREE_POSITIONS))
+        shown = slice(MAX_FREE_POSITIONS)
         lines = [
-            "position    " + "".join(f"{position + 1:>7}" for position in shown),
-            "examination " + "".join(f"{self.curve[position]:>7.2f}" for position in shown),
-            "from (95 %) " + "".join(f"{low[position]:>7.2f}" for position in shown),
-            "to          " + "".join(f"{min(high[position], 99.0):>7.2f}" for position in shown),
+            head,
+            "position    " + "".join(f"{number:>7}" for number in range(1, len(self.log_curve) + 1)[shown]),
+            "examination " + "".join(f"{share:>7.2f}" for share in self.curve[shown]),
+            "from (95 %) " + "".join(f"{share:>7.2f}" for share in low[shown]),
+            "to          " + "".join(f"{min(share, 99.0):>7.2f}" for share in high[shown]),
         ]
-        return "\n".join([head, *lines, *(f"note: {line}" for line in self.diagnostics)])
+        if self.reacts:
+            lines.append(
+                f"note: positions react to earlier clicks ({self.reaction_z:+.1f} standard errors), so only clicks "
+                "that came after a position was chosen are compared, which widens the interval"
+            )
+        if self.n_epochs > 1:
+            lines.append(
+                f"note: the attraction of items changes over time ({self.drift_z:.1f} standard errors), so only moves "
+                f"within one of {self.n_epochs} parts of the log count"
+            )
+        return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate for programs."""
@@ -224,9 +186,8 @@ class _Rows(NamedTuple):
     position: Ints
     clicked: Floats
     cluster: Ints
-    time: Ints  # the page
     n_clusters: int
-    weight: Floats | None = None
+    weight: Floats | None
 
 
 def estimate_examination(log: ClickArrays, base_position: Ints | None = None) -> Examination:
@@ -239,9 +200,6 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
       log: What was shown and clicked, pages in the order of time.
       base_position: By row, where the item stood before chance moved it; −1 where that is not known. Where positions
         were drawn so, nothing else is used.
-
-    Returns:
-      The curve with its interval, and what it rests on.
     """
     cluster = resampling_clusters(log)
     page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
@@ -271,48 +229,33 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
 def _curve_from_moves(log: ClickArrays, page: Ints, cluster: Ints, weight: Floats | None) -> Examination:
     """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
     chosen = np.arange(len(log.pair)) if weight is None else np.flatnonzero(weight)
-    curves = list[tuple[Examination, _Rows]]()
-    first_drift_z = 0.0
+    first_drift_z, is_steady = 0.0, False
     for n_epochs in EPOCH_CHOICES:
-        rows = _sorted_rows(log.pair * n_epochs + page * n_epochs // log.n_pages, log, page, cluster, chosen, weight)
-        curve = _curve_from_units(rows, cluster, log.n_positions)
-        drift_z = drift_statistic(rows.unit, curve.curve[rows.position], rows.clicked)
-        first_drift_z = drift_z if n_epochs == 1 else first_drift_z
-        curves.append((curve._replace(n_epochs=n_epochs, drift_z=first_drift_z), rows))
-        if drift_z < MIN_DRIFT_Z or curve.n_clicks < MIN_MOVED_CLICKS:
-            break
-    curve, rows = curves[-1]
-    if curve.n_clicks < MIN_MOVED_CLICKS:
-        return curve
-    # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short ones.
-    for n_epochs in EPOCH_CHOICES[len(curves) :]:
-        unit = log.pair * n_epochs + page * n_epochs // log.n_pages
-        shorter = _sorted_rows(unit, log, page, cluster, chosen, weight)
-        within = _curve_from_units(shorter, cluster, log.n_positions)
-        z = curve_difference(curve, within)
+        shorter = _sorted_rows(log.pair * n_epochs + page * n_epochs // log.n_pages, log, page, cluster, chosen, weight)
+        within = _curve_from_units(shorter, cluster, log.n_positions)._replace(n_epochs=n_epochs)
+        if not is_steady:
+            drift_z = _drift_statistic(shorter.unit, within.curve[shorter.position], shorter.clicked)
+            first_drift_z = drift_z if n_epochs == EPOCH_CHOICES[0] else first_drift_z
+            curve, rows = within._replace(drift_z=first_drift_z), shorter
+            if curve.n_clicks < MIN_MOVED_CLICKS:
+                return curve
+            is_steady = drift_z < MIN_DRIFT_Z
+            continue
+        # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short
+        # ones. By how much both curves differ on average, in standard errors: both move with the same clusters, so the
+        # error is that of the difference of their influences and what the prior leaves of the other (Hausman's test).
+        z = 0.0
+        if log.n_positions > 1:
+            moved = (curve.influence - within.influence)[:, 1:]
+            covariance = moved.T @ moved + within.prior_covariance[1:, 1:]
+            precision = 1.0 / np.maximum(np.diag(covariance), 1e-9)
+            difference = (curve.log_curve - within.log_curve)[1:]
+            z = float(precision @ difference / np.sqrt(precision @ covariance @ precision))
         if within.n_clicks >= MIN_MOVED_CLICKS and (z < -MIN_EPOCH_Z or z > MIN_DRIFT_Z):
-            curve, rows = within._replace(n_epochs=n_epochs, drift_z=max(first_drift_z, abs(z))), shorter
-    reaction_z = reaction_statistic(rows, curve)
+            curve, rows = within._replace(drift_z=max(first_drift_z, abs(z))), shorter
+    reaction_z = _reaction_statistic(rows, curve)
     curve = curve._replace(evidence="moves", reaction_z=reaction_z)
     return _forward_curve(rows, curve) if abs(reaction_z) > MIN_REACTION_Z else curve
-
-
-def curve_difference(curve: Examination, other: Examination) -> float:
-    """Return by how many standard errors two curves of the same log differ, by the mean over positions.
-
-    Both move with the same clusters, so the error is that of the difference of their influences; what the prior leaves
-    of the other one counts as error (Hausman's test).
-
-    Args:
-      curve: An estimate.
-      other: One of the same clusters that uses less of the log.
-    """
-    if len(curve.log_curve) < 2:
-        return 0.0
-    moved = (curve.influence - other.influence)[:, 1:]
-    covariance = moved.T @ moved + other.prior_covariance[1:, 1:]
-    difference, weight = (curve.log_curve - other.log_curve)[1:], 1.0 / np.maximum(np.diag(covariance), 1e-9)
-    return float(weight @ difference / np.sqrt(weight @ covariance @ weight))
 
 
 def draw_weights(log: ClickArrays, base_position: Ints | None = None) -> Floats | None:
@@ -320,21 +263,17 @@ def draw_weights(log: ClickArrays, base_position: Ints | None = None) -> Floats 
 
     Where all rows of a page have one probability it is that of the list, and the numerator is the mean over the same
     lists (or the same moves, where it is known what was moved). Otherwise, and where lists do not come again, it is the
-    mean over the same pair at the same position. Rows whose position was not drawn have weight 0.
+    mean over the same pair at the same position. Rows whose position was not drawn have weight 0; None: none was drawn.
 
     Args:
       log: What was shown and clicked.
       base_position: As `estimate_examination` takes it.
-
-    Returns:
-      None where nothing is known to have been drawn.
     """
-    if log.propensity is None:
-        return None
-    drawn = np.isfinite(log.propensity) & (log.propensity > 0.0) & (log.propensity < MAX_PROBABILITY)
+    propensity = np.zeros(0) if log.propensity is None else log.propensity
+    drawn = np.isfinite(propensity) & (propensity > 0.0) & (propensity < MAX_PROBABILITY)
     if not drawn.any():
         return None
-    probability = np.where(drawn, log.propensity, 1.0)
+    probability = np.where(drawn, propensity, 1.0)
     unit = log.pair if base_position is None else base_position + 1
     group = np.unique(unit * log.n_positions + log.position, return_inverse=True)[1]
     first = probability[np.repeat(log.offsets[:-1], np.diff(log.offsets))]
@@ -405,16 +344,13 @@ def rows_as_log(
     )
 
 
-def _sorted_rows(
-    unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen: Ints, weight: Floats | None = None
-) -> _Rows:
+def _sorted_rows(unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen: Ints, weight: Floats | None) -> _Rows:
     order = chosen[np.lexsort((page[chosen], unit[chosen]))]
     return _Rows(
         unit=np.unique(unit[order], return_inverse=True)[1].astype(np.int64),
         position=log.position[order],
         clicked=log.clicked[order],
         cluster=cluster[page[order]],
-        time=page[order],
         n_clusters=int(cluster.max()) + 1,
         weight=None if weight is None else weight[order],
     )
@@ -424,16 +360,8 @@ def _curve_from_units(rows: _Rows, cluster: Ints, n_positions: int) -> Examinati
     """Return the curve by the conditional likelihood."""
     cells = count_cells(rows.unit, rows.position, rows.cluster, rows.clicked, rows.n_clusters, rows.weight)
     design = position_design(n_positions)
-    fit: ConditionalFit = fit_conditional(cells, design, position_prior(n_positions))
-    return Examination(
-        log_curve=design @ fit.coefficients,
-        influence=fit.influence @ design.T,
-        prior_covariance=design @ fit.prior_covariance @ design.T,
-        cluster=cluster,
-        evidence="none",
-        n_units=cells.n_units,
-        n_clicks=int(cells.clicks.sum()),
-    )
+    curve = fit_conditional(cells, design, position_prior(n_positions)).in_terms_of(design)
+    return Examination(*curve, cluster, "none", cells.n_units, int(cells.clicks.sum()))
 
 
 def _curve_from_items(log: ClickArrays, page: Ints, cluster: Ints) -> Examination | None:
@@ -442,7 +370,7 @@ def _curve_from_items(log: ClickArrays, page: Ints, cluster: Ints) -> Examinatio
     An item may suit one query more than another, and a good order knows that. How much the order knows is not seen; it
     is allowed for by what the order knows of items: the difference between this curve and the click rates themselves.
     """
-    rows = _sorted_rows(log.by_item().pair, log, page, cluster, np.arange(len(log.pair)))
+    rows = _sorted_rows(log.by_item().pair, log, page, cluster, np.arange(len(log.pair)), None)
     curve = _curve_from_units(rows, cluster, log.n_positions)
     if curve.n_clicks < MIN_MOVED_CLICKS:
         return None
@@ -453,16 +381,11 @@ def _curve_from_items(log: ClickArrays, page: Ints, cluster: Ints) -> Examinatio
     return curve._replace(evidence="items", prior_covariance=covariance)
 
 
-def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
+def _drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
     """Return by how many standard errors the click rates of units differ between their earlier and later rows.
 
     Given its C clicks in n rows, a unit with constant attraction has about a hypergeometric number c of them in its
     first half, whose share p is that of examination. The statistic sums (c − C p)² − C p (1 − p)(n − C)/(n − 1).
-
-    Args:
-      unit: By row, sorted, and within it by time.
-      theta: By row, its examination.
-      clicked: By row.
     """
     n_units = int(unit[-1]) + 1
     counts = np.bincount(unit, minlength=n_units)
@@ -476,48 +399,27 @@ def drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
     return float(excess.sum() / max(np.sqrt((excess**2).sum()), 1e-9)) if len(excess) else 0.0
 
 
-def _later_means(values: Floats, unit: Ints) -> tuple[Floats, Floats]:
-    """Return by row the mean of the columns over the later rows of its unit, and how many these are."""
-    n_units = int(unit[-1]) + 1
-    counts = np.bincount(unit, minlength=n_units)
-    ends = np.cumsum(counts)
-    sums = np.cumsum(values, axis=0)
-    later = (ends[unit] - 1 - np.arange(len(unit))).astype(np.float64)
-    remaining = sums[ends[unit] - 1] - sums
-    return remaining / np.maximum(later, 1.0)[:, None], later
-
-
-def reaction_statistic(rows: _Rows, curve: Examination) -> float:
+def _reaction_statistic(rows: _Rows, curve: Examination) -> float:
     """Return by how many standard errors items move up after a click that was not to be expected.
 
     Under positions that do not react, the click of a row is unrelated to where its item stands later. It is the score
     test of a further covariate, clustered: how much higher than on average the item stands in all later rows together,
     by the number of its rows. That is the score of a ranking that adds clicks up.
-
-    Args:
-      rows: The rows, by unit and time.
-      curve: The fitted curve.
     """
-    n_units = int(rows.unit[-1]) + 1
-    theta, height, counts = curve.curve[rows.position], -np.log1p(rows.position), np.bincount(rows.unit)
-    sums = np.cumsum(height - (np.bincount(rows.unit, height) / counts)[rows.unit])
-    covariate = -sums / counts[rows.unit]  # what is above the mean later is below it until now
+    unit, theta, counts = rows.unit, curve.curve[rows.position], np.bincount(rows.unit)
+    total, height = np.maximum(np.bincount(unit, theta), 1e-300), -np.log1p(rows.position)
+    sums = np.cumsum(height - (np.bincount(unit, height) / counts)[unit])
+    covariate = -sums / counts[unit]  # what is above the mean later is below it until now
     # A covariate that the positions explain already has no score of its own.
     design = position_design(len(curve.log_curve))[rows.position]
-    scores = row_scores(rows.unit, theta, rows.clicked, covariate)
-    others = np.stack([row_scores(rows.unit, theta, rows.clicked, column) for column in design.T], axis=1)
-    total = np.bincount(rows.unit, theta, n_units)
-    expected = (np.bincount(rows.unit, rows.clicked, n_units) / np.maximum(total, 1e-300))[rows.unit] * theta
-
-    def centred(column: Floats) -> Floats:
-        mean = np.bincount(rows.unit, theta * column, n_units) / np.maximum(total, 1e-300)
-        values: Floats = column - mean[rows.unit]
-        return values
-
-    centred_design = np.stack([centred(column) for column in design.T], axis=1)
-    weighted = centred_design * expected[:, None]
-    slope = np.linalg.lstsq(weighted.T @ centred_design, weighted.T @ centred(covariate), rcond=None)[0]
-    by_cluster = np.bincount(rows.cluster, scores - others @ slope, rows.n_clusters)
+    columns = np.column_stack([covariate, design])
+    means = [np.bincount(unit, theta * column) / total for column in columns.T]
+    centred = columns - np.stack(means, axis=1)[unit]
+    expected = (np.bincount(unit, rows.clicked) / total)[unit] * theta
+    weighted = centred[:, 1:] * expected[:, None]
+    slope = np.linalg.lstsq(weighted.T @ centred[:, 1:], weighted.T @ centred[:, 0], rcond=None)[0]
+    scores = (rows.clicked - expected) * (centred[:, 0] - centred[:, 1:] @ slope)
+    by_cluster = np.bincount(rows.cluster, scores, rows.n_clusters)
     return float(by_cluster.sum() / max(np.sqrt((by_cluster**2).sum()), 1e-9))
 
 
@@ -528,25 +430,26 @@ def _forward_curve(rows: _Rows, curve: Examination) -> Examination:
     stands then. These moments, by position, are solved by the generalised method of moments.
     Reference: Wooldridge (1997), Multiplicative Panel Data Models without the Strict Exogeneity Assumption.
     """
-    n_positions = len(curve.log_curve)
+    n_positions, unit = len(curve.log_curve), rows.unit
     design, prior = position_design(n_positions), position_prior(n_positions)
     x = design[rows.position]
     first = np.maximum(1.0 - x.sum(axis=1), 0.0)  # the part of a row that belongs to the first position
     instruments = np.column_stack([first, x])
     coefficients: Floats = np.asarray(np.linalg.lstsq(design, curve.log_curve, rcond=None)[0], dtype=np.float64)
+    ends = np.cumsum(np.bincount(unit))[unit]
+    later = (ends - 1 - np.arange(len(unit))).astype(np.float64)  # by row, how many rows of its unit come after it
+    row_weight = later / (later + 1.0)
 
     def moments(at: Floats) -> tuple[Floats, Floats]:
         """Return the moments by cluster, and their derivative."""
         theta = np.exp(x @ at)
-        values = rows.clicked / theta
-        means, later = _later_means(np.column_stack([values, values[:, None] * x]), rows.unit)
-        weight = later / (later + 1.0)
-        products = instruments * (weight * (rows.clicked - theta * means[:, 0]))[:, None]
-        by_cluster = [np.bincount(rows.cluster, column, rows.n_clusters) for column in products.T]
-        slopes = -(weight * theta)[:, None] * (x * means[:, [0]] - means[:, 1:])
-        return np.stack(by_cluster, axis=1).astype(np.float64), instruments.T @ slopes
+        sums = np.cumsum(np.column_stack([np.ones(len(x)), x]) * (rows.clicked / theta)[:, None], axis=0)
+        means = (sums[ends - 1] - sums) / np.maximum(later, 1.0)[:, None]  # over the later rows
+        products = instruments * (row_weight * (rows.clicked - theta * means[:, 0]))[:, None]
+        slopes = -(row_weight * theta)[:, None] * (x * means[:, [0]] - means[:, 1:])
+        return sums_by_cluster(products, rows.cluster, rows.n_clusters), instruments.T @ slopes
 
-    by_cluster, derivative = moments(coefficients)
+    by_cluster, _ = moments(coefficients)
     spread = by_cluster.T @ by_cluster
     weight = inverse_of(spread + 1e-6 * np.trace(spread) / len(spread) * np.eye(len(spread)) + 1e-12)
     for _ in range(MAX_NEWTON_ROUNDS):

@@ -2,20 +2,25 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.click_models.base import ClickModel
-from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsingModel
-from rankloop.click_models.cascade import CascadeModel, DependentClickModel, SimplifiedDbnModel
-from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.examination import EVIDENCE_WORDS, Examination, estimate_examination
+from rankloop.click_models.models import (
+    CascadeModel,
+    DbnModel,
+    DependentClickModel,
+    PositionBasedModel,
+    SimplifiedDbnModel,
+    UserBrowsingModel,
+)
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
-from rankloop.core.types import Floats
+from rankloop.core.types import Floats, Ints
 from rankloop.engine import Engine, Here
 from rankloop.logs.list_log import ClickArrays, ListLog
 from rankloop.logs.table_reader import Given
@@ -26,7 +31,6 @@ BEST_MODEL = "best"
 BLUE, GREY = "#2f7ed8", "#8a8f98"
 N_FOLDS = 5
 Progress = Callable[[int, int], None]
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class HeldOutFit(NamedTuple):
@@ -39,27 +43,16 @@ class HeldOutFit(NamedTuple):
 
 
 class UserFit(NamedTuple):
-    """The chosen model fitted to the whole log, how well all that were tried predict held-out visits, and examination.
-
-    Attributes:
-      fitted: The chosen model.
-      held_out: By model, the fit to held-out visits.
-      examination: The shared estimate of examination.
-      notes: Remarks, a sentence each.
-      n_pages: How many pages.
-      n_pairs: How many (query, item) pairs.
-      n_clicks: How many clicks.
-      columns: Which column was taken for what; empty for the log of a service.
-    """
+    """The chosen model fitted to the log, how well all that were tried predict held-out visits, and examination."""
 
     fitted: ClickModel
-    held_out: dict[str, HeldOutFit]
-    examination: Examination
-    notes: tuple[str, ...]
+    held_out: dict[str, HeldOutFit]  # by model
+    examination: Examination  # the shared estimate
+    notes: tuple[str, ...]  # a sentence each
     n_pages: int
-    n_pairs: int
+    n_pairs: int  # (query, item)
     n_clicks: int
-    columns: str = ""
+    columns: str = ""  # what was taken for what; empty for the log of a service
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -155,68 +148,54 @@ def fit_users(
       progress: Is called with the number of finished fits and that of all.
       **reading: Arguments of `read_log`, such as columns.
 
-    Returns:
-      The fitted users, which print as a table.
-
     Raises:
       InvalidInput: If there is no such model, the log has no click or only one visit, or does not tell items apart.
     """
-    pages, columns = _pages_of(log, reading)
+    if isinstance(log, ClickArrays):
+        pages, columns = log, ""
+    else:
+        from rankloop.logs.reader import lists_in  # simulated users need no reader
+
+        lists = lists_in(log, **reading)
+        read_columns = "" if lists.export is not None else str(lists.columns)
+        pages, columns = lists.clicks(), "\n".join(filter(None, [read_columns, *(f"note: {n}" for n in lists.notes)]))
     pages = pages.by_item() if by_item else pages
     names = list(MODELS) if model == BEST_MODEL else [model]
-    if model != BEST_MODEL and model not in MODELS:
+    if names[0] not in MODELS:
         raise InvalidInput(f"a model is one of {', '.join(MODELS)} or best, not {model!r}")
     if not pages.clicked.any():
         raise InvalidInput("the log has no click, so no click model can be fitted")
-    parts = _folds(pages, folds, seed)
-    tasks = [FoldTask(pages, name, out) for name in names for out in parts]
+    n_visits = int(pages.session.max()) + 1
+    if n_visits < 2:
+        raise InvalidInput("the log has only one visit; at least two are needed, one to fit and one to evaluate")
+    n_parts = min(folds, n_visits)
+    part = (np.random.default_rng(seed).permutation(n_visits) % n_parts)[pages.session]
+    tasks = [FoldTask(pages, name, part == number) for name in names for number in range(n_parts)]
     steps, finished = len(tasks) + 1, count(1)
     judged = (engine or Here()).map(tasks, judge_fold, lambda index, result: progress(next(finished), steps))
-    by_model = [judged[first : first + len(parts)] for first in range(0, len(tasks), len(parts))]
-    held_out = {name: _held_out(pages, parts, folds_of_it) for name, folds_of_it in zip(names, by_model)}
+    held_out = {
+        name: _held_out(part, judged[number * n_parts : (number + 1) * n_parts]) for number, name in enumerate(names)
+    }
     examination = estimate_examination(pages)
     chosen = MODELS[_simplest_of_the_best(held_out)]
     fitted = chosen.fit(pages, table=chosen.examination_table(pages, examination))
     progress(steps, steps)
-    return UserFit(
-        fitted=fitted,
-        held_out=held_out,
-        examination=examination,
-        notes=tuple(_notes(pages, fitted, examination)),
-        n_pages=pages.n_pages,
-        n_pairs=pages.n_pairs,
-        n_clicks=int(pages.clicked.sum()),
-        columns=columns,
-    )
-
-
-def _pages_of(log: Given | ListLog | ClickArrays, reading: Mapping[str, Any]) -> tuple[ClickArrays, str]:
-    """Return the arrays of a log, and which of its columns was taken for what."""
-    from rankloop.logs.reader import lists_in  # simulated users need no reader
-
-    if isinstance(log, ClickArrays):
-        return log, ""
-    lists = lists_in(log, **reading)
-    columns = "" if lists.export is not None else str(lists.columns)
-    return lists.clicks(), "\n".join(filter(None, [columns, *(f"note: {note}" for note in lists.notes)]))
+    notes = []
+    if examination.evidence == "none" and pages.n_positions > 1:
+        notes.append(f"examination is {EVIDENCE_WORDS['none']}")
+    if pages.n_repeated:
+        notes.append(f"{pages.n_repeated:,} rows repeat another one and were left out")
+    if np.ptp(fitted.attraction) < 1e-4 and pages.n_pairs > 1:
+        notes.append("items do not differ in clicks by more than chance: all are taken to attract alike")
+    n_clicks = int(pages.clicked.sum())
+    return UserFit(fitted, held_out, examination, tuple(notes), pages.n_pages, pages.n_pairs, n_clicks, columns)
 
 
 def _simplest_of_the_best(held_out: dict[str, HeldOutFit]) -> str:
+    """Return the first model that is less than one standard error behind the best."""
     best = max(held_out.values(), key=lambda fit: fit.log_likelihood)
-    for name, fit in held_out.items():
-        behind = best.by_page - fit.by_page
-        if behind.mean() <= behind.std() / np.sqrt(len(behind)):
-            return name
-    return next(iter(held_out))
-
-
-def _folds(log: ClickArrays, folds: int, seed: int) -> list[Mask]:
-    """By page: whether a fold holds it out."""
-    n_visits = int(log.session.max()) + 1
-    if n_visits < 2:
-        raise InvalidInput("the log has only one visit; at least two are needed, one to fit and one to evaluate")
-    number = np.random.default_rng(seed).permutation(n_visits) % min(folds, n_visits)
-    return [number[log.session] == fold for fold in range(min(folds, n_visits))]
+    behind = {name: best.by_page - fit.by_page for name, fit in held_out.items()}
+    return next(name for name, pages in behind.items() if pages.mean() <= pages.std() / np.sqrt(len(pages)))
 
 
 class FoldTask(NamedTuple):
@@ -224,7 +203,7 @@ class FoldTask(NamedTuple):
 
     log: ClickArrays
     model: str
-    out: Mask  # by page: whether it is held out
+    out: np.ndarray[tuple[int], np.dtype[np.bool_]]  # by page: it is held out
 
 
 class JudgedFold(NamedTuple):
@@ -245,21 +224,10 @@ def judge_fold(task: FoldTask) -> JudgedFold:
     return JudgedFold(fitted.log_likelihood(judges), bits, counts)
 
 
-def _held_out(log: ClickArrays, parts: list[Mask], folds: list[JudgedFold]) -> HeldOutFit:
-    by_page = np.zeros(log.n_pages)
-    for out, fold in zip(parts, folds):
-        by_page[out] = fold.by_page
+def _held_out(part: Ints, folds: list[JudgedFold]) -> HeldOutFit:
+    by_page = np.zeros(len(part))
+    for number, fold in enumerate(folds):
+        by_page[part == number] = fold.by_page
     bits, counts = sum(fold.bits for fold in folds), np.asarray(sum(fold.counts for fold in folds))
     by_position = 2.0 ** (bits / np.maximum(counts, 1.0))
     return HeldOutFit(float(by_page.mean()), float(by_position[counts > 0].mean()), by_position, by_page)
-
-
-def _notes(log: ClickArrays, fitted: ClickModel, examination: Examination) -> list[str]:
-    notes = []
-    if examination.is_thin and log.n_positions > 1:
-        notes.append(f"examination is {EVIDENCE_WORDS['none']}")
-    if log.n_repeated:
-        notes.append(f"{log.n_repeated:,} rows repeat another one and were left out")
-    if np.ptp(fitted.attraction) < 1e-4 and log.n_pairs > 1:
-        notes.append("items do not differ in clicks by more than chance: all are taken to attract alike")
-    return notes

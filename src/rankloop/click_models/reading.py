@@ -44,24 +44,15 @@ class Reading(NamedTuple):
 
     log examination = log_curve[position] + after_click[group of the distance to the last click] + slope · appeal.
     Appeal is the log attraction of the item that was clicked last above, less the mean of clicked items.
-
-    Attributes:
-      parameters: The log curve by position, the effects of a click above by group (the first is 0), and the slope.
-      influence: (n_clusters, n), by how much each cluster moves the parameters.
-      prior_covariance: (n, n), the part of their variance that no page explains.
-      after_click_p: The p-value of the test that clicks above change nothing.
-      has_memory: True where clicks above count.
-      background: By position, the clicks that any item draws there, by trust in the position or by chance.
-      log_likelihood: The conditional log-likelihood, for the comparison of families.
     """
 
-    parameters: Floats
-    influence: Floats
-    prior_covariance: Floats
-    after_click_p: float
-    has_memory: bool
-    background: Floats
-    log_likelihood: float = 0.0
+    parameters: Floats  # the log curve, the effects of a click above by group (the first is 0), and the slope
+    influence: Floats  # (n_clusters, n), by how much each cluster moves the parameters
+    prior_covariance: Floats  # (n, n), the part of their variance that no page explains
+    background: Floats  # by position, the clicks that any item draws there, by trust in the position or by chance
+    log_likelihood: float = 0.0  # conditional, for the comparison of families
+    has_memory: bool = False  # clicks above count
+    after_click_p: float = 1.0  # the p-value of the test that clicks above change nothing
 
     @property
     def n_positions(self) -> int:
@@ -79,16 +70,10 @@ def group_of_distance(distance: Ints) -> Ints:
     return np.searchsorted(np.array([1, 2, 4]), distance, side="right")
 
 
-def distances_to_last_click(position: Ints, clicked: Floats, offsets: Ints) -> Ints:
-    """Return by row the distance to the last click above it on its page, 0 where there is none.
-
-    Args:
-      position: By row, from the top within each page.
-      clicked: By row.
-      offsets: Where pages begin, and the number of rows at the end.
-    """
-    last = last_clicked_rows(clicked, offsets)
-    return np.where(last >= 0, position - position[last], 0)
+def groups_of_last_clicks(log: ClickArrays) -> Ints:
+    """Return by row the group of the distance to the last click above it on its page."""
+    last = last_clicked_rows(log.clicked, log.offsets)
+    return group_of_distance(np.where(last >= 0, log.position - log.position[last], 0))
 
 
 def last_clicked_rows(clicked: Floats, offsets: Ints) -> Ints:
@@ -142,11 +127,10 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
       log: What was shown and clicked.
       examination: The shared estimate of the same log.
       base_position: As `estimate_examination` takes it.
-
-    Returns:
-      The readings.
     """
-    simple = _simple_reading(examination)
+    n = len(examination.log_curve)
+    curve = examination.log_curve, examination.influence, examination.prior_covariance
+    simple = _position_reading(curve, np.zeros(n))
     if examination.evidence in ("given", "none"):
         return [simple]
     memory = fit_memory(log, examination, base_position)
@@ -157,16 +141,14 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
         readings.append(memory._replace(parameters=steeper))
     is_sure = abs(examination.reaction_z) > SURE_REACTION_Z
     lacks_pages = lacks_pages_without_clicks(log)  # there, clicks exclude each other whatever users do
-    if has_memory and lacks_pages:
-        is_sure = False
-    elif has_memory:
-        n, stops = memory.n_positions, memory.after_click_p < SURE_P_VALUE
-        is_sure = stops and bool((memory.parameters[n + 1 : n + LAST_CLICK_GROUPS] < 0.0).all())
-    by_base = base_position is not None and bool((base_position >= 0).any())
-    if examination.evidence == "items" or (examination.evidence == "randomisation" and by_base) or is_sure:
+    if has_memory:
+        stops = (memory.parameters[n + 1 : n + LAST_CLICK_GROUPS] < 0.0).all()
+        is_sure = not lacks_pages and memory.after_click_p < SURE_P_VALUE and bool(stops)
+    by_base = examination.evidence == "randomisation" and base_position is not None
+    if examination.evidence == "items" or by_base or is_sure:
         return readings
     cells = _cells_of(log, examination, log.position, None)
-    families = [_background_reading(log, cells, examination, *choice) for choice in BACKGROUND_CHOICES]
+    families = [_background_reading(log, cells, examination, trust, noise) for trust, noise in BACKGROUND_CHOICES]
     best = max(reading.log_likelihood for reading in families)
     if families[0].log_likelihood >= best - MIN_TRUST_LEAD:
         families.pop(STRONG_TRUST)  # believed only where the log shows trust
@@ -185,14 +167,14 @@ def lacks_pages_without_clicks(log: ClickArrays) -> bool:
 
 
 def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
-    """Fit users who examine by position and by how far above the last click is.
+    """Fit users who examine by position, by how far above the last click is, and by what was clicked there.
 
     Args:
       log: What was shown and clicked.
       examination: The shared estimate of the same log.
       base_position: As `estimate_examination` takes it.
     """
-    group = group_of_distance(distances_to_last_click(log.position, log.clicked, log.offsets))
+    n_positions, group = log.n_positions, groups_of_last_clicks(log)
     appeal = appeal_of_last_click(log, examination.curve)
     shares = np.arange(1, N_APPEAL_LEVELS) / N_APPEAL_LEVELS
     edges = np.quantile(appeal[group > 0], shares) if group.any() else np.zeros(0)
@@ -200,7 +182,32 @@ def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints |
     shown = np.bincount(level[group > 0], minlength=N_APPEAL_LEVELS)
     appeals = np.bincount(level[group > 0], appeal[group > 0], N_APPEAL_LEVELS) / np.maximum(shown, 1)
     cell = (log.position * LAST_CLICK_GROUPS + group) * N_APPEAL_LEVELS + level
-    return _memory_reading(_cells_of(log, examination, cell, base_position), log.n_positions, examination, appeals)
+    # Coefficients of the position, of the groups but the first, and of the appeal.
+    by_position, prior = position_design(n_positions), position_prior(n_positions)
+    n, extra = by_position.shape[1], LAST_CLICK_GROUPS
+    cell_group, cell_level = np.divmod(np.arange(n_positions * LAST_CLICK_GROUPS * N_APPEAL_LEVELS), N_APPEAL_LEVELS)
+    position, group = np.divmod(cell_group, LAST_CLICK_GROUPS)
+    after_click = np.eye(LAST_CLICK_GROUPS)[group][:, 1:]
+    design = np.column_stack([by_position[position], after_click, np.where(group > 0, appeals[cell_level], 0.0)])
+    precision = np.zeros((n + extra, n + extra))
+    precision[:n, :n] = prior.precision / MEMORY_PRIOR_WIDTH**2
+    deviations = np.append(np.full(extra - 1, AFTER_CLICK_DEVIATION), APPEAL_DEVIATION)
+    precision[range(n, n + extra), range(n, n + extra)] = deviations**-2
+    mean = np.append(MEMORY_PRIOR_DECAY * prior.mean, np.zeros(extra))
+    fit = fit_conditional(_cells_of(log, examination, cell, base_position), design, GaussianPrior(mean, precision))
+    effect, covariance = fit.coefficients[n:], fit.covariance[n:, n:]
+    statistic = float(effect @ np.linalg.solve(covariance, effect))
+    spread = np.zeros((n_positions + LAST_CLICK_GROUPS + 1, n + extra))
+    spread[:n_positions, :n] = by_position
+    spread[range(n_positions + 1, n_positions + 1 + extra), range(n, n + extra)] = 1.0
+    parameters, influence, prior_covariance = fit.in_terms_of(spread)
+    if examination.reacts:
+        # The curve that allows for reactions replaces the one of the conditional likelihood.
+        parameters[:n_positions], influence[:, :n_positions] = examination.log_curve, examination.influence
+        prior_covariance[:n_positions, :] = prior_covariance[:, :n_positions] = 0.0
+        prior_covariance[:n_positions, :n_positions] = examination.prior_covariance
+    p_value, background = chi_square_tail(statistic, extra), np.zeros(n_positions)
+    return Reading(parameters, influence, prior_covariance, background, fit.log_likelihood, True, p_value)
 
 
 def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
@@ -222,68 +229,25 @@ def _cells_of(log: ClickArrays, examination: Examination, cell: Ints, base_posit
     rows, epochs, weight = np.arange(len(log.pair)), examination.n_epochs, None
     unit = log.pair * epochs + page * epochs // log.n_pages
     if examination.evidence == "randomisation":
-        by_base = base_position is not None and bool((base_position >= 0).any())
-        weight = draw_weights(log, base_position if by_base else None)
+        weight = draw_weights(log, base_position)
         rows = rows if weight is None else np.flatnonzero(weight)
-        if by_base and base_position is not None:
+        if base_position is not None:
             rows, unit = np.flatnonzero(base_position >= 0), base_position
     elif examination.evidence == "items":
         unit = log.by_item().pair
     cluster, weight = examination.cluster[page[rows]], None if weight is None else weight[rows]
-    return count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], examination.n_clusters, weight)
+    return count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], len(examination.influence), weight)
 
 
-def _simple_reading(examination: Examination) -> Reading:
-    """Return users who go by the shared curve."""
-    n = len(examination.log_curve)
-    parameters, influence, prior_covariance = _with_groups(
-        examination.log_curve, examination.influence, examination.prior_covariance
-    )
-    return Reading(parameters, influence, prior_covariance, 1.0, False, np.zeros(n))
-
-
-def _with_groups(curve: Floats, influence: Floats, prior_covariance: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return parameters, influence and covariance with the effects of a click above, which are 0."""
-    n, extra = len(curve), LAST_CLICK_GROUPS + 1
-    covariance = np.zeros((n + extra, n + extra))
-    covariance[:n, :n] = prior_covariance
-    return np.append(curve, np.zeros(extra)), np.hstack([influence, np.zeros((len(influence), extra))]), covariance
-
-
-def _memory_reading(cells: UnitCells, n_positions: int, examination: Examination, appeals: Floats) -> Reading:
-    """Return users who examine by position, by how far above the last click is, and by what was clicked there."""
-    by_position, prior = position_design(n_positions), position_prior(n_positions)
-    n, extra = by_position.shape[1], LAST_CLICK_GROUPS
-    cell_group, level = np.divmod(np.arange(n_positions * LAST_CLICK_GROUPS * N_APPEAL_LEVELS), N_APPEAL_LEVELS)
-    position, group = np.divmod(cell_group, LAST_CLICK_GROUPS)
-    after_click = np.eye(LAST_CLICK_GROUPS)[group][:, 1:]
-    design = np.column_stack([by_position[position], after_click, np.where(group > 0, appeals[level], 0.0)])
-    precision = np.zeros((n + extra, n + extra))
-    precision[:n, :n] = prior.precision / MEMORY_PRIOR_WIDTH**2
-    deviations = np.append(np.full(extra - 1, AFTER_CLICK_DEVIATION), APPEAL_DEVIATION)
-    precision[range(n, n + extra), range(n, n + extra)] = deviations**-2
-    mean = np.append(MEMORY_PRIOR_DECAY * prior.mean, np.zeros(extra))
-    fit = fit_conditional(cells, design, GaussianPrior(mean, precision))
-    effect, covariance = fit.coefficients[n:], fit.covariance[n:, n:]
-    statistic = float(effect @ np.linalg.solve(covariance, effect))
-    spread = np.zeros((n_positions + LAST_CLICK_GROUPS + 1, n + extra))
-    spread[:n_positions, :n] = by_position
-    spread[range(n_positions + 1, n_positions + 1 + extra), range(n, n + extra)] = 1.0
-    parameters, influence = spread @ fit.coefficients, fit.influence @ spread.T
-    prior_covariance = spread @ fit.prior_covariance @ spread.T
-    if examination.reacts:
-        # The curve that allows for reactions replaces the one of the conditional likelihood.
-        parameters[:n_positions], influence[:, :n_positions] = examination.log_curve, examination.influence
-        prior_covariance[:n_positions, :] = prior_covariance[:, :n_positions] = 0.0
-        prior_covariance[:n_positions, :n_positions] = examination.prior_covariance
+def _position_reading(curve: tuple[Floats, Floats, Floats], background: Floats, log_likelihood: float = 0.0) -> Reading:
+    """Return users who go by a curve, given with its influence and covariance, whatever was clicked above."""
+    (log_curve, influence, covariance), extra = curve, LAST_CLICK_GROUPS + 1
     return Reading(
-        parameters=parameters,
-        influence=influence,
-        prior_covariance=prior_covariance,
-        after_click_p=chi_square_tail(statistic, extra),
-        has_memory=True,
-        background=np.zeros(n_positions),
-        log_likelihood=fit.log_likelihood,
+        parameters=np.append(log_curve, np.zeros(extra)),
+        influence=np.pad(influence, ((0, 0), (0, extra))),
+        prior_covariance=np.pad(covariance, (0, extra)),
+        background=background,
+        log_likelihood=log_likelihood,
     )
 
 
@@ -320,10 +284,7 @@ def _background_reading(
         attraction = _expected_attraction(clicks, examined, by_trust, rates[unit_bin])
         fit = fit_conditional(cells, design, prior, np.log(attraction[cells.unit] + drawn[cells.cell]))
         theta = np.exp(design @ fit.coefficients)
-    parameters, influence, prior_covariance = _with_groups(
-        design @ fit.coefficients, fit.influence @ design.T, design @ fit.prior_covariance @ design.T
-    )
-    return Reading(parameters, influence, prior_covariance, 1.0, False, drawn * theta, fit.log_likelihood)
+    return _position_reading(fit.in_terms_of(design), drawn * theta, fit.log_likelihood)
 
 
 def _expected_attraction(clicks: Floats, examined: Floats, by_trust: Floats, mean: Floats) -> Floats:

@@ -102,11 +102,12 @@ class LogJudge:
         if not table.clicked.any():
             raise InvalidInput("nothing was clicked in this log: it says nothing about any ranker")
         self.table, self.options = table, options or ListOptions()
-        log, base = table.clicks(), table.base_position[table.shown]
+        log, positions_before_chance = table.clicks(), table.base_position[table.shown]
+        base = positions_before_chance if (positions_before_chance >= 0).any() else None
         if self.options.position_bias is not None:
             self.examination: Examination = given_examination(self.options.position_bias, log)
         else:
-            self.examination = estimate_examination(log, base if (base >= 0).any() else None)
+            self.examination = estimate_examination(log, base)
         self.lacks_pages = lacks_pages_without_clicks(log)
         readings = fit_readings(log, self.examination, base)
         self.reading = readings[0]
@@ -255,7 +256,7 @@ class LogJudge:
         side = side_of(gain)
         if table.clicked.sum() < MIN_CLICKS:
             reasons.append(f"it has {table.clicked.sum():.0f} clicks, and {MIN_CLICKS} or more are needed")
-        elif examination.is_thin and table.n_positions > 1:
+        elif examination.evidence == "none" and table.n_positions > 1:
             reasons.append(
                 f"examination is {EVIDENCE_WORDS['none']} ({examination.n_clicks} clicks on such items). Show some "
                 "lists in another order, or give --position-bias"

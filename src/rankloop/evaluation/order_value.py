@@ -18,8 +18,7 @@ from rankloop.click_models.reading import (
     Reading,
     appeal_of,
     appeal_of_last_click,
-    distances_to_last_click,
-    group_of_distance,
+    groups_of_last_clicks,
 )
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
@@ -123,13 +122,11 @@ class OrderJudge:
         self.outcomes = np.stack([table.clicked, *table.outcomes.values()])
         self.shown = table.shown
         self.logged_slots = slots_of(table.page[self.shown], table.position[self.shown], self.shown, table)
-        sizes = np.bincount(table.page[self.shown], minlength=table.n_pages)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        distance = distances_to_last_click(table.position[self.shown], table.clicked[self.shown], offsets)
-        self.group = group_of_distance(distance)
+        log = table.clicks()
+        self.group = groups_of_last_clicks(log)
         # By resample, the value of the logged order, with which that of every order is compared.
         self._logged: dict[tuple[int, int, int], tuple[Floats, Floats]] = {}
-        self.last_click_appeal = appeal_of_last_click(table.clicks(), np.exp(reading.parameters[: table.n_positions]))
+        self.last_click_appeal = appeal_of_last_click(log, np.exp(reading.parameters[: table.n_positions]))
 
     def needs_model(self, slots: Ints) -> bool:
         """Return true where clicks alone do not value an order: items were not shown, or clicks above count."""

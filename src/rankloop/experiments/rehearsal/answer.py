@@ -234,7 +234,7 @@ def _verdict(
     arms: Sequence[ArmResult], chosen_by: Sequence[float], base: ArmOutcome, users: UserFit
 ) -> tuple[Word, str]:
     """Return the answer: the arm that other worlds choose is taken where its own worlds show a gain."""
-    if users.examination.is_thin and len(users.examination.curve) > 1:
+    if users.examination.evidence == "none" and len(users.examination.curve) > 1:
         return "cannot tell", ""
     needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
     arm = arms[int(np.argmax(chosen_by))]

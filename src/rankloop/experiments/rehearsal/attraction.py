@@ -10,6 +10,7 @@ from numpy.random import Generator
 from rankloop.click_models.base import ALIKE_ROWS, MIN_PROBABILITY, ClickModel, Prior
 from rankloop.click_models.examination import Examination
 from rankloop.click_models.fit import UserFit
+from rankloop.click_models.kernels import examined_given_clicks, rows_of
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.rehearsal.log_view import RehearsalLog
@@ -106,7 +107,7 @@ def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attractio
     """
     pages, click_model = log.pages, type(users.fitted)
     table = click_model.examination_table(pages, users.examination)
-    examined = users.fitted.probabilities(pages, given_clicks=True).examined
+    examined = examined_given_clicks(users.fitted.parameters, rows_of(pages))
     examined = np.clip(examined, MIN_PROBABILITY, 1.0)
     means, matters = _by_fields(log, examined, seed)
     if matters:

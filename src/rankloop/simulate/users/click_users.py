@@ -16,10 +16,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.click_models import models
 from rankloop.click_models.base import ClickModel
-from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsingModel
-from rankloop.click_models.cascade import CascadeModel, DependentClickModel
-from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.kernels import ClickParameters, draw_clicks
 from rankloop.core.checks import NotNegative, Probability, check_at_least
 from rankloop.core.errors import InvalidInput
@@ -182,7 +180,7 @@ class PositionBased(GradedClicks):
     def model(self) -> ClickModel:
         """The position-based model with attraction by grade."""
         examination = self.propensities(self.shown)[:, None]
-        return PositionBasedModel(
+        return models.PositionBasedModel(
             attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade], examination=examination
         )
 
@@ -207,7 +205,7 @@ class Ubm(GradedClicks):
     @cached_property
     def model(self) -> ClickModel:
         """The user browsing model with published examination and attraction by grade."""
-        return UserBrowsingModel(
+        return models.UserBrowsingModel(
             attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade], examination=EXAMINATION_TABLE
         )
 
@@ -226,7 +224,7 @@ class Cascade(GradedClicks):
     @cached_property
     def model(self) -> ClickModel:
         """The cascade model with attraction by grade."""
-        return CascadeModel(attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade])
+        return models.CascadeModel(attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade])
 
 
 @register("dcm")
@@ -249,7 +247,7 @@ class Dcm(GradedClicks):
     def model(self) -> ClickModel:
         """The dependent click model with attraction and stopping by grade."""
         key = self.behaviour, self.max_grade
-        return DependentClickModel(attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key])
+        return models.DependentClickModel(attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key])
 
 
 @register("sdbn")
@@ -273,6 +271,6 @@ class Sdbn(GradedClicks):
     def model(self) -> ClickModel:
         """The dynamic Bayesian network with attraction and satisfaction by grade."""
         key = self.behaviour, self.max_grade
-        return DbnModel(
+        return models.DbnModel(
             attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key], persistence=self.persistence
         )

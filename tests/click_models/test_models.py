@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.base import Prior
-from rankloop.click_models.browsing_model import PositionBasedModel
+from rankloop.click_models.models import PositionBasedModel
 from rankloop.logs.list_log import click_arrays
 
 
-def test_one_round_by_hand():
+def test_one_round_by_hand(monkeypatch):
     """Two pages of two rows: e = (1, 0.6), a = (0.5, 0.5); page 1 clicks pair 0 on top, page 2 nothing."""
     log = click_arrays(
         np.array([0, 2, 4]), np.array([0, 1, 0, 1]), np.array([1.0, 0, 0, 0]), ["q"] * 4, ["a", "b", "b", "a"]
     )
     table, prior = np.array([[1.0], [0.6]]), Prior(np.array([0.5, 0.5]), 0.0)
-    fitted = PositionBasedModel.fit(log, prior, table=table, max_rounds=1)
+    monkeypatch.setattr("rankloop.click_models.models.MAX_EM_ROUNDS", 1)
+    fitted = PositionBasedModel.fit(log, prior, table=table)
     hidden = 0.6 * 0.5 / (1 - 0.6 * 0.5)  # examined though not clicked, at the second position
     assert fitted.attraction.tolist() == pytest.approx([1 / (1 + hidden), 1e-6])
     assert fitted.examination.tolist() == table.tolist()
