@@ -49,13 +49,13 @@ def test_reweighted_clicks_are_their_formula() -> None:
             total += table.clicked[row] * CURVE[place] / CURVE[table.position[row]]
     assert values.order[0, 0] == pytest.approx(total / table.n_pages)
     assert values.log[0, 0] == pytest.approx(table.clicked.sum() / table.n_pages)
-    assert values.gain.shape == (6, 1)
+    assert values.order.shape == (6, 1)
 
 
 def test_the_logged_order_changes_nothing_on_any_resample() -> None:
     table = small_table()
     values = judge_of(table).clicks_reweighted(score_slots(table, -table.position.astype(float)), 20, 0)
-    np.testing.assert_allclose(values.gain, 0.0, atol=1e-12)
+    np.testing.assert_allclose(values.order, values.log, atol=1e-12)
 
 
 def test_doubly_robust_is_its_formula_and_the_model_cancels_where_it_was_shown() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.click_models.conditional_fit import inverse_of
+from rankloop.click_models.conditional_fit import inverse_of, sums_by_cluster
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.list_pages import PageTable
 
@@ -30,10 +30,8 @@ class AttractionModel:
         self.fold = fold[table.page] if table.n_pages >= N_FOLDS else np.zeros(len(table.page), np.int64)
         self.features = self._features()
         self.fits = [_Fit(self, number) for number in range(int(self.fold.max()) + 1)]
-        self.parts = [(rows, self.features[rows]) for rows in map(self._rows_of_fold, range(len(self.fits)))]
-
-    def _rows_of_fold(self, number: int) -> Ints:
-        return np.flatnonzero(self.fold == number)
+        folds = [np.flatnonzero(self.fold == number) for number in range(len(self.fits))]
+        self.parts = [(rows, self.features[rows]) for rows in folds]
 
     def slopes(self, design: Floats) -> list[Floats]:
         """Return by fold (n_parameters, n_features): how the gradient of the weights falls with the parameters."""
@@ -64,11 +62,7 @@ class AttractionModel:
         return unlike
 
     def calibration(self, exposed: Floats) -> tuple[float, float]:
-        """Return clicks by what the model expects of the shown rows, weighted as an order has them examined.
-
-        Returns:
-          The ratio, and its standard error over clusters.
-        """
+        """Return clicks by what the model expects of the shown rows, as an order has them examined, and the error."""
         a = self.attraction()[self.rows]
         weight = np.minimum(exposed[self.rows] / self.examined, 100.0)
         clicks, expected = weight * self.table.clicked[self.rows], weight * self.examined * a
@@ -78,20 +72,14 @@ class AttractionModel:
         return ratio, float(np.sqrt((by_cluster**2).sum())) / total
 
     def _features(self) -> Floats:
-        """Return a constant, standardised features, the clicks of the pair on other pages and its usual position."""
+        """Return a constant, standardised features, the clicks of the pair in other folds, and its usual position."""
         table, rows = self.table, self.rows
         shown = table.features[rows]
         mean, spread = shown.mean(axis=0), shown.std(axis=0)
         used = spread > 1e-12
         self.has_features = bool(used[:-1].any())  # the last is where the ranker itself puts the item
-        columns = [np.ones((len(table.page), 1)), (table.features[:, used] - mean[used]) / spread[used]]
-        return np.ascontiguousarray(np.hstack([*columns, self._memory()]))
-
-    def _memory(self) -> Floats:
-        """Return by row the log-odds of a click on its pair in other folds, and the usual position there."""
-        table, rows = self.table, self.rows
-        n_pairs = int(table.pair.max()) + 1
-        key = table.pair * N_FOLDS + self.fold
+        standardised = (table.features[:, used] - mean[used]) / spread[used]
+        n_pairs, key = int(table.pair.max()) + 1, table.pair * N_FOLDS + self.fold
 
         def elsewhere(values: Floats) -> Floats:
             by_pair = np.bincount(table.pair[rows], values, n_pairs)
@@ -105,13 +93,12 @@ class AttractionModel:
         rate = (np.maximum(clicks, 0.0) + PRIOR_EXAMINATIONS * mean) / (np.maximum(examined, 0.0) + PRIOR_EXAMINATIONS)
         rate = np.clip(rate, 1e-4, 1.0 - 1e-4)
         usual = float(np.log1p(table.position[rows]).mean())
-        columns = np.column_stack(
-            [np.log(rate / (1.0 - rate)), np.where(times > 0, depth / np.maximum(times, 1.0) - usual, 0.0)]
-        )
-        spread = columns[rows].std(axis=0)
-        columns = columns[:, spread > 1e-9] - columns[rows][:, spread > 1e-9].mean(axis=0)
-        scaled: Floats = columns / spread[spread > 1e-9]
-        return scaled
+        height = np.where(times > 0, depth / np.maximum(times, 1.0) - usual, 0.0)
+        memory = np.column_stack([np.log(rate / (1.0 - rate)), height])
+        spread = memory[rows].std(axis=0)
+        memory, spread = memory[:, spread > 1e-9], spread[spread > 1e-9]
+        memory = (memory - memory[rows].mean(axis=0)) / spread
+        return np.ascontiguousarray(np.hstack([np.ones((len(table.page), 1)), standardised, memory]))
 
 
 class _Fit:
@@ -142,9 +129,8 @@ class _Fit:
             step = self.inverse @ (slope @ directions - RIDGE_PENALTY * self.weights)
             if done:
                 break
-        gradients = slope[:, None] * directions
-        columns = [np.bincount(model.row_cluster[rows], column, model.n_clusters) for column in gradients.T]
-        self.scores, self.weighted = np.stack(columns, axis=1), weighted
+        self.scores = sums_by_cluster(slope[:, None] * directions, model.row_cluster[rows], model.n_clusters)
+        self.weighted = weighted
 
 
 def _logistic(odds: Floats) -> Floats:

@@ -35,62 +35,31 @@ class OrderEstimate(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """The evidence behind an answer.
-
-    Attributes:
-      examination: The shared estimate of examination.
-      after_click: By how much a click in the row above, two or three rows above, and farther above changes
-        examination, as factors; all 1 where clicks above do not count.
-      trusts: True where the interval allows for users who trust high positions whatever stands there.
-      effective_clicks: So many clicks of equal weight would carry the estimate as well.
-      modelled_share: The share of the ranker's clicks that comes from items that were not shown, for which only the
-        model of attraction speaks.
-      unlike_share: The share from items that are like none that was shown.
-      calibration: Clicks on shown items by what the model of attraction expects, weighted as the ranker shows them.
-      calibration_error: The standard error of that.
-      halves_z: The difference of the gain between the halves of the log in time, in standard errors.
-    """
+    """The evidence behind an answer."""
 
     examination: Examination
-    after_click: tuple[float, float, float]
-    trusts: bool
-    effective_clicks: float
-    modelled_share: float
-    unlike_share: float
-    calibration: float
-    calibration_error: float
-    halves_z: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the diagnostics for programs."""
-        return self._asdict() | {"examination": self.examination.to_json()}
+    after_click: tuple[float, ...]  # factors of examination 1, 2 to 3, and more rows below a click
+    trusts: bool  # the interval allows for users who trust high positions whatever stands there
+    effective_clicks: float  # so many clicks of equal weight would carry the estimate as well
+    modelled_share: float  # of the ranker's clicks, from items that were not shown: only the model of attraction knows
+    unlike_share: float  # from items that are like none that was shown
+    calibration: float  # clicks by what the model of attraction expects, weighted as the ranker shows the items
+    calibration_error: float  # the standard error of that
+    halves_z: float  # the difference of the gain between the halves of the log in time, in standard errors
 
 
 class ListEstimate(NamedTuple):
-    """The value of a ranker per page, beside the log and a random order.
+    """The value of a ranker per page, beside the log and a random order."""
 
-    Attributes:
-      name: Of the ranker.
-      n_pages: How many pages the log has.
-      n_clicks: How many clicks.
-      level: The probability with which intervals hold.
-      log: What the log brought, by outcome.
-      ranker: What the ranker would bring.
-      random: What a random order of the shown items would bring: a control.
-      diagnostics: What the answer rests on.
-      reasons: Why the log does not answer; empty: it does.
-      warnings: What else to know.
-    """
-
-    name: str
+    name: str  # of the ranker
     n_pages: int
     n_clicks: int
-    level: float
-    log: dict[str, Interval]
+    level: float  # the probability with which intervals hold
+    log: dict[str, Interval]  # by outcome
     ranker: OrderEstimate
-    random: OrderEstimate
+    random: OrderEstimate  # a random order of the shown items: a control
     diagnostics: Diagnostics
-    reasons: tuple[str, ...]
+    reasons: tuple[str, ...]  # why the log does not answer; empty: it does
     warnings: tuple[str, ...]
 
     @property
@@ -122,11 +91,7 @@ class ListEstimate(NamedTuple):
         return f"No clear difference for the {name}: it earns {numbers}; the change is {ends} ({confidence}).{might}"
 
     def text(self, log: str) -> str:
-        """Return a table per outcome, what the estimate rests on, and the verdicts.
-
-        Args:
-          log: The name of the log.
-        """
+        """Return a table per outcome, what the estimate rests on, and the verdicts; `log` is the name of the log."""
         diagnostics, width = self.diagnostics, max(len(self.name), len(RANDOM_ORDER)) + 2
         lines = [f"{log}: {self.n_pages:,} pages, {self.n_clicks:,} clicks", str(diagnostics.examination)]
         if diagnostics.after_click != (1.0, 1.0, 1.0):
@@ -169,7 +134,7 @@ class ListEstimate(NamedTuple):
                 RANDOM_ORDER: self._plain(self.random),
                 self.name: self._plain(self.ranker),
             },
-            "diagnostics": self.diagnostics.to_json(),
+            "diagnostics": self.diagnostics._asdict() | {"examination": self.diagnostics.examination.to_json()},
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),
             "verdicts": self.verdicts,
@@ -187,11 +152,7 @@ class ListEstimate(NamedTuple):
         }
 
     def plot(self, path: Path) -> None:
-        """Draw for each outcome a dot and its interval, of log, random order and ranker; hollow if not answered.
-
-        Args:
-          path: A PNG, SVG or PDF file.
-        """
+        """Draw for each outcome a dot and its interval, of log, random order and ranker; hollow if not answered."""
         from matplotlib.figure import Figure
 
         outcomes = list(self.ranker.gain)

@@ -1,17 +1,13 @@
 """Judge a ranker on a log of lists by the shared estimate of examination, beside two controls."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.click_models.examination import (
-    EVIDENCE_WORDS,
-    Examination,
-    estimate_examination,
-    given_examination,
-)
+from rankloop.click_models.examination import EVIDENCE_WORDS, estimate_examination, given_examination
 from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings, lacks_pages_without_clicks
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
@@ -36,27 +32,17 @@ MAX_LOG_RATIO = 5.0  # of an order to the log
 ONLY_CLICKED_PAGES = (
     "every page of this log has a click, so pages without one seem to be left out: numbers are per page with a click"
 )
-Progress = Callable[[int, int], None]
 
 
 class ListOptions(NamedTuple):
-    """Options of an evaluation by examination.
+    """Options of an evaluation by examination."""
 
-    Attributes:
-      level: The probability with which each interval holds.
-      positions: Only so many first positions count; all that were shown unless given.
-      position_bias: The examination of each position; estimated unless given.
-      resamples: Of the clusters of pages, for the intervals.
-      seed: Of every draw.
-      held_out_gain: The gain over the logged order that training found on held-out lists, where that is known.
-    """
-
-    level: float = 0.95
-    positions: int | None = None
-    position_bias: Sequence[float] | Floats | None = None
-    resamples: int = 400
-    seed: int = 0
-    held_out_gain: float | None = None
+    level: float = 0.95  # the probability with which each interval holds
+    positions: int | None = None  # only so many first positions count; None: all that were shown
+    position_bias: Sequence[float] | Floats | None = None  # the examination of each position; None: is estimated
+    resamples: int = 400  # of the clusters of pages, for the intervals
+    seed: int = 0  # of every draw
+    held_out_gain: float | None = None  # over the logged order, that training found on held-out lists
 
 
 def evaluate_pages(
@@ -75,9 +61,6 @@ def evaluate_pages(
       engine: Where the ranker is asked; the fits happen here.
       name: The ranker's name in the answer.
 
-    Returns:
-      The estimate with its controls and verdict.
-
     Raises:
       InvalidInput: If nothing was clicked, or an option is out of range.
     """
@@ -94,18 +77,14 @@ class LogJudge:
     """The pages of a log with examination and reading fitted to them; judges any number of orders."""
 
     def __init__(self, table: PageTable, options: ListOptions | None = None) -> None:
-        """Fit examination and reading.
-
-        Raises:
-          InvalidInput: If nothing was clicked.
-        """
+        """Fit examination and reading."""
         if not table.clicked.any():
             raise InvalidInput("nothing was clicked in this log: it says nothing about any ranker")
         self.table, self.options = table, options or ListOptions()
         log, positions_before_chance = table.clicks(), table.base_position[table.shown]
         base = positions_before_chance if (positions_before_chance >= 0).any() else None
         if self.options.position_bias is not None:
-            self.examination: Examination = given_examination(self.options.position_bias, log)
+            self.examination = given_examination(self.options.position_bias, log)
         else:
             self.examination = estimate_examination(log, base)
         self.lacks_pages = lacks_pages_without_clicks(log)
@@ -114,36 +93,33 @@ class LogJudge:
         self.judges = [OrderJudge(table, reading, self.examination.cluster) for reading in readings]
         self.orders = self.judges[0]
         self.outcomes = (CLICK_OUTCOME, *table.outcomes)
-        self._model: AttractionModel | None = None
         self.random = self._estimate(self._values(self._random_slots()), np.zeros(len(self.outcomes)))
 
-    @property
+    @cached_property
     def model(self) -> AttractionModel:
-        """The model of attraction, fitted when it is first needed."""
-        if self._model is None:
-            log_examined = self.orders.log_examined(self.reading.parameters)
-            self._model = AttractionModel(self.table, log_examined, self.examination.cluster, self.options.seed)
-        return self._model
+        """The model of attraction."""
+        log_examined = self.orders.log_examined(self.reading.parameters)
+        return AttractionModel(self.table, log_examined, self.examination.cluster, self.options.seed)
 
     def judge(self, slots: Ints, name: str = "ranker") -> ListEstimate:
         """Estimate what an order would earn."""
-        table, options = self.table, self.options
-        values, diagnostics, allowance = self._values(slots), self._diagnostics(slots), np.zeros(len(self.outcomes))
-        if diagnostics.modelled_share > 0.0:
-            # As far as the model is off where clicks can check it, it may be off where they cannot.
-            allowance = abs(diagnostics.calibration - 1.0) * diagnostics.modelled_share * values[0].order[0]
+        table, values, diagnostics = self.table, self._values(slots), self._diagnostics(slots)
+        # As far as the model is off where clicks can check it, it may be off where they cannot.
+        allowance = abs(diagnostics.calibration - 1.0) * diagnostics.modelled_share * values[0].order[0]
         ranker = self._estimate(values, allowance)
-        reasons = self._reasons(ranker, diagnostics)
+        tail = 0.5 * (1.0 - self.options.level)
+        low, high = np.quantile(values[0].log[1:], [tail, 1.0 - tail], axis=0).tolist()
+        logged = zip(values[0].log[0].tolist(), low, high)
         return ListEstimate(
             name=name,
             n_pages=table.n_pages,
             n_clicks=int(table.clicked.sum()),
-            level=options.level,
-            log=self._log(values[0]),
+            level=self.options.level,
+            log={outcome: Interval(*ends) for outcome, ends in zip(self.outcomes, logged)},
             ranker=ranker,
             random=self.random,
             diagnostics=diagnostics,
-            reasons=tuple(reasons),
+            reasons=tuple(self._reasons(ranker, diagnostics)),
             warnings=(ONLY_CLICKED_PAGES,) if self.lacks_pages else (),
         )
 
@@ -180,14 +156,6 @@ class LogJudge:
             gain[name] = Interval(ends[0].value - logged, lower - logged, upper - logged)
         return OrderEstimate(earned, gain)
 
-    def _log(self, values: OrderValues) -> dict[str, Interval]:
-        tail = 0.5 * (1.0 - self.options.level)
-        low, high = np.quantile(values.log[1:], [tail, 1.0 - tail], axis=0)
-        return {
-            name: Interval(float(values.log[0, number]), float(low[number]), float(high[number]))
-            for number, name in enumerate(self.outcomes)
-        }
-
     def _ratio_intervals(self, values: OrderValues, allowance: Floats) -> dict[str, Interval]:
         """Return by outcome what the order earns: the interval of its ratio to the log, times what the log brought.
 
@@ -196,8 +164,14 @@ class LogJudge:
         percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide,
         and reaches as much farther as the model of reading and the clicks disagree.
         """
-        tail = 0.5 * (1.0 - self.options.level)
-        stretch = student_quantile(1.0 - tail, self.freedom) / float(normal_quantiles(np.array([1.0 - tail]))[0])
+        # The degrees of freedom are the effective number of clusters, by their clicks or by what moves the curve.
+        clicks = np.bincount(self.orders.row_cluster, self.table.clicked, self.orders.n_clusters)
+        counts = [float(clicks.sum() ** 2 / max((clicks**2).sum(), 1e-12))]
+        moved = self.examination.influence[:, 1:] ** 2
+        if moved.any():
+            counts.append(float(np.median(moved.sum(axis=0) ** 2 / np.maximum((moved**2).sum(axis=0), 1e-300))))
+        freedom, tail = max(min(counts) - 1.0, MIN_FREEDOM), 0.5 * (1.0 - self.options.level)
+        stretch = student_quantile(1.0 - tail, freedom) / float(normal_quantiles(np.array([1.0 - tail]))[0])
         intervals = {}
         for number, name in enumerate(self.outcomes):
             order, log = values.order[:, number], values.log[:, number]
@@ -210,27 +184,14 @@ class LogJudge:
             intervals[name] = Interval(float(order[0]), float(lower), float(upper))
         return intervals
 
-    @property
-    def freedom(self) -> float:
-        """The degrees of freedom: the effective number of clusters, by their clicks or by what moves the curve."""
-        clicks = np.bincount(self.orders.row_cluster, self.table.clicked, self.orders.n_clusters)
-        counts = [float(clicks.sum() ** 2 / max((clicks**2).sum(), 1e-12))]
-        moved = self.examination.influence[:, 1:] ** 2
-        if moved.any():
-            counts.append(float(np.median(moved.sum(axis=0) ** 2 / np.maximum((moved**2).sum(axis=0), 1e-300))))
-        return max(min(counts) - 1.0, MIN_FREEDOM)
-
     def _diagnostics(self, slots: Ints) -> Diagnostics:
-        table, reading, rows = self.table, self.reading, self.orders.shown
-        n = reading.n_positions
-        parameters = reading.parameters
+        table, rows, parameters, n = self.table, self.orders.shown, self.reading.parameters, self.reading.n_positions
         modelled = unlike = 0.0
         calibration, calibration_error = 1.0, 0.0
-        attraction = np.zeros(len(table.page))
-        if self.orders.needs_model(slots):
-            attraction = self.model.attraction()
+        needs_model = self.orders.needs_model(slots)
+        attraction = self.model.attraction() if needs_model else np.zeros(len(table.page))
         exposed = self.orders.exposure(slots, parameters, attraction, attraction[None])[0]
-        if self.orders.needs_model(slots):
+        if needs_model:
             share = exposed * attraction / max(float((exposed * attraction).sum()), 1e-12)
             modelled = float(share[table.position == NOT_SHOWN].sum())
             unlike = float((share * self.model.unlike_shown()).sum())
@@ -238,6 +199,11 @@ class LogJudge:
         weight = np.minimum(exposed[rows] / np.exp(self.orders.log_examined(parameters)), MAX_WEIGHT)
         hits = weight * table.clicked[rows]
         change = np.bincount(table.page[rows], hits - table.clicked[rows], table.n_pages).astype(np.float64)
+        first, second = np.array_split(change, 2)
+        halves_z = 0.0
+        if min(len(first), len(second)) > 1:
+            error = np.sqrt(first.var() / len(first) + second.var() / len(second))
+            halves_z = float((first.mean() - second.mean()) / max(error, 1e-12))
         return Diagnostics(
             examination=self.examination,
             after_click=tuple(np.exp(parameters[n + 1 : n + LAST_CLICK_GROUPS]).tolist()),
@@ -247,7 +213,7 @@ class LogJudge:
             unlike_share=unlike,
             calibration=calibration,
             calibration_error=calibration_error,
-            halves_z=_difference_of_halves(change),
+            halves_z=halves_z,
         )
 
     def _reasons(self, ranker: OrderEstimate, diagnostics: Diagnostics) -> list[str]:
@@ -296,15 +262,6 @@ class LogJudge:
                 "it is called better than what was shown, but on the lists that its training held out it was worse"
             )
         return reasons
-
-
-def _difference_of_halves(change: Floats) -> float:
-    """Return the difference between the means of both halves in standard errors."""
-    first, second = np.array_split(change, 2)
-    if len(first) < 2 or len(second) < 2:
-        return 0.0
-    error = np.sqrt(first.var() / len(first) + second.var() / len(second))
-    return float((first.mean() - second.mean()) / max(error, 1e-12))
 
 
 def score_slots(table: PageTable, scores: Floats) -> Ints:

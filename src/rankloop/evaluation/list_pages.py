@@ -30,33 +30,19 @@ LOCAL_ENGINE = Here()
 
 
 class ShownPage(NamedTuple):
-    """One list: candidates, the order in which they stood, and what came of the positions that were shown.
+    """One list: candidates, the order in which they stood, and what came of the positions that were shown."""
 
-    Attributes:
-      query: As the ranker in question sees it.
-      ranking: All candidates; those after the shown ones were not shown to anybody.
-      clicked: Of the first items, as many as were shown: above 0 where they were clicked.
-      positions: Where these stood; None: from the top, without gaps.
-      outcomes: Further results of each of them, such as a purchase.
-      worth: By outcome and item, the worth of one, such as a price.
-      session: The session of the page; None: a session of its own.
-      pairs: By item, (query, item) as other pages name it; None: unknown elsewhere.
-      drawn_by: The policy that drew the order, where that is known.
-      drawn_for: The query as that policy saw it.
-      propensity: By shown item, the probability of its position or of its list; None: unknown.
-    """
-
-    query: Query
-    ranking: Ints
-    clicked: Floats
-    positions: Ints | None = None
-    outcomes: Mapping[str, Floats] = {}
-    worth: Mapping[str, Floats] = {}
-    session: Hashable = None
-    pairs: Sequence[Hashable] | None = None
-    drawn_by: RankingPolicy | None = None
-    drawn_for: Query | None = None
-    propensity: Floats | None = None
+    query: Query  # as the ranker in question sees it
+    ranking: Ints  # all candidates; those after the shown ones were not shown to anybody
+    clicked: Floats  # of the first items, as many as were shown: above 0 where they were clicked
+    positions: Ints | None = None  # where these stood; None: from the top, without gaps
+    outcomes: Mapping[str, Floats] = {}  # further results of each of them, such as a purchase
+    worth: Mapping[str, Floats] = {}  # by outcome and item, the worth of one, such as a price
+    session: Hashable = None  # None: a session of its own
+    pairs: Sequence[Hashable] | None = None  # by item, (query, item) as other pages name it; None: unknown elsewhere
+    drawn_by: RankingPolicy | None = None  # the policy that drew the order, where that is known
+    drawn_for: Query | None = None  # the query as that policy saw it
+    propensity: Floats | None = None  # by shown item, the probability of its position or of its list; None: unknown
 
 
 def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None = None) -> Iterator[ShownPage]:
@@ -66,9 +52,6 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
       log: A table or an export.
       feature_names: The columns of a table from which a ranker of plain numbers learned, in its order.
       schema: By which the ranker is asked; None for a ranker of plain numbers.
-
-    Yields:
-      Pages, their items in the order shown.
 
     Raises:
       InvalidInput: If a column is missing, or two items of a list stand at one position.
@@ -109,20 +92,19 @@ def queries_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None
         encoder = Encoder(schema)
         yield from (shown.query(encoder) for shown in log.lists(schema))
         return
-    features = _feature_rows(log, feature_names)
+    if log.export is not None and log.export.features is not None:
+        features = log.export.features
+    elif not feature_names:
+        raise InvalidInput("the ranker has no names of its features")
+    else:
+        missing = next((name for name in feature_names if name not in log.values), None)
+        if missing is not None:
+            similar = nearest(missing, log.values)
+            raise InvalidInput(f"{log.name} lacks the column {missing!r}, from which the ranker learned{similar}")
+        features = np.column_stack([log.numbers(name) for name in feature_names])
     contexts = log.export.contexts if log.export is not None else [np.empty(0)] * log.n_pages
     for (start, end), context in zip(pairwise(log.offsets.tolist()), contexts):
         yield Query(log.query[start], features[log.order[start:end]], context)
-
-
-def _feature_rows(log: ListLog, names: Sequence[str]) -> Floats:
-    if log.export is not None and log.export.features is not None:
-        return log.export.features
-    missing = next((name for name in names if name not in log.values), None)
-    if missing is not None or not names:
-        problem = f"the column {missing!r}, from which the ranker learned{nearest(missing or '', log.values)}"
-        raise InvalidInput(f"{log.name} lacks {problem}" if names else "the ranker has no names of its features")
-    return np.column_stack([log.numbers(name) for name in names])
 
 
 def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -> Iterator[ShownPage]:
@@ -151,43 +133,24 @@ def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -
 
 
 class PageTable(NamedTuple):
-    """A row for each item that was shown or that the ranker would show.
-
-    Attributes:
-      n_pages: How many pages.
-      n_positions: How many positions the longest page has.
-      session: By page, the number of its session.
-      query: By page, the query.
-      page: By row.
-      position: By row, where the item stood; −1: not shown.
-      base_position: By row, where it would have stood without chance; −1: not known, or below.
-      clicked: By row.
-      features: By row.
-      pair: By row, the number of its (query, item) pair.
-      item: By row, the number of the item whatever the query.
-      unknown: By row, the share of hashed columns that no shown item had.
-      slots: (draws, n_pages, n_positions), the row at each position of the ranker in question.
-      outcomes: What each row brought beside clicks.
-      worth: What one of each outcome is worth, by row.
-      propensity: By row, as `ShownPage` has it; nan where unknown.
-    """
+    """A row for each item that was shown or that the ranker would show; by row, unless said otherwise."""
 
     n_pages: int
-    n_positions: int
-    session: Ints
-    query: Sequence[str]
+    n_positions: int  # of the longest page
+    session: Ints  # by page, its number
+    query: Sequence[str]  # by page
     page: Ints
-    position: Ints
-    base_position: Ints
+    position: Ints  # where the item stood; −1: not shown
+    base_position: Ints  # where it would have stood without chance; −1: not known, or below
     clicked: Floats
     features: Floats
-    pair: Ints
-    item: Ints
-    unknown: Floats
-    slots: Ints
-    outcomes: dict[str, Floats]
-    worth: dict[str, Floats]
-    propensity: Floats | None = None
+    pair: Ints  # the number of its (query, item) pair
+    item: Ints  # the number of the item whatever the query
+    unknown: Floats  # the share of hashed columns that no shown item had
+    slots: Ints  # (draws, n_pages, n_positions), the row at each position of the ranker in question
+    outcomes: dict[str, Floats]  # what was brought beside clicks
+    worth: dict[str, Floats]  # of one of each outcome
+    propensity: Floats | None = None  # as `ShownPage` has it; nan where unknown
 
     @property
     def shown(self) -> Ints:
@@ -228,9 +191,6 @@ def page_table(
       positions: Only so many first positions count; all that were shown unless given.
       seed: Of the draws of a ranker that explores.
       engine: Where the ranker is asked, which does not change the answer.
-
-    Raises:
-      InvalidInput: If there are no pages.
     """
     builder = _Builder(session, positions, seed)
     shared = builder if isinstance(engine, Here) else (dumps(session), positions, seed)
@@ -323,8 +283,7 @@ def unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
     sizes = np.array([len(columns) for columns in rows])
     strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), shown)
     n_familiar = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
-    share: Floats = np.where(sizes > 0, 1.0 - n_familiar / np.maximum(sizes, 1), 0.0)
-    return share
+    return np.where(sizes > 0, 1.0 - n_familiar / np.maximum(sizes, 1), 0.0).astype(np.float64)
 
 
 class _Builder:
@@ -341,7 +300,11 @@ class _Builder:
         n_shown = len(stood)
         if not n_shown:
             return None
-        orders = self._orders(page.query, number)
+        learner, state = self.target.learner, self.target.state
+        orders = [learner.predict(state, page.query)]  # without chance, then as many with it as are needed
+        if not abs(learner.log_prob(state, page.query, orders[0])) <= MAX_LOG_DOUBT:  # nan: there is chance
+            rng = np.random.default_rng([self.seed, number])
+            orders += [learner.rank(state, page.query, rng).ranking for _ in range(N_DRAWS)]
         drawn = [order[:n_shown] for order in orders]
         items = np.array(list(dict.fromkeys([*page.ranking[:n_shown].tolist(), *np.concatenate(drawn).tolist()])))
         n, row_of = len(items), {item: row for row, item in enumerate(items.tolist())}
@@ -351,12 +314,22 @@ class _Builder:
         rank = np.empty(page.query.n_items)
         rank[orders[0]] = np.arange(len(orders[0]))
         worth = {name: page.worth.get(name) for name in page.outcomes}
+        base_position = np.full(n, NOT_SHOWN)
+        propensity = np.full(n_shown, np.nan) if page.propensity is None else page.propensity[:n_shown]
+        if page.drawn_by is not None:
+            policy, query = page.drawn_by, page.drawn_for or page.query
+            best = policy.learner.predict(policy.state, query)[: n_shown + 1]
+            position_of = np.full(page.query.n_items, NOT_SHOWN)
+            position_of[best] = np.arange(len(best))
+            base_position = position_of[items]
+            if page.propensity is None:
+                propensity[:] = np.exp(policy.learner.log_prob(policy.state, query, page.ranking))
         return PageRows(
             session=f"page {number}" if page.session is None else page.session,
             query=page.query.id,
             n_shown=n_shown,
             position=_padded(stood, n, NOT_SHOWN),
-            base_position=self._base_position(page, items, n_shown),
+            base_position=base_position,
             clicked=_padded((page.clicked[:n_shown] > 0).astype(np.float64), n, 0.0),
             features=np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]),
             columns=_columns(page.query.features, items),
@@ -364,34 +337,8 @@ class _Builder:
             slots=slots[1:] if len(slots) > 1 else slots,
             outcomes={name: _padded(values[:n_shown], n, 0.0) for name, values in page.outcomes.items()},
             worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
-            propensity=_padded(_propensity_of(page)[:n_shown], n, np.nan),
+            propensity=_padded(propensity, n, np.nan),
         )
-
-    def _orders(self, query: Query, number: int) -> list[Ints]:
-        """Return the order without chance, and as many with it as are needed; none where there is no chance."""
-        learner, state = self.target.learner, self.target.state
-        best = learner.predict(state, query)
-        if abs(learner.log_prob(state, query, best)) <= MAX_LOG_DOUBT:  # not where it is nan
-            return [best]
-        rng = np.random.default_rng([self.seed, number])
-        return [best, *(learner.rank(state, query, rng).ranking for _ in range(N_DRAWS))]
-
-    def _base_position(self, page: ShownPage, items: Ints, n_shown: int) -> Ints:
-        if page.drawn_by is None:
-            return np.full(len(items), NOT_SHOWN)
-        policy = page.drawn_by
-        best = policy.learner.predict(policy.state, page.drawn_for or page.query)
-        rank = np.full(page.query.n_items, NOT_SHOWN)
-        rank[best[: n_shown + 1]] = np.arange(len(best[: n_shown + 1]))
-        return rank[items]
-
-
-def _propensity_of(page: ShownPage) -> Floats:
-    """Return by shown item the probability of its position or of its ranking, nan where that is unknown."""
-    if page.propensity is not None or page.drawn_by is None:
-        return np.full(len(page.clicked), np.nan) if page.propensity is None else page.propensity
-    policy, query = page.drawn_by, page.drawn_for or page.query
-    return np.full(len(page.clicked), np.exp(policy.learner.log_prob(policy.state, query, page.ranking)))
 
 
 def _padded(values: Any, n: int, fill: float) -> Any:

@@ -31,24 +31,11 @@ MAX_PARAMETER_STEP = 3.0  # of a logarithm in one resample
 
 
 class OrderValues(NamedTuple):
-    """Means per page by outcome, clicks first, of an order and of the log; the first axis is that of resamples.
-
-    Attributes:
-      order: (n, n_outcomes).
-      log: (n, n_outcomes).
-      misfit: (n_outcomes,), by how much the clicks correct the model where clicks above count; where the model of
-        reading holds, it is nothing but noise.
-    """
+    """Means per page by outcome, clicks first, of an order and of the log; (n_resamples, n_outcomes)."""
 
     order: Floats
     log: Floats
-    misfit: Floats | float = 0.0
-
-    @property
-    def gain(self) -> Floats:
-        """The order less the log."""
-        gain: Floats = self.order - self.log
-        return gain
+    misfit: Floats | float = 0.0  # by outcome, how clicks correct the model where clicks above count: noise if it holds
 
 
 @kernel
@@ -121,7 +108,8 @@ class OrderJudge:
         self.pages_in = np.bincount(cluster, minlength=self.n_clusters).astype(np.float64)
         self.outcomes = np.stack([table.clicked, *table.outcomes.values()])
         self.shown = table.shown
-        self.logged_slots = slots_of(table.page[self.shown], table.position[self.shown], self.shown, table)
+        self.logged_slots = np.full((table.n_pages, table.n_positions), NOT_SHOWN)
+        self.logged_slots[table.page[self.shown], table.position[self.shown]] = self.shown
         log = table.clicks()
         self.group = groups_of_last_clicks(log)
         # By resample, the value of the logged order, with which that of every order is compared.
@@ -133,11 +121,7 @@ class OrderJudge:
         return self.reading.has_memory or bool((self.table.position[slots[slots != NOT_SHOWN]] == NOT_SHOWN).any())
 
     def resampled_parameters(self, n: int, seed: int) -> tuple[Floats, Floats]:
-        """Draw the weights of clusters and the parameters that go with them; the first are those of the log itself.
-
-        Returns:
-          (n + 1, n_clusters) and (n + 1, n_parameters).
-        """
+        """Draw the weights of clusters, and the parameters that go with them; the first are those of the log itself."""
         rng, reading = default_rng(seed), self.reading
         weights = np.vstack([np.ones(self.n_clusters), rng.exponential(size=(n, self.n_clusters))])
         noise = rng.standard_normal((n + 1, len(reading.parameters))) @ matrix_root(reading.prior_covariance)
@@ -146,16 +130,17 @@ class OrderJudge:
         return weights, reading.parameters + steps
 
     def clicks_reweighted(self, slots: Ints, n: int, seed: int) -> OrderValues:
-        """Value an order of shown items by its reweighted clicks.
-
-        Returns:
-          The value on the log itself, then on the resamples.
-        """
+        """Value an order of shown items by its reweighted clicks, on the log itself and then on `n` resamples."""
         table, k = self.table, self.table.n_positions
         rows = self.shown[(self.outcomes[:, self.shown] != 0.0).any(axis=0)]
         weights, parameters = self.resampled_parameters(n, seed)
         share, position = target_shares(slots, rows, len(table.page)), table.position[rows]
-        moves = self._moves_by_cluster(slots) if self.reading.trusts else np.zeros((self.n_clusters, k * k))
+        if self.reading.trusts:  # by cluster, how many rows the order moves from each position to each other one
+            draw, page, new = np.nonzero(slots != NOT_SHOWN)
+            old = table.position[slots[draw, page, new]]
+            key = (self.page_cluster[page] * k + old) * k + new
+            counts = np.bincount(key, minlength=self.n_clusters * k * k)
+            moves = counts.reshape(self.n_clusters, k * k) / len(slots)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
         order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
         for number in range(n + 1):
@@ -172,35 +157,21 @@ class OrderJudge:
                 order[number] -= by_trust * log[number] / max(log[number, 0], 1e-12)
         return OrderValues(order / pages, log / pages)
 
-    def _moves_by_cluster(self, slots: Ints) -> Floats:
-        """Return (n_clusters, n_positions²): how many rows an order moves from each position to each other one."""
-        table, k = self.table, self.table.n_positions
-        draw, page, new = np.nonzero(slots != NOT_SHOWN)
-        old = table.position[slots[draw, page, new]]
-        key = (self.page_cluster[page] * k + old) * k + new
-        counts = np.bincount(key, minlength=self.n_clusters * k * k) / len(slots)
-        moves: Floats = counts.reshape(self.n_clusters, k * k)
-        return moves
-
     def doubly_robust(self, slots: Ints, model: AttractionModel, n: int, seed: int) -> OrderValues:
-        """Value an order by the model of attraction, corrected by the clicks.
+        """Value an order by the model of attraction, corrected by the clicks; as `clicks_reweighted`.
 
         What the same formula says of the pages as they were shown is compared with what they brought, and the
         difference is taken off.
-
-        Args:
-          slots: (n_draws, n_pages, n_positions), the row at each position.
-          model: The model of attraction.
-          n: How many resamples.
-          seed: Of the resamples.
-
-        Returns:
-          The value on the log itself, then on the resamples.
         """
         weights, parameters = self.resampled_parameters(n, seed)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
         order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
-        misfit, slopes = np.zeros(len(self.outcomes)), model.slopes(self._design())
+        # The log examination of the shown rows is linear in the parameters.
+        design, k = np.zeros((len(self.shown), len(self.reading.parameters))), self.reading.n_positions
+        rows = np.arange(len(design))
+        design[rows, self.table.position[self.shown]] = design[rows, k + self.group] = 1.0
+        design[:, -1] = self.last_click_appeal
+        misfit, slopes = np.zeros(len(self.outcomes)), model.slopes(design)
         for number in range(n + 1):
             a = model.attraction(weights[number] - 1.0, parameters[number] - self.reading.parameters, slopes)
             row_weights = weights[number, self.row_cluster]
@@ -221,14 +192,6 @@ class OrderJudge:
         n, position = self.reading.n_positions, self.table.position[self.shown]
         logs: Floats = parameters[position] + parameters[n + self.group] + parameters[-1] * self.last_click_appeal
         return logs
-
-    def _design(self) -> Floats:
-        """Return (n_shown, n_parameters): `log_examined` is linear in the parameters."""
-        rows, k = np.arange(len(self.shown)), self.reading.n_positions
-        design = np.zeros((len(rows), len(self.reading.parameters)))
-        design[rows, self.table.position[self.shown]] = design[rows, k + self.group] = 1.0
-        design[:, -1] = self.last_click_appeal
-        return design
 
     def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
         """Return by row how likely an order has it examined, and what its attraction changes below it by outcome."""
@@ -260,20 +223,6 @@ class OrderJudge:
         correction = direct * (self.outcomes[:, rows] - logged * value[:, rows])
         correction += indirect * (table.clicked[rows] - logged * a[rows])
         return (row_weights * examined * value).sum(axis=1), (row_weights[rows] * correction).sum(axis=1)
-
-
-def slots_of(page: Ints, position: Ints, row: Ints, table: PageTable) -> Ints:
-    """Return (n_pages, n_positions): the row at each position, −1 where there is none.
-
-    Args:
-      page: By entry.
-      position: By entry.
-      row: By entry.
-      table: The table.
-    """
-    slots = np.full((table.n_pages, table.n_positions), NOT_SHOWN)
-    slots[page, position] = row
-    return slots
 
 
 def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
