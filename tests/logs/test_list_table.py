@@ -12,8 +12,9 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
-from rankloop.logs.list_table import pages_of, read_list_table, read_raw_columns
+from rankloop.logs.list_table import pages_of, read_list_table
 from rankloop.logs.schema_guess import guessed_schema
+from tests.logs.numeric_log import read_raw_columns
 
 CSV = 'sku,brand,price,tags,day\n007,NA,1.5,"[""red"", ""new""]",2026-11-15\n08,,,,\n'
 KINDS = {"sku": "id", "brand": "category", "price": "number", "tags": "category", "day": "date"}
@@ -59,8 +60,8 @@ def test_a_table_without_rows_or_with_two_columns_of_one_name_is_refused(tmp_pat
 
 
 def cut(column, lists, position, queries=None, items=None):
-    pages = pages_of(lists, column, np.array(position, dtype=float), queries, items, "log")
-    return pages.offsets.tolist(), pages.n_repeated
+    offsets, kept = pages_of(lists, column, np.array(position, dtype=float), queries, items, "log")
+    return offsets.tolist(), int((~kept).sum())
 
 
 def test_a_visit_with_two_queries_has_two_pages():

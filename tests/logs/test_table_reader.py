@@ -12,9 +12,10 @@ import pytest
 from pyarrow import feather
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.logs.list_table import read_list_table, read_raw_columns
+from rankloop.logs.list_table import read_list_table
 from rankloop.logs.table_reader import TableReader, decimal_in
 from tests.logs.numeric_log import read_numeric_log as read_click_log
+from tests.logs.numeric_log import read_raw_columns
 
 ROWS = [
     {"session": "s1", "query": "red shoe", "position": 1, "product": "p1", "clicked": 1, "price": 19.5, "stock": 3},

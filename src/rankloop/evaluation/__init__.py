@@ -14,7 +14,6 @@ from rankloop.evaluation.off_policy.estimators import (
     snips,
     switch_dr,
 )
-from rankloop.evaluation.off_policy.intervals import Overlap
 from rankloop.evaluation.off_policy.logged_propensities import (
     RankingPolicy,
     position_probabilities,
@@ -30,6 +29,7 @@ from rankloop.evaluation.off_policy.slates import (
     slate_weight,
     whole_ranking,
 )
+from rankloop.evaluation.off_policy.sums import Overlap
 from rankloop.evaluation.ranking.saved_model import score_model
 from rankloop.evaluation.ranking.score import Scores, score_rankings, score_scores, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run

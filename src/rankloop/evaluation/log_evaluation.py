@@ -17,25 +17,12 @@ from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Decision
 from rankloop.engine import Engine
-from rankloop.evaluation.estimator_choice import (
-    AUTO_ESTIMATOR,
-    EXAMINATION_ESTIMATOR,
-    check_estimator,
-    choose_estimator,
-)
+from rankloop.evaluation import estimator_choice, list_pages, propensity_evaluation
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
-from rankloop.evaluation.list_pages import ShownPage, pages_in, queries_in, replayed_pages
 from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
 from rankloop.evaluation.off_policy.sums import NeverShown
-from rankloop.evaluation.propensity_evaluation import (
-    LOCAL_ENGINE,
-    evaluate_on_lists,
-    evaluate_on_rankings,
-    evaluate_saved_policy,
-    evaluate_target,
-)
 from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN, load_with_schema
 from rankloop.evaluation.report import Report
 from rankloop.features.schema import Schema
@@ -54,17 +41,11 @@ FROM_THE_FOLDER = "with the folder of the service instead of its export"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The answer of a log about a ranker or policy; prints as a table with its verdicts.
-
-    Attributes:
-      log: The log.
-      answer: The estimates: a `Report` by probabilities, or a `ListEstimate` by examination.
-      notes: What was guessed or left out of the log, a sentence each.
-    """
+    """The answer of a log about a ranker or policy; prints as a table with its verdicts."""
 
     log: str
-    answer: Report | ListEstimate
-    notes: tuple[str, ...] = ()
+    answer: Report | ListEstimate  # by probabilities, or by examination
+    notes: tuple[str, ...] = ()  # what was guessed or left out of the log, a sentence each
 
     @property
     def verdicts(self) -> list[str]:
@@ -105,20 +86,19 @@ def evaluate(
     model: Any,
     log: Given | ListLog | ChoiceLog,
     *,
-    estimator: str = AUTO_ESTIMATOR,
+    estimator: str = estimator_choice.AUTO_ESTIMATOR,
     columns: Mapping[str, str] | None = None,
     ranker: str = "",
     skip_bad_rows: bool = False,
-    engine: Engine = LOCAL_ENGINE,
+    engine: Engine = propensity_evaluation.LOCAL_ENGINE,
     progress: Progress = lambda done, of: None,
     **options: Any,
 ) -> Evaluation:
     """Estimate from a log what a ranker or policy would earn, beside what the log itself brought.
 
-    Nothing is trained. Lists are judged by examination: how likely users look at each position, estimated from items
-    that moved. That needs no propensities and answers for rankers without exploration. A random order is judged beside
-    the ranker, and a verdict that the controls contradict is refused. Single choices, and lists with other estimators,
-    are judged by propensities.
+    Lists are judged by examination: how likely users look at each position, estimated from items that moved. That needs
+    no propensities and answers for rankers without exploration. A random order is judged beside the ranker, and a
+    verdict that the controls contradict is refused. Single choices, and other estimators, are judged by propensities.
 
     Args:
       model: A `Ranker`, a `Session`, a `SavedPolicy`, or the path of a saved one; None evaluates the policy whose
@@ -133,17 +113,17 @@ def evaluate(
       progress: Called with the number of finished rows and their total.
       **options: Fields of `Options`, `limit` being 100 unless given; of lists, by examination, those of `ListOptions`.
 
-    Returns:
-      The estimates with their bounds and verdicts.
-
     Raises:
       InvalidInput: If the log cannot answer for this model, with what to do.
     """
-    check_estimator(estimator)
+    estimator_choice.check_estimator(estimator)
     unknown = next((name for name in options if name not in OPTION_NAMES), None)
     if unknown is not None:
         raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTION_NAMES)}")
-    target, of_choices = _target_of(model), Options(**{"limit": MAX_WEIGHT} | _only(options, Options))
+    of_choices, of_lists = (
+        {name: value for name, value in options.items() if name in kind._fields} for kind in (Options, ListOptions)
+    )
+    target, by_propensity = _target_of(model), Options(**{"limit": MAX_WEIGHT} | of_choices)
     if not isinstance(log, ListLog | ChoiceLog):
         kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
         log = read_log(
@@ -156,15 +136,15 @@ def evaluate(
         )
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    method = choose_estimator(estimator, log)
+    method = estimator_choice.choose_estimator(estimator, log)
     if isinstance(log, ChoiceLog):
-        return Evaluation(log.name, _on_choices(log, target, method, of_choices, progress))
+        return Evaluation(log.name, _on_choices(log, target, method, by_propensity, progress))
     target, notes = _fitting(target, log)
-    if method == EXAMINATION_ESTIMATOR:
-        of_lists = ListOptions(**{"held_out_gain": target.held_out_gain} | _only(options, ListOptions))
-        return Evaluation(log.name, _by_examination(log, target, of_lists, engine, progress), notes)
+    if method == estimator_choice.EXAMINATION_ESTIMATOR:
+        list_options = ListOptions(**{"held_out_gain": target.held_out_gain} | of_lists)
+        return Evaluation(log.name, _by_examination(log, target, list_options, engine, progress), notes)
     positions = options.get("positions") or PROPENSITY_POSITIONS
-    return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress), notes)
+    return Evaluation(log.name, _by_propensity(log, target, method, by_propensity, positions, engine, progress), notes)
 
 
 def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:
@@ -180,10 +160,6 @@ def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:
     features = {**schema.features, **{name: schema.context[name] for name in varying}}
     note = f"{', '.join(varying)}: differs inside lists of {log.name}, so it counts as a field of the items"
     return target._replace(schema=replace(schema, features=features, context=context)), (*log.notes, note)
-
-
-def _only(options: Mapping[str, Any], kind: type[Options] | type[ListOptions]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name in kind._fields}
 
 
 def _target_of(model: Any) -> _Target:
@@ -206,14 +182,9 @@ def _target_of(model: Any) -> _Target:
 
 def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, progress: Progress) -> Report:
     if target.policy is not None:
-        return evaluate_saved_policy(
-            log,
-            target.policy,
-            name=target.called,
-            method=method,
-            options=options,
-            seed=options.seed,
-            watch=lambda rows: progress(rows, rows),
+        name, seed = target.called, options.seed
+        return propensity_evaluation.evaluate_saved_policy(
+            log, target.policy, name=name, method=method, options=options, seed=seed, watch=lambda n: progress(n, n)
         )
     if target.ranker is not None:
         raise InvalidInput(f"{target.name} ranks items by features; this log is of single ads")
@@ -222,7 +193,7 @@ def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, 
             f"{log.name} has no column of a target policy's probabilities and no policy is named: run `rankloop "
             f"train-policy {log.name}` first, then `rankloop evaluate` its model on another log"
         )
-    return evaluate_target(log, method, options)
+    return propensity_evaluation.evaluate_target(log, method, options)
 
 
 def _by_examination(
@@ -231,21 +202,20 @@ def _by_examination(
     _check_fields(log, target)
     session, schema = target.session, target.schema
     if log.rankings is not None:
-        pages, engine = replayed_pages(log.rankings(), schema), LOCAL_ENGINE
+        pages, engine = list_pages.replayed_pages(log.rankings(), schema), propensity_evaluation.LOCAL_ENGINE
     else:
-        pages = pages_in(log if schema is None else log.typed_by(schema), session.problem.feature_names, schema)
+        table = log if schema is None else log.typed_by(schema)
+        pages = list_pages.pages_in(table, session.problem.feature_names, schema)
     if log.export is not None and (schema is None or log.rankings is not None):
-        names = log.export.feature_names
-        pages = checked_first(pages, lambda page: page.query, session, target.called, names)
-    watched = _watched(pages, log.n_pages, progress)
-    return evaluate_pages(session, watched, options, engine, target.called)
+        pages = checked_first(pages, lambda page: page.query, session, target.called, log.export.feature_names)
 
+    def watched() -> Iterator[list_pages.ShownPage]:
+        for number, page in enumerate(pages, 1):
+            if number % 100 == 0:
+                progress(number, max(number, log.n_pages))
+            yield page
 
-def _watched(pages: Iterator[ShownPage], n_pages: int, progress: Progress) -> Iterator[ShownPage]:
-    for number, page in enumerate(pages, 1):
-        if number % 100 == 0:
-            progress(number, max(number, n_pages))
-        yield page
+    return evaluate_pages(session, watched(), options, engine, target.called)
 
 
 def _by_propensity(
@@ -264,23 +234,20 @@ def _by_propensity(
         )
     _check_fields(log, target)
     session, name, schema = target.session, target.called, target.schema
-    names = () if log.export is None else log.export.feature_names
+    features = () if log.export is None else log.export.feature_names
     try:
         if log.rankings is not None:
             rankings = log.rankings()
-            return evaluate_on_rankings(
-                session, rankings, name, method, options, positions=positions, feature_names=names, schema=schema
+            return propensity_evaluation.evaluate_on_rankings(
+                session, rankings, name, method, options, positions=positions, feature_names=features, schema=schema
             )
-        return evaluate_on_lists(
-            session,
-            _shown_in(log, target),
-            name,
-            method,
-            options,
-            schema=schema,
-            feature_names=names,
-            engine=engine,
-            watch=lambda done: progress(done, max(done, log.n_pages)),
+
+        def watch(finished: int) -> None:
+            progress(finished, max(finished, log.n_pages))
+
+        pages = _shown_in(log, target)
+        return propensity_evaluation.evaluate_on_lists(
+            session, pages, name, method, options, schema=schema, feature_names=features, engine=engine, watch=watch
         )
     except NeverShown as error:
         if log.export is None or method in BY_POSITION:
@@ -298,7 +265,7 @@ def _shown_in(log: ListLog, target: _Target) -> Iterator[Arrival | ShownList]:
         yield from log.typed_by(target.schema).lists(target.schema)
         return
     kinds = ["clicks"] * log.n_pages if log.export is None else log.export.feedback
-    queries = queries_in(log, target.session.problem.feature_names, None)
+    queries = list_pages.queries_in(log, target.session.problem.feature_names, None)
     pages = zip(queries, pairwise(log.offsets.tolist()), log.log_propensity.tolist(), kinds)
     for query, (start, end), log_propensity, kind in pages:
         decision = Decision(np.arange(end - start), log_propensity, ())

@@ -18,25 +18,10 @@ from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Floats
 from rankloop.engine import Engine, Here
 from rankloop.engine.base import PIECE_ENTRIES, Piece, over_pieces
-from rankloop.evaluation.off_policy.estimators import (
-    REWARD_MODEL_METHODS,
-    SPANS,
-    Options,
-    check_options,
-    concluded,
-    method_of,
-    series_of,
-)
-from rankloop.evaluation.off_policy.intervals import RANGE_BOUNDS
+from rankloop.evaluation.off_policy import estimators, ranking_log
+from rankloop.evaluation.off_policy.estimators import Options, concluded, series_of
 from rankloop.evaluation.off_policy.logged_propensities import MAX_PIECE_ROWS, RankingPolicy, session_rows
-from rankloop.evaluation.off_policy.ranking_log import (
-    SUMMED_METHODS,
-    LoggedRanking,
-    checked_first,
-    ranking_series,
-    span_of,
-)
-from rankloop.evaluation.off_policy.sums import Series, Sums
+from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
@@ -72,13 +57,13 @@ class Judge:
             shared: object = self
         else:
             shared = dumps(self.session), "" if self.schema is None else json.dumps(self.schema.to_plain())
-        pieces = over_pieces(engine, log, judged_piece, shared, progress=watch)
+        pieces = over_pieces(engine, log, _judged_piece, shared, progress=watch)
         while together := list(islice(pieces, MAX_PIECE_ROWS // PIECE_ENTRIES)):
             reward, propensity, target = (np.concatenate(columns) for columns in zip(*together))
             yield ChoiceRows(reward, propensity, target)
 
 
-def judged_piece(piece: Piece) -> tuple[Floats, Floats, Floats]:
+def _judged_piece(piece: Piece) -> tuple[Floats, Floats, Floats]:
     """Return reward, propensity and target of each entry, by the judge that came with the piece."""
     judge = piece.shared if isinstance(piece.shared, Judge) else _sent_judge(piece.shared)
     (rows,) = session_rows(judge.session, map(judge.arrival, piece.entries), first=piece.first)
@@ -107,28 +92,23 @@ def evaluate_on_lists(
 
     Args:
       session: The ranker.
-      log: Decisions with their log-propensity and feedback; for a ranker with a schema also lists in values by name,
-        which may have been shown by another schema.
+      log: Decisions with their log-propensity and feedback; for a ranker with a schema also lists in values by name.
       name: What the ranker is called in the report.
       method: An estimator of single choices; a whole ranking is one.
       options: Bounds and limits.
-      schema: By which the ranker is asked.
+      schema: By which the ranker is asked, which may be another one than showed the log.
       feature_names: Those of the log, where it tells them.
       engine: Where probabilities are computed, which does not change them.
       watch: Called with the number of rankings that are judged.
-
-    Returns:
-      The estimates of the ranker and of the log.
     """
     judge = Judge(session, schema)
-    shown = checked_first(log, lambda entry: judge.arrival(entry).query, session, name, feature_names)
-    report = evaluate_rows(judge.rows(shown, engine, watch), name, method, options or Options())
-    return report._replace(unit=PER_PAGE)
+    shown = ranking_log.checked_first(log, lambda entry: judge.arrival(entry).query, session, name, feature_names)
+    return _report(judge.rows(shown, engine, watch), name, method, options)._replace(unit=PER_PAGE)
 
 
 def evaluate_on_rankings(
     session: Session,
-    log: Iterable[LoggedRanking],
+    log: Iterable[ranking_log.LoggedRanking],
     name: str,
     method: str = "snips",
     options: Options | None = None,
@@ -148,47 +128,36 @@ def evaluate_on_rankings(
       positions: Only what so many first positions earned counts.
       feature_names: Those of the log.
       schema: By which the ranker is asked, in the values that the log holds.
-
-    Returns:
-      The estimates of the ranker and of the log.
     """
     options = options or Options()
     if method == "pseudo_inverse" and options.bound in RANGE_BOUNDS:
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
-    check_options(options, method)
+    options.check(method)
     encoder = None if schema is None else Encoder(schema)
-    shown = checked_first(log, lambda entry: entry.query_by(encoder), session, name, feature_names)
+    shown = ranking_log.checked_first(log, lambda entry: entry.query_by(encoder), session, name, feature_names)
     target = RankingPolicy(session.learner, session.state)
-    current, target_sums = Sums(), Sums()
-    for series in ranking_series(shown, target, method, positions, options.limit, encoder):
+    current, judged = Sums(), Sums()
+    for series in ranking_log.ranking_series(shown, target, method, positions, options.limit, encoder):
         alike = np.ones(len(series.reward))
         current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
-        target_sums.add(series)
-    summed_positions = positions if method in SUMMED_METHODS else 1
+        judged.add(series)
+    summed_positions = positions if method in ranking_log.SUMMED_METHODS else 1
     estimates = {
-        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), positions=summed_positions),
-        name: concluded(target_sums, method, options, span_of(method), summed_positions),
+        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), summed_positions),
+        name: concluded(judged, method, options, summed_positions),
     }
     return Report(current.n, 0, current.rewarded, 0, estimates, PER_PAGE)
 
 
-def evaluate_rows(log: Iterable[ChoiceRows], name: str, method: str, options: Options) -> Report:
-    """Estimate a policy from rows with its probabilities, beside the policy that made the log.
-
-    Args:
-      log: The pieces of the log with the policy's probabilities.
-      name: The name in the report.
-      method: The name of the estimator.
-      options: Level, bound and limits; see `Options`.
-    """
-    estimator = method_of(method)
-    check_options(options, estimator)
+def _report(log: Iterable[ChoiceRows], name: str, method: str, options: Options | None) -> Report:
+    """Estimate a policy from rows with its probabilities, beside the policy that made the log."""
+    options, estimator = options or Options(), estimators.method_of(method)
+    options.check(estimator)
     current, target = Sums(), Sums()
     for rows in log:
         current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))
         target.add(series_of(rows, estimator, options.limit))
-    estimates = {CURRENT: concluded(current, "ips", options)}
-    estimates[name] = concluded(target, method, options, SPANS[estimator])
+    estimates = {CURRENT: concluded(current, "ips", options), name: concluded(target, method, options)}
     return Report(current.n, 0, current.rewarded, 0, estimates, unit_of(current))
 
 
@@ -200,7 +169,7 @@ def evaluate_target(table: ChoiceLog, method: str = "snips", options: Options | 
       method: The name of the estimator.
       options: Level, bound and limits; see `Options`.
     """
-    return evaluate_rows(table.rows(), table.columns.target, method, options or Options())
+    return _report(table.rows(), table.columns.target, method, options)
 
 
 def evaluate_policies(
@@ -217,8 +186,7 @@ def evaluate_policies(
 ) -> Report:
     """Estimate each policy on the rows that `train_policy` left out with this seed and share (0: all of them).
 
-    The current policy is evaluated by the mean of what it earned, the others by `method`, and with them one that shows
-    ads at random.
+    The current policy is evaluated by the mean of what it earned, the others and one at random by `method`.
 
     Args:
       table: The log as a table.
@@ -226,13 +194,13 @@ def evaluate_policies(
       policies: The policies by name.
       method: The name of the estimator.
       options: Level, bound and limits; see `Options`.
-      model: True to fit a reward model.
+      model: A reward model, for the methods that need one.
       seed: The seed of random draws.
       share: The share of rows that was used for training.
       watch: Called with the progress.
     """
-    options, estimator = options or Options(), method_of(method)
-    check_options(options, estimator)
+    options, estimator = options or Options(), estimators.method_of(method)
+    options.check(estimator)
     others = {**policies, UNIFORM: Uniform(n_ads=len(encoding.ads))}
     current, sums = Sums(), {name: Sums() for name in others}
     n_rows, n_training, n_rewarded = 0, 0, 0
@@ -245,7 +213,7 @@ def evaluate_policies(
             sums[name].add(series_of(policy_rows(log, policy, model), estimator, options.limit))
         watch(n_rows)
     estimates = {CURRENT: concluded(current, "ips", options)}
-    estimates |= {name: concluded(sums[name], method, options, SPANS[estimator]) for name in others}
+    estimates |= {name: concluded(sums[name], method, options) for name in others}
     context = encoding.described + table.columns.unused
     return Report(n_rows, n_training, n_rewarded, len(encoding.ads), estimates, unit_of(current), context)
 
@@ -276,34 +244,26 @@ def evaluate_saved_policy(
     if not isinstance(policy, SavedPolicy):
         name, policy = name or f"policy of {os.path.basename(policy)}", load_policy(policy)
     model, share = None, 0.0
-    if method_of(method) in REWARD_MODEL_METHODS:
+    if estimators.method_of(method) in estimators.REWARD_MODEL_METHODS:
         share = 0.5
         model = fit_reward_model(training_rows(table, policy.encoding, seed, share))
+    policies, encoding = {name or "policy": policy.policy}, policy.encoding
     return evaluate_policies(
-        table,
-        policy.encoding,
-        {name or "policy": policy.policy},
-        method=method,
-        options=options,
-        model=model,
-        seed=seed,
-        share=share,
-        watch=watch,
+        table, encoding, policies, method=method, options=options, model=model, seed=seed, share=share, watch=watch
     )
 
 
 def policy_rows(log: AdLog, policy: Policy, model: RewardModel | None = None) -> ChoiceRows:
-    """Yield the log with a policy's probabilities of what was shown, and a reward model's values if there is one.
+    """Return the log with a policy's probabilities of what was shown.
 
     Args:
       log: The log.
       policy: The policy.
-      model: The reward model, or None.
+      model: Adds the values of a reward model.
     """
     shares, shown_ads = policy.probabilities(log.contexts), (np.arange(len(log.ads)), log.ads)
+    rows = ChoiceRows(log.rewards, log.propensities, shares[shown_ads])
     if model is None:
-        return ChoiceRows(log.rewards, log.propensities, shares[shown_ads])
+        return rows
     values = model.predict(log.contexts)
-    return ChoiceRows(
-        log.rewards, log.propensities, shares[shown_ads], values[shown_ads], (shares * values).sum(axis=1)
-    )
+    return rows._replace(predicted=values[shown_ads], expected=(shares * values).sum(axis=1))

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.evaluation.off_policy.estimators import Estimate
-from rankloop.evaluation.off_policy.intervals import MIN_REWARDS, is_off_balance, rests_on
-from rankloop.evaluation.off_policy.sums import Sums
+from rankloop.evaluation.off_policy.sums import MIN_REWARDS, Sums
 
 CURRENT, UNIFORM = "current", "ads at random"
 MAX_TIMES = 100  # nobody waits for a log so many times as long
@@ -62,7 +61,11 @@ class Report(NamedTuple):
         for name, estimate in self.estimates.items():
             if name not in (CURRENT, UNIFORM):
                 lines.append(verdict(name, estimate, self.unit))
-                lines += [f"Beware: {self.unit.in_words(warning)}." for warning in _further_warnings(estimate)]
+                if estimate.overlap.is_off_balance:
+                    continue
+                # The first warning is the reason that the verdict gives, where too few rows carry the estimate.
+                further = estimate.warnings[int(estimate.overlap.rests_on(estimate.bound) < MIN_REWARDS) :]
+                lines += [f"Beware: {self.unit.in_words(warning)}." for warning in further]
         return lines
 
     def text(self, log: str) -> str:
@@ -76,14 +79,17 @@ class Report(NamedTuple):
         heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
         lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
         for policy, estimate in self.estimates.items():
-            low = "unknown" if is_off_balance(estimate.overlap) else unit.of(max(0.0, estimate.lower))
+            low = "unknown" if estimate.overlap.is_off_balance else unit.of(max(0.0, estimate.lower))
             lines.append(f"{policy:<{width}}{unit.of(estimate.value):>{column}}{low:>18}{estimate.effective_n:>16,.0f}")
         return "\n".join([*lines, "", *self.verdicts])
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimates for programs; infinite bounds, which JSON does not have, are None."""
         estimates = {
-            name: {field: _finite(value) for field, value in estimate._asdict().items()}
+            name: {
+                field: None if isinstance(value, float) and not math.isfinite(value) else value
+                for field, value in estimate._asdict().items()
+            }
             | {"overlap": estimate.overlap._asdict()}
             for name, estimate in self.estimates.items()
         }
@@ -102,7 +108,7 @@ class Report(NamedTuple):
         axes = figure.subplots()
         for row, estimate in enumerate(self.estimates.values()):
             low, value = unit.scale * max(0.0, estimate.lower), unit.scale * estimate.value
-            if is_off_balance(estimate.overlap):
+            if estimate.overlap.is_off_balance:
                 axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
                 axes.annotate(
                     "the log cannot tell", (value, row), xytext=(9, -4), textcoords="offset points", color=GREY
@@ -120,10 +126,6 @@ class Report(NamedTuple):
         figure.savefig(path, dpi=160, facecolor="white")
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def verdict(name: str, estimate: Estimate, unit: Unit = PER_100_ROWS) -> str:
     """Return one or two sentences: better, not better, or the log cannot tell.
 
@@ -132,9 +134,17 @@ def verdict(name: str, estimate: Estimate, unit: Unit = PER_100_ROWS) -> str:
       estimate: The estimate.
       unit: What is earned.
     """
-    if is_off_balance(estimate.overlap):
-        return _cannot_tell(name, estimate.overlap.mean_weight)
-    if (carried := rests_on(estimate.overlap, estimate.bound)) < MIN_REWARDS:
+    if estimate.overlap.is_off_balance:
+        weights = f"weights average {estimate.overlap.mean_weight:.2g}, should be 1"
+        if estimate.overlap.mean_weight > 1.0:
+            return (
+                f"This log cannot tell how good the {name} is: its propensities are too small to be true ({weights})."
+            )
+        return (
+            f"This log cannot tell how good the {name} is: it seldom or never shows what the {name} would show "
+            f"({weights}). Let today's ranker explore more, or compare the two live by interleaving."
+        )
+    if (carried := estimate.overlap.rests_on(estimate.bound)) < MIN_REWARDS:
         longer = MIN_REWARDS / max(carried, 0.5)
         reason = unit.in_words(estimate.warnings[0].split(": ", 1)[1])
         return f"The log is too small to tell how good the {name} is: {reason}. {_long_enough(longer)}"
@@ -157,20 +167,3 @@ def _long_enough(longer: float) -> str:
     if times > MAX_TIMES:
         return f"No realistic log would do: it would have to be over {MAX_TIMES} times as long."
     return f"A log {times:.1f} times as long might do." if times < 10 else f"A log {times:.0f} times as long might do."
-
-
-def _cannot_tell(name: str, mean_weight: float) -> str:
-    weights = f"weights average {mean_weight:.2g}, should be 1"
-    if mean_weight > 1.0:
-        return f"This log cannot tell how good the {name} is: its propensities are too small to be true ({weights})."
-    return (
-        f"This log cannot tell how good the {name} is: it seldom or never shows what the {name} would show "
-        f"({weights}). Let today's ranker explore more, or compare the two live by interleaving."
-    )
-
-
-def _further_warnings(estimate: Estimate) -> tuple[str, ...]:
-    """The warnings that the verdict itself does not give as its reason."""
-    if is_off_balance(estimate.overlap):
-        return ()
-    return estimate.warnings[int(rests_on(estimate.overlap, estimate.bound) < MIN_REWARDS) :]

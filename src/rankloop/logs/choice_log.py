@@ -39,8 +39,6 @@ def rows_of(
 ) -> ChoiceRows:
     """Check and copy the columns of a log of single choices; an error names its row.
 
-    With `ndim` = 2 every entry is a row of numbers, one per position of a ranking.
-
     Args:
       reward: The reward of each row.
       propensity: The probability with which the logging policy showed what was shown.
@@ -49,11 +47,11 @@ def rows_of(
       expected: The reward model's mean under the target policy.
       first_row: The number of the first row, for messages.
       where: The file, for messages.
-      ndim: 1 for single choices, 2 for positions of rankings.
+      ndim: 1 for single choices; 2 for rankings, every entry being a row of numbers by position.
     """
     prefix = f"{where}, " if where else ""
     columns = {
-        name: _floats(cells, f"{prefix}{name}", ndim)
+        name: real_numbers(cells, f"{prefix}{name}")
         for name, cells in zip(ChoiceRows._fields, (reward, propensity, target, predicted, expected))
         if cells is not None
     }
@@ -61,6 +59,8 @@ def rows_of(
         raise InvalidInput(f"{prefix}propensity and target are needed, one for each reward")
     shape, logged, targeted = columns["reward"].shape, columns["propensity"], columns["target"]
     for name, values in columns.items():
+        if values.ndim != ndim:
+            raise InvalidInput(f"{prefix}{name} must have {ndim} dimension(s), got shape {values.shape}")
         if values.shape != shape:
             raise InvalidInput(f"{prefix}{name} has shape {values.shape}, reward has {shape}")
 
@@ -75,13 +75,6 @@ def rows_of(
     for name in ("reward", *list(columns)[3:]):
         refuse(~np.isfinite(columns[name]), columns[name], f"{name} is {{}}; it must be finite")
     return ChoiceRows(**columns)
-
-
-def _floats(values: ArrayLike, name: str, ndim: int) -> Floats:
-    array = real_numbers(values, name)
-    if array.ndim != ndim:
-        raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
-    return array
 
 
 class LogPiece(NamedTuple):
@@ -118,11 +111,18 @@ class ChoiceLog:
 
     def pieces(self) -> Iterator[LogPiece]:
         """From the first row to the last."""
-        columns = self.columns
-        first = 1
+        columns, first = self.columns, 1
         for table in self._tables([name for name in (*columns[:5], *columns.context) if name]):
             if table.num_rows:
-                yield self._piece(table, first)
+                yield LogPiece(
+                    first,
+                    _texts(table[columns.action]),
+                    self._numbers(table, columns.reward, first),
+                    self._numbers(table, columns.propensity, first),
+                    self._numbers(table, columns.target, first) if columns.target else None,
+                    _texts(table[columns.position]) if columns.position else None,
+                    {name: _context(table[name]) for name in columns.context},
+                )
                 first += table.num_rows
 
     def rows(self) -> Iterator[ChoiceRows]:
@@ -132,21 +132,9 @@ class ChoiceLog:
             raise InvalidInput(f"{self.name} has no column with the target policy's probabilities: name it target=")
         first = 1
         for table in self._tables([reward, propensity, target]):
-            numbers = {name: self._numbers(table, name, first) for name in (reward, propensity, target)}
-            yield rows_of(numbers[reward], numbers[propensity], numbers[target], first_row=first, where=self.name)
+            numbers = [self._numbers(table, name, first) for name in (reward, propensity, target)]
+            yield rows_of(numbers[0], numbers[1], numbers[2], first_row=first, where=self.name)
             first += table.num_rows
-
-    def _piece(self, table: Any, first: int) -> LogPiece:
-        columns = self.columns
-        return LogPiece(
-            first,
-            _texts(table[columns.action]),
-            self._numbers(table, columns.reward, first),
-            self._numbers(table, columns.propensity, first),
-            self._numbers(table, columns.target, first) if columns.target else None,
-            _texts(table[columns.position]) if columns.position else None,
-            {name: _context(table[name]) for name in columns.context},
-        )
 
     def _numbers(self, table: Any, name: str, first: int) -> Floats:
         try:
@@ -174,13 +162,11 @@ class ChoiceLog:
 
 def _texts(column: Any) -> Any:
     pa = import_extra("pyarrow")
-
     return np.asarray(column.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=object)
 
 
 def _context(column: Any) -> Any:
     pa = import_extra("pyarrow")
-
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     return _texts(column)

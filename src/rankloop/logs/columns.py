@@ -21,18 +21,8 @@ LIST_NAMES = ("impression", "list", "impression_id", "list_id", "search_id", "sr
 MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id")
 ITEM_NAMES = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
 PUBLIC_ITEM_NAMES = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
-MORE_ITEM_NAMES = (
-    "article_id",
-    "article",
-    "object_id",
-    "ean",
-    "gtin",
-    "isbn",
-    "offer_id",
-    *PUBLIC_ITEM_NAMES,
-    "url",
-    "id",
-)
+SHOP_ITEM_NAMES = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id")
+MORE_ITEM_NAMES = (*SHOP_ITEM_NAMES, *PUBLIC_ITEM_NAMES, "url", "id")
 PROPENSITY_NAMES = ("propensity", "propensity_score", "pscore", "probability", "prob")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
 CHOICE_GUESSES = {  # in a log of single choices
@@ -76,9 +66,8 @@ JOIN_UBI = "join its queries and events by `rankloop import-log ubi`, and read t
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 CLICK, FLAG = "a number (0 or 1)", "0 or 1"  # what columns of clicks and of purchases should hold
 YES_NO = (CLICK, FLAG)  # of these columns a cell may also be a text of `FLAGS`
-FLAG_VALUES = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0) | dict.fromkeys(
-    ("no", "n", "false", "f", "nein"), 0.0
-)
+FLAG_VALUES = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0)
+FLAG_VALUES |= dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -95,7 +84,7 @@ class ChoiceColumns(NamedTuple):
 
     @property
     def unused(self) -> str:
-        """Text about the columns left out, to be added to a line; empty: none."""
+        """Text about the columns left out, to be added to a line."""
         return f"; not context, by their names: {', '.join(self.left_out)}" if self.left_out else ""
 
 
@@ -134,9 +123,7 @@ def choice_columns_of(names: Sequence[str], named: Mapping[str, str], where: str
       named: Columns that were named, by role.
       where: The file, for messages.
     """
-    refuse_twice(names, where)
-    _refuse_unknown([name for name in named.values() if name], names, where)
-    _refuse_roles(named, tuple(CHOICE_GUESSES))
+    _check_named(named, list(CHOICE_GUESSES), [name for name in named.values() if name], names, where)
     roles = {role: named.get(role) or named_like(names, usual) for role, usual in CHOICE_GUESSES.items()}
     for role in NEEDED_OF_CHOICES:
         if not roles[role]:
@@ -159,9 +146,7 @@ def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping
       named: Columns that were named, by role.
       where: The file, for messages.
     """
-    refuse_twice(names, where)
-    _refuse_roles(named, LIST_ROLES)
-    _refuse_unknown([*without, *named.values()], names, where)
+    _check_named(named, LIST_ROLES, [*without, *named.values()], names, where)
     usable = [name for name in names if name not in without]
     taken = [named[role] for role in LIST_GUESSES if role in named]
     free = [name for name in usable if name not in taken]
@@ -178,9 +163,8 @@ def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping
     others = [name for name in free if plain_name(name) and name not in roles.values()]
     usual_names = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}
     left_out = tuple(name for name in others if plain_name(name) in usual_names)
-    return ListColumns(
-        **roles, **more, others=tuple(name for name in others if name not in left_out), left_out=left_out
-    )
+    others = [name for name in others if name not in left_out]
+    return ListColumns(**roles, **more, others=tuple(others), left_out=left_out)
 
 
 def named_like(names: Sequence[str], usual: Sequence[str]) -> str:
@@ -245,7 +229,7 @@ def learned_from(
       usual: Usual names of roles, which are left out.
     """
     others = [name for name in names if plain_name(name) and name not in roles]
-    left_out = tuple(name for name in others if plain_name(name) in usual or plain_name(name) in NOT_CONTEXT)
+    left_out = tuple(name for name in others if plain_name(name) in (*usual, *NOT_CONTEXT))
     return tuple(name for name in others if name not in left_out), left_out
 
 
@@ -259,7 +243,7 @@ def click_number(value: Any) -> Any:
     return FLAG_VALUES.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
-def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a number", empty: str = "") -> Floats:
+def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a number", if_empty: str = "") -> Floats:
     """Return a column of finite numbers, or refuse the first row that holds none; clicks may also be yes or no.
 
     Args:
@@ -267,9 +251,11 @@ def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a numb
       name: The name of the column.
       where: The file, for messages.
       right: The values that are allowed, for messages.
-      empty: Text that follows the message about an empty cell.
+      if_empty: Text that follows the message about an empty cell.
     """
-    refuse_missing(cells, name, where, empty)
+    missing = next((row for row, cell in enumerate(cells) if cell is None or cell == "" or cell != cell), None)
+    if missing is not None:
+        raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{if_empty}")
     numbers = np.array([number_of(click_number(cell) if right in YES_NO else cell) for cell in cells], dtype=np.float64)
     refuse_cell(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
     return numbers
@@ -281,20 +267,6 @@ def number_of(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
-
-
-def refuse_missing(cells: Sequence[Any], name: str, where: str, more: str = "") -> None:
-    """Refuse a column with an empty cell.
-
-    Args:
-      cells: The cells.
-      name: The name of the column.
-      where: The file, for messages.
-      more: Text that follows the message.
-    """
-    missing = next((row for row, cell in enumerate(cells) if cell is None or cell == ""), None)
-    if missing is not None:
-        raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{more}")
 
 
 def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, ending: str) -> None:
@@ -311,13 +283,13 @@ def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, ending: 
         raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{ending}")
 
 
-def _refuse_roles(named: Mapping[str, str], roles: Sequence[str]) -> None:
-    unknown = next((role for role in named if role not in roles), None)
-    if unknown is not None:
-        raise InvalidInput(f"a column is one of {', '.join(roles)}, not {unknown!r}")
-
-
-def _refuse_unknown(used: Sequence[str], names: Sequence[str], where: str) -> None:
+def _check_named(
+    named: Mapping[str, str], roles: Sequence[str], used: Sequence[str], names: Sequence[str], where: str
+) -> None:
+    refuse_twice(names, where)
+    unknown_role = next((role for role in named if role not in roles), None)
+    if unknown_role is not None:
+        raise InvalidInput(f"a column is one of {', '.join(roles)}, not {unknown_role!r}")
     unknown = next((name for name in used if name not in names), None)
     if unknown is not None:
         raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")

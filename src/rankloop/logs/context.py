@@ -36,7 +36,7 @@ def are_times(values: Iterable[Any]) -> bool:
     """Return true where all values, missing ones aside, are dates or times, also as texts (2026-03-01T10:00, 10:30)."""
     cells = [value for value in values if value is not None]
     return bool(cells) and all(
-        isinstance(cell, TIME_TYPES) or (isinstance(cell, str) and ISO_TIME.fullmatch(cell) is not None)
+        ISO_TIME.fullmatch(cell) is not None if isinstance(cell, str) else isinstance(cell, TIME_TYPES)
         for cell in cells
     )
 
@@ -60,7 +60,10 @@ class Encoding(NamedTuple):
     @property
     def described(self) -> str:
         """One line: which columns are context, and which are not."""
-        used = [f"{name} ({_kind(values)})" for name, values in zip(self.columns, self.values)]
+        used = [
+            f"{name} ({f'{len(values)} value' + 's' * (len(values) > 1) if values else 'number'})"
+            for name, values in zip(self.columns, self.values)
+        ]
         unused = {"ids": self.left_out, "times": self.times, "outcomes": self.outcomes}
         omissions = [f"; left out as {kind}: {', '.join(names)}" for kind, names in unused.items() if names]
         return f"context: {', '.join(used) or 'none'}{''.join(omissions)}"
@@ -93,7 +96,12 @@ class Encoding(NamedTuple):
             return named_row(visitor, names, "context")[0]
         row: list[float] = []
         for name, values, mean in zip(self.columns, self.values, self.means):
-            value = self._value(visitor, name)
+            called = "position" if name == POSITION_COLUMN and POSITION_COLUMN not in visitor else name
+            if called not in visitor:
+                raise InvalidInput(
+                    f"context has no {called!r}; the policy learned from {', '.join(self.columns)} (None: not known)"
+                )
+            value = visitor[called]
             row += [float(_text(value, name) == listed) for listed in values] or [_number(value, name, mean)]
         return [*row, 1.0]
 
@@ -110,10 +118,22 @@ class Encoding(NamedTuple):
 
     def contexts_of(self, piece: "LogPiece") -> Floats:
         """(n_rows, n_context)."""
-        parts = [
-            _one_hot(_column(piece, name), values, name) if values else _fill_gaps(_column(piece, name), mean, name)
-            for name, values, mean in zip(self.columns, self.values, self.means)
-        ]
+        parts: list[Floats] = []
+        for name, values, mean in zip(self.columns, self.values, self.means):
+            if name == POSITION_COLUMN and piece.position is not None:
+                column: Any = piece.position
+            elif name in piece.context:
+                column = piece.context[name]
+            else:
+                raise InvalidInput(f"the log has no column {name!r}, which the policy needs")
+            if values:
+                if column.dtype != object:
+                    column = np.array([_text(value, name) for value in column.tolist()], object)
+                parts.append(np.array([column == value for value in values], dtype=np.float64).T)
+            elif column.dtype == object:
+                raise InvalidInput(f"{name} held numbers when the policy was trained, and holds texts in this log")
+            else:
+                parts.append(np.where(np.isfinite(column), column, mean)[:, None])
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
 
     def to_plain(self) -> dict[str, Any]:
@@ -132,18 +152,6 @@ class Encoding(NamedTuple):
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             pass
         raise InvalidInput("an encoding has ads and columns, and for each column its values and its mean")
-
-    def _value(self, visitor: Mapping[str, Any], name: str) -> Any:
-        called = "position" if name == POSITION_COLUMN and POSITION_COLUMN not in visitor else name
-        if called not in visitor:
-            raise InvalidInput(
-                f"context has no {called!r}; the policy learned from {', '.join(self.columns)} (None: not known)"
-            )
-        return visitor[called]
-
-
-def _kind(values: tuple[str, ...]) -> str:
-    return f"{len(values)} value{'s' * (len(values) > 1)}" if values else "number"
 
 
 def _number(value: Any, name: str, mean: float) -> float:
@@ -164,25 +172,6 @@ def _text(value: Any, name: str) -> str | None:
     if isinstance(value, Mapping | Sequence | set | np.ndarray):
         raise Rejected("context", f"{name} must be a single value, as in the log, got {value!r:.60}")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _column(piece: "LogPiece", name: str) -> Any:
-    if name == POSITION_COLUMN and piece.position is not None:
-        return piece.position
-    if name not in piece.context:
-        raise InvalidInput(f"the log has no column {name!r}, which the policy needs")
-    return piece.context[name]
-
-
-def _one_hot(column: Any, values: tuple[str, ...], name: str) -> Floats:
-    texts = column if column.dtype == object else np.array([_text(value, name) for value in column.tolist()], object)
-    return np.array([texts == value for value in values], dtype=np.float64).T
-
-
-def _fill_gaps(column: Any, mean: float, name: str) -> Floats:
-    if column.dtype == object:
-        raise InvalidInput(f"{name} held numbers when the policy was trained, and holds texts in this log")
-    return np.where(np.isfinite(column), column, mean)[:, None]
 
 
 class NumberColumn:
@@ -247,14 +236,12 @@ def encoding_of(
 ) -> Encoding:
     """Learn ads, values and means from a whole log; texts keep their most frequent values.
 
-    `context` names the columns to learn from, also those that look like ids, times or outcomes of the click; by default
-    all are but these, and those of them that are in `asked_for`. `without` names columns not to learn from.
-
     Args:
       pieces: The pieces of the log.
-      context: The columns of the context.
-      without: Columns to leave out.
-      asked_for: Columns that were named by the user.
+      context: The columns to learn from, also those that look like ids, times or outcomes of the click; None: all
+        columns but these.
+      without: Columns not to learn from.
+      asked_for: Columns to learn from whatever they look like.
     """
     ads: Counter[str] = Counter()
     revealed = Outcomes()
@@ -262,7 +249,13 @@ def encoding_of(
     texts: dict[str, TextColumn] = {}
     for piece in pieces:
         ads.update(label for label in piece.action if label is not None)
-        piece_columns = _context_columns(piece, context, without)
+        for name in (*(context or ()), *without):
+            if name not in piece.context:
+                raise InvalidInput(f"the log has no context column {name!r}{nearest(name, piece.context)}")
+        names = piece.context if context is None else context
+        piece_columns = {name: piece.context[name] for name in names if name not in without}
+        if piece.position is not None:
+            piece_columns[POSITION_COLUMN] = piece.position
         revealed.add(piece_columns, piece.reward)
         for name, column in piece_columns.items():
             if column.dtype == object:
@@ -272,12 +265,9 @@ def encoding_of(
     if not ads:
         raise InvalidInput("the log has no rows")
     requested = {*(context or ()), *asked_for}
-    outcomes = {
-        name: reason for name, reason in revealed.reasons().items() if name not in (*requested, POSITION_COLUMN)
-    }
-    for name in outcomes:
-        numbers.pop(name, None)
-        texts.pop(name, None)
+    outcomes = {name: why for name, why in revealed.reasons().items() if name not in (*requested, POSITION_COLUMN)}
+    numbers = {name: column for name, column in numbers.items() if name not in outcomes}
+    texts = {name: column for name, column in texts.items() if name not in outcomes}
     columns: dict[str, NumberColumn | TextColumn] = {**numbers, **texts}
     times = [name for name, column in texts.items() if column.is_time and name not in requested]
     ids = [name for name, column in columns.items() if column.is_id and name not in (*requested, *times)]
@@ -286,20 +276,6 @@ def encoding_of(
     values = (*(() for _ in used), *(texts[name].values for name in named))
     means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
     outcome_texts = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
-    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids), tuple(times), outcome_texts)
-
-
-def _context_columns(piece: "LogPiece", context: Sequence[str] | None, without: Sequence[str]) -> dict[str, Any]:
-    """The columns to look at, and where the ad stood."""
-    for name in (*(context or ()), *without):
-        if name not in piece.context:
-            raise InvalidInput(f"the log has no context column {name!r}{nearest(name, piece.context)}")
-    names = piece.context if context is None else context
-    columns = {name: piece.context[name] for name in names if name not in without}
-    return columns if piece.position is None else columns | {POSITION_COLUMN: piece.position}
-
-
-def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    return tuple(
-        sorted(labels, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
-    )
+    # Numbers stand by their size, before texts.
+    labels = sorted(ads, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
+    return Encoding(tuple(labels), (*used, *named), values, means, tuple(ids), tuple(times), outcome_texts)

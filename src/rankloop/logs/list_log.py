@@ -34,10 +34,7 @@ NO_ITEM = (
 
 
 class ShownList(NamedTuple):
-    """One page: items in the order shown, each with its values by name, and what came of them.
-
-    Of a query of which only the values are needed, nothing was shown.
-    """
+    """One page: items in the order shown, each with its values by name, and what came of them."""
 
     query_id: str
     ids: Sequence[Id]
@@ -52,8 +49,9 @@ class ShownList(NamedTuple):
 
     def query(self, encoder: Encoder) -> Query:
         """Encode the query by the schema of the encoder; fields that it does not have are left aside."""
-        rows = [_only(row, encoder.schema.features) for row in self.rows]
-        context = _only(self.context, encoder.schema.context)
+        schema = encoder.schema
+        rows = [{name: value for name, value in row.items() if name in schema.features} for row in self.rows]
+        context = {name: value for name, value in self.context.items() if name in schema.context}
         return Query(self.query_id, encoder.rows(self.ids, rows, context, self.at), NO_CONTEXT)
 
     def with_logged_score(self) -> "ShownList":
@@ -73,12 +71,6 @@ def propensity_of(lists: Sequence[ShownList]) -> Floats | None:
         return None
     rows = [np.full(len(page.ids), math.nan) if page.propensity is None else page.propensity for page in lists]
     return np.concatenate(rows)
-
-
-def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    if values.keys() <= fields.keys():
-        return values
-    return {name: value for name, value in values.items() if name in fields}
 
 
 def with_logged_score(schema: Schema) -> Schema:
@@ -136,9 +128,8 @@ class ClickArrays(NamedTuple):
     def pages(self, chosen: Ints) -> "ClickArrays":
         """Return some of the pages; pairs keep their numbers."""
         rows = np.concatenate([np.arange(self.offsets[page], self.offsets[page + 1]) for page in chosen.tolist()])
-        sizes = np.diff(self.offsets)[chosen]
         return self._replace(
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            offsets=np.concatenate([[0], np.cumsum(np.diff(self.offsets)[chosen])]).astype(np.int64),
             pair=self.pair[rows],
             position=self.position[rows],
             clicked=self.clicked[rows],
@@ -173,9 +164,6 @@ def click_arrays(
       items: By row.
       sessions: By page; every page is a session of its own unless given.
       n_repeated: How many rows were left out because they repeated another one.
-
-    Returns:
-      The arrays that click models are fitted to.
     """
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((position, owner))
@@ -222,44 +210,25 @@ class ListLog:
     """A log of shown lists, one row per shown item in the order of the log.
 
     Page p owns the rows from offsets[p] to offsets[p + 1].
-
-    Attributes:
-      name: The file, for messages.
-      columns: Which column of a table is what; empty names for an export.
-      offsets: Where pages begin, and the number of rows at the end.
-      position: By row, from 0.
-      clicked: By row, 1 or 0.
-      weight: By row, what its click weighs (in an export also its grade or reward), 0 where none came.
-      query: By row, empty where unknown.
-      item: By row; None where the log does not say which item is which.
-      session: By page, None where unknown.
-      user: By page, None where unknown.
-      values: Raw values by column and row, None where missing.
-      table: The Arrow table that the values come from; None for an export.
-      export: What only the export of a service tells; None for a table.
-      rankings: Replays a service's log as rankings with the states that drew them; None for other logs.
-      n_repeated: How many rows were left out because they repeated another one.
-      notes: What was guessed or left out, a sentence each.
-      reread: Reads the table again with the types of a schema; None where cells have types already.
     """
 
-    name: str
-    columns: ListColumns
+    name: str  # of the file, for messages
+    columns: ListColumns  # which column of a table is what; empty names for an export
     offsets: Ints
-    position: Ints
-    clicked: Floats
-    weight: Floats
-    query: Sequence[str]
-    item: Sequence[Id] | None
-    session: Sequence[str | None]
-    user: Sequence[str | None]
-    values: Mapping[str, Sequence[Any]]
-    table: Any = None
+    position: Ints  # by row, from 0
+    clicked: Floats  # by row, 1 or 0
+    weight: Floats  # by row, what its click weighs (in an export also its grade or reward), 0 where none came
+    query: Sequence[str]  # by row, empty where unknown
+    item: Sequence[Id] | None  # by row; None where the log does not say which item is which
+    session: Sequence[str | None]  # by page, None where unknown
+    user: Sequence[str | None]  # by page, None where unknown
+    values: Mapping[str, Sequence[Any]]  # raw values by column and row, None where missing
+    table: Any = None  # the Arrow table that the values come from; None for an export
     export: Exported | None = None
-    rankings: Callable[[], Iterator[Any]] | None = None
-    n_repeated: int = 0
-    notes: tuple[str, ...] = ()
-    reread: "Callable[[Schema | None], ListLog] | None" = None
+    rankings: Callable[[], Iterator[Any]] | None = None  # replays a service's log as rankings with their states
+    n_repeated: int = 0  # rows that were left out because they repeated another one
+    notes: tuple[str, ...] = ()  # what was guessed or left out, a sentence each
+    reread: "Callable[..., ListLog] | None" = None  # by a `schema`; None where cells have types already
 
     @property
     def n_pages(self) -> int:
@@ -288,7 +257,7 @@ class ListLog:
 
     def typed_by(self, schema: Schema | None) -> "ListLog":
         """Return the log with its columns read as the kinds of a schema: in a CSV file 007 is a category or 7."""
-        return self if self.reread is None else self.reread(schema)
+        return self if self.reread is None else self.reread(schema=schema)
 
     @cached_property
     def order(self) -> Ints:
@@ -306,10 +275,14 @@ class ListLog:
         logs = []
         for start, end in pairwise(self.offsets.tolist()):
             value = self._of_list(name, start, end, OF_LISTS)
-            if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
-                raise InvalidInput(f"{self.name}, row {start + 1}: {name} is {value!r:.60}; it must be a probability")
+            self._check_probability(value, start)
             logs.append(math.nan if value is None else math.log(value))
         return np.array(logs)
+
+    def _check_probability(self, value: Any, row: int) -> None:
+        if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+            name = self.columns.propensity
+            raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r:.60}; it must be a probability")
 
     @cached_property
     def propensity(self) -> Floats | None:
@@ -318,17 +291,14 @@ class ListLog:
         Raises:
           InvalidInput: If a cell is no probability, with its row.
         """
-        name = self.columns.propensity
-        if self.export is None and name:
-            values = np.array([math.nan if value is None else value for value in self.values[name]], dtype=object)
-            for row, value in enumerate(values.tolist()):
-                if not (isinstance(value, int | float) and (math.isnan(value) or 0 < value <= 1)):
-                    raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r:.60}; it must be a probability")
-            return values.astype(np.float64)
-        if self.export is None:
+        if self.export is not None:
+            return np.repeat(np.exp(self.export.log_propensity), np.diff(self.offsets))
+        if not self.columns.propensity:
             return None
-        by_page: Floats = np.exp(self.export.log_propensity)
-        return np.repeat(by_page, np.diff(self.offsets))
+        values = self.values[self.columns.propensity]
+        for row, value in enumerate(values):
+            self._check_probability(value, row)
+        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
     def clicks(self) -> ClickArrays:
         """Return the arrays that click models are fitted to.
@@ -362,9 +332,7 @@ class ListLog:
         else:
             log_propensity = [math.nan] * self.n_pages  # probabilities of positions, not of lists
         at, order = self._times(schema), self.order
-        kinds = (
-            ["clicks"] * self.n_pages if self.export is None else [kind or "clicks" for kind in self.export.feedback]
-        )
+        kinds = [""] * self.n_pages if self.export is None else self.export.feedback
         lists = []
         for page, (start, end) in enumerate(pairwise(self.offsets.tolist())):
             page_rows = order[start:end]
@@ -384,7 +352,7 @@ class ListLog:
                     clicked=self.weight[page_rows],
                     log_propensity=log_propensity[page],
                     propensity=None if self.propensity is None else self.propensity[page_rows],
-                    feedback=kinds[page],
+                    feedback=kinds[page] or "clicks",
                 )
             )
         needs_score = LOGGED_SCORE in schema.features and LOGGED_SCORE not in self.values
@@ -449,14 +417,15 @@ class ListLog:
         """
         totals, item = self.outcomes()[0], self.item
         columns = {name: totals.get(DECLARED_AS.get(name, name), totals.get(name)) for name in names}
-        pages = []
-        for start, end in pairwise(self.offsets.tolist()):
-            page = dict[str, dict[Id, float]]()
-            for name, values in columns.items():
-                if values is not None and item is not None and values[start:end].any():
-                    page[name] = {item[row]: float(values[row]) for row in range(start, end) if values[row] > 0}
-            pages.append(page)
-        return pages
+        arrays = {name: values for name, values in columns.items() if values is not None and item is not None}
+        return [
+            {
+                name: {item[row]: float(values[row]) for row in range(start, end) if values[row] > 0}
+                for name, values in arrays.items()
+                if item is not None and values[start:end].any()
+            }
+            for start, end in pairwise(self.offsets.tolist())
+        ]
 
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers.
@@ -467,7 +436,7 @@ class ListLog:
         return numbers_in(self.values[name], name, self.name)
 
     def _amounts(self, name: str, right: str = "a number") -> Floats:
-        """Return a column of numbers, 0 where a cell is empty."""
+        # An empty cell is 0.
         return numbers_in([0.0 if value is None else value for value in self.values[name]], name, self.name, right)
 
     def _check_fields(self, schema: Schema) -> None:

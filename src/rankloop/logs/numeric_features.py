@@ -10,7 +10,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.logs.columns import NO_FEATURES, learned_from, refuse_cell, refuse_missing
+from rankloop.logs.columns import NO_FEATURES, learned_from, numbers_in
 from rankloop.logs.context import NumberColumn, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
@@ -27,9 +27,7 @@ class NumericFeatures(NamedTuple):
     names: tuple[str, ...]  # empty where an export does not tell
     ids: tuple[str, ...] = ()  # columns that look like ids
     set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
-    outcomes: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # columns that are known only after the click, and what gave them away
+    outcomes: Mapping[str, str] = MappingProxyType({})  # columns known only after the click, and what gave them away
 
     @property
     def described(self) -> str:
@@ -57,18 +55,23 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
     """
     if log.export is not None:
         if log.export.features is None:
-            raise InvalidInput(
-                f"{log.name} holds values by a schema, not numbers: a ranker with a schema can read them"
-            )
+            text = "holds values by a schema, not numbers: a ranker with a schema can read them"
+            raise InvalidInput(f"{log.name} {text}")
         return NumericFeatures(log.export.features, log.export.feature_names)
     columns, left_out, outcomes = _feature_columns(log, features)
     arrays = {name: log.table[name].to_numpy() for name in columns}
     _refuse_texts([name for name in columns if arrays[name].dtype.kind not in "biuf"], arrays, log.name)
-    ids = tuple(name for name in columns if _is_id(name, arrays[name]) and name not in features)
+    looks = {name: NumberColumn(name) for name in columns if name not in features}
+    for name, column in looks.items():
+        column.add(np.asarray(arrays[name], dtype=np.float64))
+    ids = tuple(name for name, column in looks.items() if column.is_id)
     used = tuple(name for name in columns if name not in ids)
     if not used:
         raise InvalidInput(f"{log.name} has no column of features; it has {', '.join(log.values)}")
-    values = [_finite(arrays[name], name, log.name) for name in used]
+    values = [np.asarray(arrays[name], dtype=np.float64) for name in used]
+    for name, numbers in zip(used, values):
+        if not np.isfinite(numbers).all():
+            numbers_in(arrays[name].tolist(), name, log.name, "a finite number", EMPTY_CELL_ADVICE)
     set_aside = tuple(name for name in left_out if name not in features)
     return NumericFeatures(np.ascontiguousarray(np.column_stack(values)), used, ids, set_aside, outcomes)
 
@@ -82,12 +85,8 @@ def other_than_numbers(log: ListLog, features: Sequence[str] = ()) -> list[str]:
     """
     if log.export is not None:
         return []
-    columns = {name: log.table[name] for name in _feature_columns(log, features)[0]}
-    return [
-        name
-        for name, column in columns.items()
-        if column.to_numpy().dtype.kind not in "biuf" or column.null_count or not np.isfinite(column.to_numpy()).all()
-    ]
+    arrays = {name: log.table[name].to_numpy() for name in _feature_columns(log, features)[0]}
+    return [name for name, cells in arrays.items() if cells.dtype.kind not in "biuf" or not np.isfinite(cells).all()]
 
 
 def _feature_columns(log: ListLog, features: Sequence[str]) -> tuple[list[str], tuple[str, ...], dict[str, str]]:
@@ -100,13 +99,6 @@ def _feature_columns(log: ListLog, features: Sequence[str]) -> tuple[list[str], 
     names, left_out = learned_from([name for name in table.column_names if name in usable], (), NO_FEATURES)
     outcomes = outcomes_of({name: table[name].to_pylist() for name in names if name not in features}, log.clicked)
     return [name for name in dict.fromkeys([*names, *features]) if name not in outcomes], left_out, outcomes
-
-
-def _finite(column: Any, name: str, where: str) -> Floats:
-    values: Floats = column.astype(np.float64)
-    refuse_missing([None if missing else 0 for missing in np.isnan(values).tolist()], name, where, EMPTY_CELL_ADVICE)
-    refuse_cell(~np.isfinite(values), column.tolist(), name, where, "; it must be a finite number")
-    return values
 
 
 def _refuse_texts(texts: Sequence[str], table: dict[str, Any], where: str) -> None:
@@ -123,9 +115,3 @@ def _refuse_texts(texts: Sequence[str], table: dict[str, Any], where: str) -> No
         f"text{ages}, or leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts "
         "as they are with a schema, which --guess-schema FILE writes"
     )
-
-
-def _is_id(name: str, column: Any) -> bool:
-    counted = NumberColumn(name)
-    counted.add(np.asarray(column, dtype=np.float64))
-    return counted.is_id

@@ -10,18 +10,8 @@ import numpy as np
 from rankloop.logs.columns import plain_name
 
 # Usual names of what users do after a click; a column that only looks back (sales_last_week) has another name.
-SALE_NAMES = (
-    "purchased",
-    "purchase",
-    "bought",
-    "is_purchase",
-    "converted",
-    "conversion",
-    "is_conversion",
-    "revenue",
-    "gmv",
-)
-CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value")
+SALE_NAMES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "revenue")
+CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value", "gmv")
 VISIT_NAMES = (
     "dwell",
     "dwell_time",
@@ -34,9 +24,7 @@ VISIT_NAMES = (
 )
 BOOKING_NAMES = ("booking_bool", "booked", "is_booked", "gross_bookings_usd")
 OUTCOME_NAMES = frozenset((*SALE_NAMES, *CART_NAMES, *VISIT_NAMES, *BOOKING_NAMES))
-EMPTY_VALUES = frozenset(
-    [None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"]
-)  # all of them one value
+EMPTY_VALUES = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # count as one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart
 MAX_CHANCE = 1e-4  # a column that clicked rows alone have by chance so seldom is theirs
@@ -67,7 +55,7 @@ class Outcomes:
 
     def reasons(self) -> dict[str, str]:
         """Return the columns that are outcomes, each with the reason."""
-        reasons = {name: BY_NAME if is_outcome_name(name) else self._reason(name) for name in self.columns}
+        reasons = {name: BY_NAME if plain_name(name) in OUTCOME_NAMES else self._reason(name) for name in self.columns}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def _reason(self, name: str) -> str:
@@ -94,11 +82,6 @@ def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str,
     outcomes = Outcomes()
     outcomes.add(columns, clicked)
     return outcomes.reasons()
-
-
-def is_outcome_name(name: str) -> bool:
-    """Return true if a column is called like something that happens after a click."""
-    return plain_name(name) in OUTCOME_NAMES
 
 
 def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = None) -> str:

@@ -43,9 +43,6 @@ def read_log(
       ranker: Which ranker of a service, where it has several.
       skip_bad_rows: Leave out rows of a table of lists with a cell that is not what it should be; `notes` counts them.
 
-    Returns:
-      A `ListLog` or a `ChoiceLog`.
-
     Raises:
       InvalidInput: If a needed column is missing or a cell is not what it should be.
     """
@@ -76,10 +73,8 @@ def lists_in(log: Any, **options: Any) -> ListLog:
 
 def _is_service_log(where: str) -> bool:
     """Return true for the folder, the SQLite file or the PostgreSQL address of a service."""
-    if where.startswith(POSTGRES_PREFIXES):
-        return True
     path = Path(where)
-    if path.is_dir():
+    if where.startswith(POSTGRES_PREFIXES) or path.is_dir():
         return True
     if not path.is_file():
         return False

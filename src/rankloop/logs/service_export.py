@@ -32,8 +32,7 @@ def kind_of(field: Any) -> str:
 
 def fields_of(schemas: Iterable[Schema]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fields that items and context have or had in any version: a name keeps its kind for ever."""
-    features: dict[str, Any] = {}
-    context: dict[str, Any] = {}
+    features, context = dict[str, Any](), dict[str, Any]()
     for schema in schemas:
         features |= schema.features
         context |= schema.context
@@ -43,7 +42,6 @@ def fields_of(schemas: Iterable[Schema]) -> tuple[dict[str, Any], dict[str, Any]
 def arrow_fields(schemas: Sequence[Schema]) -> list[tuple[str, Any]]:
     """Return names and types: a list per item field, as long as the ranking, and a value per context field."""
     pa = import_extra("pyarrow")
-
     types = {"number": pa.float64(), "flag": pa.bool_(), "date": pa.float64(), "vector": pa.list_(pa.float64())}
     features, context = fields_of(schemas)
     of_items = [(OF_ITEM + name, pa.list_(types.get(kind_of(kind), pa.string()))) for name, kind in features.items()]
@@ -116,7 +114,6 @@ def is_export(path: Path) -> bool:
 def exported_schemas(path: Path) -> list[Schema]:
     """Return the schemas of an export, the newest last; none where its features are plain numbers."""
     pq = import_extra("pyarrow.parquet")
-
     schemas = map(Schema.from_plain, _notes(pq.ParquetFile(path), path.name).get("schemas") or ())
     return sorted(schemas, key=lambda schema: schema.version)
 
@@ -128,7 +125,6 @@ def read_service_export(path: Path) -> ListLog:
       InvalidInput: If the file lacks a column of an export or has no impressions, or a row does not fit together.
     """
     pq = import_extra("pyarrow.parquet")
-
     file = pq.ParquetFile(path)
     names, notes = file.schema_arrow.names, _notes(file, path.name)
     schemas = exported_schemas(path)

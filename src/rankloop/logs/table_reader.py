@@ -21,12 +21,12 @@ PIECE_ROWS = 1 << 16
 COLUMN_SEPARATORS = ",;\t|"
 DECIMAL_NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*$")
 DECIMAL_LINES = 10_000  # of a file, in which decimals are looked at
-FORMAT_MARKS = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # the first bytes of files in UTF-16
 UTF8_MARK = b"\xef\xbb\xbf"
 MAX_FAULTS = 20  # named in one message
 
 Format = Literal["csv", "json", "parquet", "arrow", "frame"]
+FORMAT_MARKS: dict[bytes, Format] = {b"PAR1": "parquet", b"ARROW1": "arrow"}  # the first bytes of such files
 Given = str | Path | Any  # Any: a frame with the Arrow interface, as those of pandas, polars and pyarrow
 
 
@@ -53,13 +53,11 @@ def refuse_faults(faults: Sequence[Fault], where: str, more: str = "") -> None:
       where: The name of the table.
       more: What to do about them.
     """
-    if not faults:
-        return
-    ordered = sorted(faults)
-    if len(ordered) == 1:
-        raise InvalidInput(f"{where}, {ordered[0]}{more}")
-    count = f"{len(ordered):,} faults" + (f", the first {MAX_FAULTS}" if len(ordered) > MAX_FAULTS else "")
-    raise InvalidInput(f"{where} has {count}: {'; '.join(map(str, ordered[:MAX_FAULTS]))}{more}")
+    if len(faults) == 1:
+        raise InvalidInput(f"{where}, {faults[0]}{more}")
+    if faults:
+        count = f"{len(faults):,} faults" + (f", the first {MAX_FAULTS}" if len(faults) > MAX_FAULTS else "")
+        raise InvalidInput(f"{where} has {count}: {'; '.join(map(str, sorted(faults)[:MAX_FAULTS]))}{more}")
 
 
 class TableReader:
@@ -77,8 +75,12 @@ class TableReader:
         self._frame: Any = None
         if isinstance(table, str | Path):
             self.path = table if isinstance(table, Path) and table.exists() else given_path(str(table))
-            self.encoding = encoding_of(self.path)
-            self.format = _format_of(self.path, self.encoding)
+            self.encoding = _encoding_of(self.path)
+            with _opened_text(self.path, self.encoding) as file:
+                head = file.read(64)
+            is_json = head.removeprefix(UTF8_MARK).lstrip()[:1] in (b"{", b"[")
+            marked: list[Format] = [format for mark, format in FORMAT_MARKS.items() if head.startswith(mark)]
+            self.format = marked[0] if marked else "json" if is_json else "csv"
             self.name = self.path.name
         elif isinstance(table, TableReader):
             self.path, self.format, self.name, self._frame = table.path, table.format, table.name, table._frame
@@ -94,7 +96,6 @@ class TableReader:
                 return _csv_header(file, self.name)
         if self.format == "parquet":
             parquet = import_extra("pyarrow.parquet")
-
             with self._errors_with_name():
                 return list(parquet.ParquetFile(self._file).schema_arrow.names)
         return list(self.read_table().column_names)
@@ -104,19 +105,20 @@ class TableReader:
 
         An empty text is a text here, and NA too: only numbers can be missing in a CSV file.
         """
-        parquet = import_extra("pyarrow.parquet")
-
         with self._errors_with_name():
             if self.format == "parquet":
-                return parquet.read_table(self._file)
-            return self._read_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
+                return import_extra("pyarrow.parquet").read_table(self._file)
+            if self.format != "csv":
+                return self._in_memory(texts)
+            arrow_csv = import_extra("pyarrow.csv")
+            with self._opened_csv(self.names, numbers, texts) as (file, parse, convert):
+                return arrow_csv.read_csv(file, arrow_csv.ReadOptions(use_threads=False), parse, convert)
 
     def batches(self, chosen: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
         """Yield the chosen columns, a piece at a time."""
         with self._errors_with_name():
             if self.format == "parquet":
                 parquet = import_extra("pyarrow.parquet")
-
                 yield from parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(chosen))
             elif self.format == "csv":
                 yield from self._csv(chosen, numbers, texts)
@@ -146,31 +148,23 @@ class TableReader:
             raise InvalidInput(f"{self.name} is not a file")
         return self.path
 
-    def _read_csv(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
-        """Types are those of the whole file, not of its beginning."""
+    @contextmanager
+    def _opened_csv(
+        self, columns: Sequence[str], numbers: Sequence[str], texts: Sequence[str], **converting: Any
+    ) -> Iterator[tuple[Any, Any, Any]]:
+        """Open a CSV file, with how it is parsed and how its cells are converted; threads would not number the rows."""
         self.ragged.clear()
-        arrow_csv = import_extra("pyarrow.csv")
-
-        parse, convert = self._csv_options(self.names, numbers, texts)
-        with _opened_text(self._file, self.encoding) as file:
-            single = arrow_csv.ReadOptions(use_threads=False)  # threads do not number the rows
-            return arrow_csv.read_csv(file, single, parse_options=parse, convert_options=convert)
-
-    def _csv_options(
-        self, columns: Sequence[str], numbers: Sequence[str], texts: Sequence[str], **more: Any
-    ) -> tuple[Any, Any]:
-        """Return how a CSV file is parsed, and how its cells are converted."""
-        pa = import_extra("pyarrow")
-        arrow_csv = import_extra("pyarrow.csv")
-
         refuse_twice(self.names, self.name, columns)
+        pa, arrow_csv = import_extra("pyarrow"), import_extra("pyarrow.csv")
         separator, decimal = self._csv_marks()
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
         types = {name: kind for name, kind in types.items() if name in columns}
-        return (
-            arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=self._leave_out),
-            arrow_csv.ConvertOptions(column_types=types, decimal_point=decimal, **more),
+        parse = arrow_csv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=self._note_ragged
         )
+        convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=decimal, **converting)
+        with _opened_text(self._file, self.encoding) as file:
+            yield file, parse, convert
 
     def _csv_marks(self) -> tuple[str, str]:
         """Return the separator of columns and the decimal mark."""
@@ -181,25 +175,20 @@ class TableReader:
 
     def _csv(self, chosen: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         arrow_csv = import_extra("pyarrow.csv")
+        reading = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
+        converting = {"include_columns": chosen, "strings_can_be_null": True}
+        with self._opened_csv(chosen, numbers, texts, **converting) as (file, parse, convert):
+            yield from arrow_csv.open_csv(file, reading, parse, convert)
 
-        self.ragged.clear()
-        parse, convert = self._csv_options(chosen, numbers, texts, include_columns=chosen, strings_can_be_null=True)
-        with _opened_text(self._file, self.encoding) as file:
-            single = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # threads do not number the rows
-            yield from arrow_csv.open_csv(file, single, parse, convert)
-
-    def _leave_out(self, row: Any) -> str:
-        """Note a row with the wrong number of columns, and tell the reader of files to skip it."""
+    def _note_ragged(self, row: Any) -> str:
         value = f"has {row.actual_columns} columns, not {row.expected_columns}"
         self.ragged.append(Fault((row.number or 1) - 1, "", value))
         return "skip"
 
     def _in_memory(self, texts: Sequence[str] = ()) -> Any:
         pa = import_extra("pyarrow")
-        feather = import_extra("pyarrow.feather")
-
         if self.format == "arrow":
-            table = feather.read_table(self._file)
+            table = import_extra("pyarrow.feather").read_table(self._file)
         elif self.format == "json":
             table = _json_table(self._file, texts, self.encoding)
         elif hasattr(self._frame, "__arrow_c_stream__") or isinstance(self._frame, Mapping):
@@ -211,21 +200,19 @@ class TableReader:
             raise InvalidInput(
                 f"a table is a file, a frame of pandas, polars or pyarrow, or a list of dicts, not {kind}"
             )
-        kept = [name for name in table.column_names if not name.startswith("__index_level_")]
-        return table.select(kept)
+        return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
 
     @contextmanager
     def _errors_with_name(self) -> Iterator[None]:
         """Raise errors of the reader of files as ours, in one line with the name of the table."""
         pa = import_extra("pyarrow")
-
         try:
             yield
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise InvalidInput(f"{self.name}: {' '.join(str(error).split())}") from None
 
 
-def encoding_of(path: Path) -> str:
+def _encoding_of(path: Path) -> str:
     """Return utf-16 where a file begins so, else utf-8 where all of it is, else cp1252."""
     with opened(path) as file:
         block = file.read(BLOCK_BYTES)
@@ -251,16 +238,6 @@ def _opened_text(path: Path, encoding: str) -> Iterator[Any]:
         yield file if encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", encoding, "replace")
 
 
-def _format_of(path: Path, encoding: str = "utf-8") -> Format:
-    """Return the format of a file by its first bytes."""
-    with _opened_text(path, encoding) as file:
-        head = file.read(64)
-    for magic, format in FORMAT_MARKS.items():
-        if head.startswith(magic):
-            return format  # type: ignore[return-value]
-    return "json" if head.removeprefix(UTF8_MARK).lstrip()[:1] in (b"{", b"[") else "csv"
-
-
 def _separator(line: bytes) -> str:
     """Return what stands between the columns in the first line."""
     text = line.decode("utf-8", "replace")
@@ -278,14 +255,10 @@ def decimal_in(file: Any, separator: str) -> str:
         return "."
     lines = (line.decode("utf-8-sig", "replace") for line in islice(iter(file.readline, b""), DECIMAL_LINES))
     try:
-        marks = {
-            match[1]
-            for row in csv.reader(lines, delimiter=separator)
-            for match in map(DECIMAL_NUMBER.match, row)
-            if match
-        }
+        rows = list(csv.reader(lines, delimiter=separator))
     except csv.Error:  # its reader says what is wrong
         return "."
+    marks = {match[1] for row in rows for match in map(DECIMAL_NUMBER.match, row) if match}
     return "," if marks == {","} else "."
 
 
@@ -368,16 +341,14 @@ def _parse_json(text: bytes, where: str, line: int) -> Any:
 def _json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
     """Read every object as a row; a column whose values are of several types is one of texts."""
     pa = import_extra("pyarrow")
-
     records = list[dict[str, Any]]()
     for line, record in json_values(path, encoding):
         if not isinstance(record, dict):
             problem = f"a row is an object of columns, got {json.dumps(record)[:60]}"
             raise InvalidInput(f"{path.name}, line {line}: {problem}")
         records.append(record)
-    names = list(dict.fromkeys(name for record in records for name in record))
     columns = {}
-    for name in names:
+    for name in dict.fromkeys(name for record in records for name in record):
         values = [record.get(name) for record in records]
         kinds = {_kind(value) for value in values if value is not None}
         as_texts = name in texts or len(kinds) > 1 or kinds == {"huge"}

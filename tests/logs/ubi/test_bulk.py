@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.logs.ubi.log import ubi_log
-from rankloop.logs.ubi.records import documents_in, read_events, read_queries
+from rankloop.logs.ubi.log import read_ubi
+from rankloop.logs.ubi.records import documents_in
 from tests.service.cases import SHOP, Location, feed, rank, running
 
 
@@ -29,7 +29,7 @@ def exported(tmp_path_factory) -> tuple[Path, list]:
 
 def test_what_was_shown_and_clicked_comes_back(exported):
     path, shown = exported
-    log = ubi_log(read_queries(path), read_events(path))
+    log = read_ubi(path, path)
     assert (log.n_queries, log.n_events, log.notes) == (3, 2, [])
     pages = [log.columns["item"][start : start + 4] for start in (0, 4, 8)]
     assert pages == [one["ranking"] for one in shown]

@@ -10,7 +10,7 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.logs.list_table import read_list_table
-from rankloop.logs.ubi.log import ubi_log
+from rankloop.logs.ubi.log import read_ubi
 from rankloop.logs.ubi.records import read_events, read_queries
 from rankloop.training.clicks.weights import weighted_clicks
 from tests.logs.numeric_log import read_numeric_log as read_click_log
@@ -82,7 +82,7 @@ def written(folder: Path, form: str = "lines", queries=QUERIES, events=EVENTS) -
 
 
 def joined(paths, **more):
-    return ubi_log(read_queries(paths[0]), read_events(paths[1]), **more)
+    return read_ubi(paths[0], paths[1], **more)
 
 
 @pytest.mark.parametrize("form", ["lines", "list", "response", "pretty", "several", "dump", "bulk", "solr"])
@@ -233,7 +233,7 @@ def test_options_that_cannot_be_meant(tmp_path, capsys, monkeypatch, arguments, 
 def test_a_time_that_no_date_can_have_counts_as_unknown(tmp_path, at):
     (tmp_path / "q").write_text(lines([QUERIES[0] | {"timestamp": at}]))
     (tmp_path / "e").write_text(lines(EVENTS[:1]))
-    log = ubi_log(read_queries(tmp_path / "q"), read_events(tmp_path / "e"))
+    log = read_ubi(tmp_path / "q", tmp_path / "e")
     assert set(log.columns["time"]) == {None}
 
 
@@ -251,7 +251,7 @@ def test_cells_of_a_csv_file_are_no_formulas(tmp_path):
     hits = ["=1+1", "-2", "@x", "plain"]
     (tmp_path / "q").write_text(lines([QUERIES[0] | {"user_query": "=cmd()", "query_response_hit_ids": hits}]))
     (tmp_path / "e").write_text(lines(EVENTS[:1]))
-    ubi_log(read_queries(tmp_path / "q"), read_events(tmp_path / "e")).save(tmp_path / "log.csv")
+    read_ubi(tmp_path / "q", tmp_path / "e").save(tmp_path / "log.csv")
     text = (tmp_path / "log.csv").read_text()
     assert not any(start in text for start in ('"=', '"-', '"@'))
     assert all(cell in text for cell in ('"\'=1+1"', '"plain"'))

@@ -11,23 +11,22 @@ from numpy.typing import ArrayLike
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
-from rankloop.core.types import Floats, whole_number
-from rankloop.evaluation.off_policy.intervals import (
-    RANGE_BOUNDS,
-    Bound,
-    Overlap,
-    check_bound,
-    margins,
-    overlap_of,
-    warnings_of,
-)
-from rankloop.evaluation.off_policy.sums import Series, Sums, extremes_of
+from rankloop.core.types import whole_number
+from rankloop.evaluation.off_policy.intervals import Bound, margins
+from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Overlap, Series, Sums, extremes_of
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
 REWARD_MODEL_METHODS = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
 ROUNDING_TOLERANCE = 1e-9
-Span = Callable[[float, float], float]  # the range of a summand per reward, of the heaviest weight and the limit
+# The range of a summand per unit of reward, from the heaviest weight and the limit; by estimator.
+SPANS: dict[str, Callable[[float, float], float]] = {
+    "clipped_ips": min,
+    "direct_method": lambda heaviest, limit: 1.0,
+    "doubly_robust": lambda heaviest, limit: 1.0 + 2.0 * heaviest,
+    "switch_dr": lambda heaviest, limit: 1.0 + 2.0 * min(heaviest, limit),
+    "pseudo_inverse": lambda heaviest, limit: 2.0 * heaviest,  # whose weights may be negative
+}
 
 
 class Estimate(NamedTuple):
@@ -55,20 +54,32 @@ class Estimate(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options that all estimators share.
+    """Options that all estimators share."""
 
-    `level`: probability of each one-sided bound; `bound`: t, bernstein, hoeffding or bootstrap; `limit`: the weight at
-    which `clipped_ips` cuts and beyond which `switch_dr` trusts the reward model; `max_reward` and `max_weight`: the
-    largest possible ones, for the bounds that need a range (weights: 1 / the smallest propensity unless given);
-    `seed`: of the bootstrap.
-    """
-
-    level: float = 0.95
+    level: float = 0.95  # the probability of each one-sided bound
     bound: Bound = "t"
-    limit: float = math.inf
-    max_reward: float = 1.0
-    max_weight: float | None = None
-    seed: int = 0
+    limit: float = math.inf  # the weight at which `clipped_ips` cuts, beyond which `switch_dr` trusts the reward model
+    max_reward: float = 1.0  # the largest possible reward, for the bounds that need a range
+    max_weight: float | None = None  # the largest possible weight, for these bounds; None: 1 / the smallest propensity
+    seed: int = 0  # of the bootstrap
+
+    def check(self, method: str) -> None:
+        """Refuse options that no log can satisfy with this estimator, before the log is read."""
+        if not 0.5 <= self.level < 1.0:
+            raise InvalidInput(f"level = {self.level} must be a probability from 0.5 to below 1, such as 0.95")
+        if self.bound not in get_args(Bound):
+            raise InvalidInput(f"bound = {self.bound!r} is not known{nearest(self.bound, get_args(Bound))}")
+        if method == "snips" and self.bound in RANGE_BOUNDS:
+            raise InvalidInput(
+                f"the {self.bound} bound is for means, and the self-normalised estimate is a ratio: "
+                "use 't' or 'bootstrap'"
+            )
+        whole_number(self.seed, "seed", 0)
+        if not (0.0 < self.limit <= sys.float_info.max or self.limit == math.inf):
+            raise InvalidInput(f"limit = {self.limit} must be a weight above 0")
+        check_positive(max_reward=self.max_reward)
+        if self.max_weight is not None:
+            check_positive(max_weight=self.max_weight)
 
 
 def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options | None = None) -> Estimate:
@@ -80,18 +91,16 @@ def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options
       options: Level, bound and limits; see `Options`.
     """
     options, estimator = options or Options(), method_of(method)
-    check_options(options, estimator)
-    return summed(
-        (series_of(rows, estimator, float(options.limit)) for rows in pieces), method, options, SPANS[estimator]
-    )
+    options.check(estimator)
+    return concluded(Sums.of(series_of(rows, estimator, float(options.limit)) for rows in pieces), method, options)
 
 
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Estimate by inverse propensity scoring: (1/n) Σ reward · target / propensity.
 
     Unbiased when whatever the target policy shows had a probability above 0 in the log; noisy when that was small.
-    Keywords are those of `Options`. References: Horvitz and Thompson (1952); Theocharous, Thomas and Ghavamzadeh
-    (2015), Personalized Ad Recommendation Systems for Life-Time Value Optimization with Guarantees.
+    References: Horvitz and Thompson (1952); Theocharous, Thomas and Ghavamzadeh (2015), Personalized Ad Recommendation
+    Systems for Life-Time Value Optimization with Guarantees.
 
     Args:
       reward: The reward of each row.
@@ -110,25 +119,24 @@ def clipped_ips(
     Reference: Ionides (2008), Truncated Importance Sampling.
 
     Args:
-      reward: The reward of each row.
-      propensity: The probability with which the logging policy showed what was shown.
-      target: The probability with which the target policy would show it.
-      limit: The weight beyond which the estimator cuts or uses the model.
+      reward: As of `ips`.
+      propensity: As of `ips`.
+      target: As of `ips`.
+      limit: The largest weight.
       **options: Fields of `Options`.
     """
     return estimate([rows_of(reward, propensity, target)], "clipped_ips", Options(limit=limit, **options))
 
 
 def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """Estimate by self-normalised IPS: Σ reward · weight / Σ weight.
+    """Estimate by self-normalised IPS: Σ reward · weight / Σ weight. Its bounds are t (linearised) and bootstrap.
 
-    Its bounds are t (linearised) and bootstrap. Reference: Swaminathan and Joachims (2015), The Self-Normalized
-    Estimator for Counterfactual Learning.
+    Reference: Swaminathan and Joachims (2015), The Self-Normalized Estimator for Counterfactual Learning.
 
     Args:
-      reward: The reward of each row.
-      propensity: The probability with which the logging policy showed what was shown.
-      target: The probability with which the target policy would show it.
+      reward: As of `ips`.
+      propensity: As of `ips`.
+      target: As of `ips`.
       **options: Fields of `Options`.
     """
     return estimate([rows_of(reward, propensity, target)], "snips", Options(**options))
@@ -140,9 +148,9 @@ def direct_method(
     """Estimate by the reward model alone, (1/n) Σ expected: as good as the model, however large the log.
 
     Args:
-      reward: The reward of each row.
-      propensity: The probability with which the logging policy showed what was shown.
-      target: The probability with which the target policy would show it.
+      reward: As of `ips`.
+      propensity: As of `ips`.
+      target: As of `ips`.
       expected: The reward model's mean under the target policy.
       **options: Fields of `Options`.
     """
@@ -163,9 +171,9 @@ def doubly_robust(
     Reference: Dudík, Langford and Li (2011), Doubly Robust Policy Evaluation and Learning.
 
     Args:
-      reward: The reward of each row.
-      propensity: The probability with which the logging policy showed what was shown.
-      target: The probability with which the target policy would show it.
+      reward: As of `ips`.
+      propensity: As of `ips`.
+      target: As of `ips`.
       predicted: The reward model's prediction for what was shown.
       expected: The reward model's mean under the target policy.
       **options: Fields of `Options`.
@@ -186,16 +194,15 @@ def switch_dr(
 ) -> Estimate:
     """Estimate by doubly robust where the weight is at most `limit`, and by the model alone beyond.
 
-    Reference: Wang, Agarwal and Dudík (2017), Optimal and Adaptive Off-policy Evaluation in Contextual Bandits
-    (SWITCH-DR).
+    Reference: Wang, Agarwal and Dudík (2017), Optimal and Adaptive Off-policy Evaluation in Contextual Bandits.
 
     Args:
-      reward: The reward of each row.
-      propensity: The probability with which the logging policy showed what was shown.
-      target: The probability with which the target policy would show it.
-      predicted: The reward model's prediction for what was shown.
-      expected: The reward model's mean under the target policy.
-      limit: The weight beyond which the estimator cuts or uses the model.
+      reward: As of `ips`.
+      propensity: As of `ips`.
+      target: As of `ips`.
+      predicted: As of `doubly_robust`.
+      expected: As of `doubly_robust`.
+      limit: The weight beyond which the model alone counts.
       **options: Fields of `Options`.
     """
     rows = rows_of(reward, propensity, target, predicted, expected)
@@ -207,22 +214,6 @@ def method_of(name: str) -> Method:
     if name not in get_args(Method):
         raise InvalidInput(f"method = {name!r} is not known{nearest(name, get_args(Method))}")
     return cast("Method", name)
-
-
-def check_options(options: Options, method: str) -> None:
-    """Refuse options that no log can satisfy, before the log is read.
-
-    Args:
-      options: Level, bound and limits; see `Options`.
-      method: The name of the estimator.
-    """
-    check_bound(options.bound, options.level, method == "snips")
-    whole_number(options.seed, "seed", 0)
-    if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
-        raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
-    check_positive(max_reward=options.max_reward)
-    if options.max_weight is not None:
-        check_positive(max_weight=options.max_weight)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -237,92 +228,56 @@ def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
       method: The name of the estimator.
       limit: The weight beyond which the estimator cuts or uses the model.
     """
-    weight = rows.target / rows.propensity
-    bottom = weight if method == "snips" else np.ones(len(weight))
-    top = _top(rows, weight, method, limit)
-    modelled = (rows.expected, rows.predicted) if method in REWARD_MODEL_METHODS else ()
-    extremes = extremes_of(weight, rows.reward, *(values for values in modelled if values is not None))
-    return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)), extremes)
-
-
-def _top(rows: ChoiceRows, weight: Floats, method: Method, limit: float) -> Floats:
-    if method in ("ips", "snips"):
-        return weight * rows.reward
-    if method == "clipped_ips":
-        return np.minimum(weight, limit) * rows.reward
-    if rows.expected is None or (rows.predicted is None and method != "direct_method"):
+    weight, expected, predicted = rows.target / rows.propensity, rows.expected, rows.predicted
+    rewards = [rows.reward]
+    if method not in REWARD_MODEL_METHODS:
+        top = (np.minimum(weight, limit) if method == "clipped_ips" else weight) * rows.reward
+    elif expected is None or (predicted is None and method != "direct_method"):
         raise InvalidInput(f"{method} needs a reward model: `expected`, and `predicted` for what was shown")
-    if method == "direct_method" or rows.predicted is None:
-        return rows.expected
-    trusted = weight if method == "doubly_robust" else np.where(weight <= limit, weight, 0.0)
-    corrected: Floats = rows.expected + trusted * (rows.reward - rows.predicted)
-    return corrected
+    else:
+        top = expected
+        rewards += [expected] if predicted is None else [expected, predicted]
+        if predicted is not None and method != "direct_method":
+            trusted = weight if method == "doubly_robust" else np.where(weight <= limit, weight, 0.0)
+            top = expected + trusted * (rows.reward - predicted)
+    bottom = weight if method == "snips" else np.ones(len(weight))
+    least_propensity = float(rows.propensity.min(initial=1.0))
+    return Series(top, bottom, rows.reward, weight, least_propensity, extremes_of(weight, rewards))
 
 
-SPANS: dict[Method, Span] = {
-    "ips": lambda heaviest, limit: heaviest,
-    "snips": lambda heaviest, limit: heaviest,
-    "clipped_ips": lambda heaviest, limit: min(heaviest, limit),
-    "direct_method": lambda heaviest, limit: 1.0,
-    "doubly_robust": lambda heaviest, limit: 1.0 + 2.0 * heaviest,
-    "switch_dr": lambda heaviest, limit: 1.0 + 2.0 * min(heaviest, limit),
-}
-
-
-def summed(
-    pieces: Iterable[Series], method: str, options: Options, span: Span = SPANS["ips"], positions: int = 1
-) -> Estimate:
-    """Return the estimate from an estimator's series, piece by piece; see `concluded`.
-
-    Args:
-      pieces: The pieces, in any number.
-      method: The name of the estimator.
-      options: Level, bound and limits; see `Options`.
-      span: The range of a summand per unit of reward, from the heaviest weight and the limit.
-      positions: How many positions count, from the first.
-    """
-    sums = Sums()
-    for piece in pieces:
-        sums.add(piece)
-    return concluded(sums, method, options, span, positions)
-
-
-def concluded(sums: Sums, method: str, options: Options, span: Span = SPANS["ips"], positions: int = 1) -> Estimate:
+def concluded(sums: Sums, method: str, options: Options, positions: int = 1) -> Estimate:
     """Return the estimate when the log has ended.
-
-    A row adds up the rewards of so many `positions`, each from 0 to `max_reward`.
 
     Args:
       sums: The sums over the log.
       method: The name of the estimator.
       options: Level, bound and limits; see `Options`.
-      span: The range of a summand per unit of reward, from the heaviest weight and the limit.
-      positions: How many positions count, from the first.
+      positions: So many rewards, each from 0 to `max_reward`, are added up in a row.
     """
-    check_options(options, method)
-    sums.checked()
+    options.check(method)
+    sums.check()
+    heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
     if options.bound in RANGE_BOUNDS:
         _check_range(sums, options)
-    heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
     most = positions * options.max_reward
-    reach = most * span(heaviest, options.limit)
-    ends, gain_ends = margins(sums, options.bound, options.level, reach, options.seed, most)
-    overlap = overlap_of(sums)
+    span = most * (SPANS[method](heaviest, options.limit) if method in SPANS else heaviest)
+    (lower, upper), (gain_lower, _) = margins(sums, options.bound, options.level, span, options.seed, most)
+    overlap = sums.overlap()
     return Estimate(
         value=sums.value,
-        lower=ends.lower,
+        lower=lower,
         n=sums.n,
-        effective_n=sums.effective_n,
-        upper=ends.upper,
+        effective_n=overlap.effective_n,
+        upper=upper,
         standard_error=sums.standard_error(),
         current=sums.current,
         gain=sums.value - sums.current,
-        gain_lower=gain_ends.lower,
+        gain_lower=gain_lower,
         level=options.level,
         method=method,
         bound=options.bound,
         overlap=overlap,
-        warnings=warnings_of(overlap, sums.n, options.bound),
+        warnings=overlap.warnings(sums.n, options.bound),
     )
 
 

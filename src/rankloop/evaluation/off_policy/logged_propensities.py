@@ -31,15 +31,19 @@ class RankingPolicy(NamedTuple):
         """The class name of the learner, for messages."""
         return type(self.learner).__name__
 
+    def positions_seen(self, n_items: int) -> int:
+        """Return how many positions users see when this policy ranks so many items."""
+        return int(seen_count(int(from_layers(self.state, "shown", ALL_POSITIONS)), n_items))
 
-def positions_seen(policy: RankingPolicy, n_items: int) -> int:
-    """Return how many positions users see when this policy ranks so many items.
-
-    Args:
-      policy: A learner in one of its states.
-      n_items: The number of items.
-    """
-    return int(seen_count(int(from_layers(policy.state, "shown", ALL_POSITIONS)), n_items))
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        """Return the log-probability of a ranking with the learner in another state."""
+        value = self.learner.log_prob(state, query, ranking)
+        if math.isnan(value):
+            raise InvalidInput(
+                f"{self.name} cannot say with which probability it shows these items at these positions "
+                "(it has no closed form)"
+            )
+        return value
 
 
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
@@ -53,7 +57,7 @@ def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, pos
       ranking: The ranking, best first.
       positions: How many positions count, from the first.
     """
-    logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, positions)]
+    logs = [0.0] + [policy.log_prob(state, query, ranking) for state in _by_depth(policy, positions)]
     possible = np.isfinite(logs)
     steps = np.diff(np.where(possible, logs, 0.0))
     probabilities: Floats = np.where(possible[1:], np.exp(np.minimum(steps, 0.0)), 0.0)
@@ -97,10 +101,9 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
             left = probability
             remaining_items = [item for item in expected if item not in prefix]
             for position, item in enumerate(remaining_items):
-                order = np.array(
-                    [*prefix, item, *remaining_items[:position], *remaining_items[position + 1 :]], dtype=np.int64
-                )
-                joint = math.exp(_log_prob(state, policy, query, order))
+                others = remaining_items[:position] + remaining_items[position + 1 :]
+                order = np.array([*prefix, item, *others], dtype=np.int64)
+                joint = math.exp(policy.log_prob(state, query, order))
                 examined += 1
                 if examined > MAX_PREFIXES:
                     raise InvalidInput(
@@ -125,17 +128,7 @@ def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 
 
-def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) -> float:
-    value = policy.learner.log_prob(state, query, ranking)
-    if math.isnan(value):
-        raise InvalidInput(
-            f"{policy.name} cannot say with which probability it shows these items at these positions "
-            "(it has no closed form)"
-        )
-    return value
-
-
-def reward_of(feedback: Feedback) -> float:
+def _reward_of(feedback: Feedback) -> float:
     """Return the worth of feedback: the reward itself, the clicks with their weights, or the grades, summed."""
     if isinstance(feedback, Preferred):
         raise InvalidInput("a preferred order has no value by itself; give `reward`, a function of the feedback")
@@ -145,12 +138,11 @@ def reward_of(feedback: Feedback) -> float:
 
 
 def session_rows(
-    session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = reward_of, first: int = 0
+    session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = _reward_of, first: int = 0
 ) -> Iterator[ChoiceRows]:
     """Yield rows for `estimate`; the target is the session as it is now, exploration included.
 
-    Every arrival has the decision with the `log_propensity` of its day. Refused, with the row: a decision whose
-    propensity is unknown, and a target without a closed form for its probabilities. Rows are counted from `first`.
+    Refused, with the row: a decision whose propensity is unknown, and a target without a closed form for its own.
 
     Args:
       session: The session of the ranker.
@@ -160,18 +152,14 @@ def session_rows(
     """
     entries = iter(log)
     while piece := list(islice(entries, MAX_PIECE_ROWS)):
-        target = [_probability(session, arrival, first + i) for i, arrival in enumerate(piece)]
+        log_probs = [session.log_prob(arrival.query, arrival.decision.ranking) for arrival in piece]
+        if np.isnan(log_probs).any():
+            raise InvalidInput(
+                f"row {first + int(np.argmax(np.isnan(log_probs)))}: {type(session.learner).__name__} cannot say with "
+                "which probability it shows this ranking (it has no closed form), so the log cannot be weighted; "
+                "evaluate a learner that can, such as 3pr, pdgd or auc_policy"
+            )
         logged = np.exp([arrival.decision.log_propensity for arrival in piece])
+        target = list(map(math.exp, log_probs))
         yield rows_of([reward(arrival.feedback) for arrival in piece], logged, target, first_row=first)
         first += len(piece)
-
-
-def _probability(session: Session, arrival: Arrival, row: int) -> float:
-    log_prob = session.log_prob(arrival.query, arrival.decision.ranking)
-    if math.isnan(log_prob):
-        kind = type(session.learner).__name__
-        raise InvalidInput(
-            f"row {row}: {kind} cannot say with which probability it shows this ranking (it has no closed form), so "
-            "the log cannot be weighted; evaluate a learner that can, such as 3pr, pdgd or auc_policy"
-        )
-    return math.exp(log_prob)

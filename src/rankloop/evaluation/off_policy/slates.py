@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
-from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of, summed
-from rankloop.evaluation.off_policy.sums import Series, extremes_of
+from rankloop.evaluation.off_policy.estimators import Estimate, Options, concluded, series_of
+from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums, extremes_of
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 MAX_ITEMS = 10_000
@@ -19,9 +19,7 @@ MAX_ITEMS = 10_000
 def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Estimate by (1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p].
 
-    All three have a row per ranking and a column per position; the probabilities are those of this item at this
-    position, whatever stands elsewhere. Unbiased when users judge every position for itself (the position-based
-    model).
+    Unbiased when users judge every position for itself (the position-based model).
     Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
     with Click Models.
 
@@ -31,15 +29,13 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
       target: The same under the target policy.
       **options: Fields of `Options`.
     """
-    rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([position_series(rows)], "position_wise", Options(**options), positions=rows.reward.shape[1])
+    return _by_position(rows_of(reward, propensity, target, ndim=2), "position_wise", options)
 
 
 def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Estimate by (1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q].
 
-    Column p of the probabilities is that of the item at position p given the items above it. Unbiased when users read
-    from the top (the cascade model), with weights far smaller than those of the whole ranking.
+    Unbiased when users read from the top (the cascade model), with far smaller weights than those of whole rankings.
     Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
     Recommendations with Sequential Reward Interactions.
 
@@ -49,8 +45,12 @@ def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **o
       target: The same under the target policy.
       **options: Fields of `Options`.
     """
-    rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([cascade_series(rows)], "cascade_ips", Options(**options), positions=rows.reward.shape[1])
+    return _by_position(rows_of(reward, propensity, target, ndim=2), "cascade_ips", options)
+
+
+def _by_position(rows: ChoiceRows, method: str, options: dict[str, Any]) -> Estimate:
+    sums = Sums.of([slate_series(rows, cascade=method == "cascade_ips")])
+    return concluded(sums, method, Options(**options), rows.reward.shape[1])
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -64,9 +64,8 @@ def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
       target: The same under the target policy.
       **options: Fields of `Options`.
     """
-    earned = finite_floats(reward, 2, "reward").sum(axis=1)
-    rows = rows_of(earned, propensity, target)
-    return summed([series_of(rows, "ips", math.inf)], "whole_ranking", Options(**options))
+    rows = rows_of(finite_floats(reward, 2, "reward").sum(axis=1), propensity, target)
+    return concluded(Sums.of([series_of(rows, "ips", math.inf)]), "whole_ranking", Options(**options))
 
 
 def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
@@ -85,9 +84,9 @@ def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Esti
     earned, weights = finite_floats(reward, 1, "reward"), finite_floats(weight, 1, "weight")
     if earned.shape != weights.shape:
         raise InvalidInput(f"{len(weights)} weights for {len(earned)} rewards")
-    if options.get("bound") in ("bernstein", "hoeffding") and not options.get("max_weight"):
+    if options.get("bound") in RANGE_BOUNDS and not options.get("max_weight"):
         raise InvalidInput("this bound needs max_weight, the largest weight that could occur")
-    return summed([weighted_series(earned, weights)], "pseudo_inverse", Options(**options), either_sign)
+    return concluded(Sums.of([weighted_series(earned, weights)]), "pseudo_inverse", Options(**options))
 
 
 def slate_weight(
@@ -95,9 +94,7 @@ def slate_weight(
 ) -> float:
     """Return q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
 
-    `rankings` lists all rankings of the query's items that either policy can show (their seen part), `logged` and
-    `target` their probabilities. 1_y marks which item stands at which position, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
-    q_target = Σ_y target(y) · 1_y.
+    1_y marks which item stands at which position, Γ = Σ_y logged(y) · 1_y 1_yᵀ and q_target = Σ_y target(y) · 1_y.
 
     Args:
       shown: The items that were shown, by position.
@@ -108,8 +105,8 @@ def slate_weight(
     """
     if whole_number(n_items, "n_items", 1) > MAX_ITEMS:
         raise InvalidInput(f"n_items = {n_items} is more than the {MAX_ITEMS} that a matrix of all positions can hold")
-    listed = [indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
-    mark = indicator(shown, n_items)
+    listed = [_indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
+    mark = _indicator(shown, n_items)
     if any(len(marked) != len(mark) for marked in listed):
         raise InvalidInput("the shown part of every ranking must be as long as what was shown")
     marks = np.array(listed)
@@ -129,18 +126,12 @@ def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
       target: The probability with which the target policy would show it.
     """
     rows = rows_of(np.zeros(real_numbers(propensity, "propensity").shape), propensity, target, ndim=2)
-    ratios = rows.target / rows.propensity
-    weights: Floats = 1.0 - ratios.shape[1] + ratios.sum(axis=1)
-    return weights
+    ratios: Floats = rows.target / rows.propensity
+    return np.asarray(1.0 - ratios.shape[1] + ratios.sum(axis=1))
 
 
-def indicator(ranking: ArrayLike, n_items: int) -> Floats:
-    """Return 1_y as a vector: entry position · n_items + item is 1 where this item stands at this position.
-
-    Args:
-      ranking: The ranking, best first.
-      n_items: The number of items.
-    """
+def _indicator(ranking: ArrayLike, n_items: int) -> Floats:
+    """Return 1_y as a vector: entry position · n_items + item is 1 where this item stands at this position."""
     items = item_indices(ranking, "ranking")
     if len(items) and (items.min() < 0 or items.max() >= n_items):
         raise InvalidInput(f"the ranking {items.tolist()} names an item outside 0 … {n_items - 1}")
@@ -149,47 +140,27 @@ def indicator(ranking: ArrayLike, n_items: int) -> Floats:
     return mark
 
 
-def position_series(rows: ChoiceRows) -> Series:
-    """Return the summands of `position_wise`, one per ranking."""
-    return _by_position(rows.reward, _ratios(rows), rows.propensity)
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
+def slate_series(rows: ChoiceRows, cascade: bool) -> Series:
+    """Return the summands of `position_wise` or `cascade_ips`, one per ranking; its weight is the mean over positions.
 
-
-def cascade_series(rows: ChoiceRows) -> Series:
-    """Return the summands of `cascade_ips`, one per ranking."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
-    return _by_position(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
+    Args:
+      rows: Rewards and probabilities by ranking and position.
+      cascade: The probabilities are those given the items above, and are multiplied.
+    """
+    weight, propensity = rows.target / rows.propensity, rows.propensity
+    if cascade:
+        weight, propensity = (np.cumprod(part, axis=1, dtype=np.float64) for part in (weight, propensity))
+    top, least = (weight * rows.reward).sum(axis=1), float(propensity.min(initial=1.0))
+    extremes = extremes_of(weight, [rows.reward])
+    return Series(top, np.ones(len(top)), rows.reward.sum(axis=1), weight.mean(axis=1), least, extremes)
 
 
 def weighted_series(reward: Floats, weight: Floats) -> Series:
     """Return the summands of `pseudo_inverse`, one per ranking.
 
     Args:
-      reward: The reward of each row.
-      weight: The weight of each ranking.
+      reward: The reward of each ranking.
+      weight: Its weight.
     """
-    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0, extremes_of(weight, reward))
-
-
-def either_sign(heaviest: float, _: float) -> float:
-    """Return the range of a summand whose weight may be negative.
-
-    Args:
-      heaviest: The heaviest weight.
-      _: Not used.
-    """
-    return 2.0 * heaviest
-
-
-def _ratios(rows: ChoiceRows) -> Floats:
-    with np.errstate(over="ignore"):
-        weight: Floats = rows.target / rows.propensity
-    return weight
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _by_position(reward: Floats, weight: Floats, propensity: Floats) -> Series:
-    """A summand per ranking; its diagnostics are those of the mean weight over the positions."""
-    top, least = (weight * reward).sum(axis=1), float(propensity.min(initial=1.0))
-    extremes = extremes_of(weight, reward)
-    return Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), least, extremes)
+    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0, extremes_of(weight, [reward]))

@@ -1,5 +1,7 @@
 """A log of any length in constant memory: what an estimate and its bounds need of it, added up piece by piece."""
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +12,10 @@ from rankloop.core.types import Floats
 N_GROUPS = 4096
 ROUNDING_TOLERANCE = 1e-24  # of their squares: what differs less is rounding
 TOP, BOTTOM, REWARD = 0, 1, 2
+RANGE_BOUNDS = ("bernstein", "hoeffding")  # these hold for any distribution, of a known range
+MIN_REWARDS, MIN_ROWS = 20, 100
+THIN_SHARE = 0.1
+HEAVY_SHARE = 0.1
 
 
 class NeverShown(InvalidInput):
@@ -23,15 +29,14 @@ class Extremes(NamedTuple):
     largest: float = 0.0
     heaviest: float = 0.0
 
-    def joined(self, other: "Extremes") -> "Extremes":
-        """Return the extremes of both together."""
-        return Extremes(
-            min(self.least, other.least), max(self.largest, other.largest), max(self.heaviest, other.heaviest)
-        )
 
+def extremes_of(weight: Floats, rewards: Sequence[Floats]) -> Extremes:
+    """Return the extremes of arrays of any shape; a reward model's values are rewards too.
 
-def extremes_of(weight: Floats, *rewards: Floats) -> Extremes:
-    """Return the extremes of arrays of any shape; a reward model's values are rewards too."""
+    Args:
+      weight: The weights.
+      rewards: Arrays of rewards.
+    """
     least = min(float(values.min(initial=0.0)) for values in rewards)
     largest = max(float(values.max(initial=0.0)) for values in rewards)
     return Extremes(least, largest, float(np.abs(weight).max(initial=0.0)))
@@ -48,6 +53,56 @@ class Series(NamedTuple):
     extremes: Extremes  # of what the summands are made of
 
 
+class Overlap(NamedTuple):
+    """Diagnostics of the weights w = target / propensity; on a log that covers the target they average 1."""
+
+    mean_weight: float
+    mean_weight_error: float
+    largest_weight: float
+    largest_share: float  # of the sum of all weights
+    unsupported: float  # share of rows that the target would never show
+    effective_n: float
+    effective_rewards: float  # so many rewarded rows of equal weight carry the estimate
+    effective_losses: float  # so many rows pull it down; the bound from below rests on them
+
+    @property
+    def is_off_balance(self) -> bool:
+        """True where the weights average so far from 1 that the log cannot tell how good the target policy is."""
+        return abs(self.mean_weight - 1.0) > 4.0 * self.mean_weight_error + 0.01
+
+    def rests_on(self, bound: str) -> float:
+        """Return how many rows carry the estimate and its lower bound; `MIN_REWARDS` are needed."""
+        losses = math.inf if bound in RANGE_BOUNDS else self.effective_losses
+        return min(self.effective_rewards, losses)
+
+    def warnings(self, n: int, bound: str) -> tuple[str, ...]:
+        """Return sentences about what makes the estimate from `n` rows unreliable; none if nothing does."""
+        warnings = []
+        if self.effective_rewards < MIN_REWARDS:
+            warnings.append(
+                f"the log is too small to tell: the estimate is based on about {self.effective_rewards:.0f} rewarded "
+                f"rows, and needs {MIN_REWARDS} or more for a bound worth having"
+            )
+        elif self.rests_on(bound) < MIN_REWARDS:
+            warnings.append(
+                f"the log is too small to tell: only about {self.effective_losses:.0f} rows earned much less than the "
+                f"others, and the lower bound needs {MIN_REWARDS} or more to hold"
+            )
+        if self.effective_n < min(MIN_ROWS, n) or self.effective_n < THIN_SHARE * n:
+            warnings.append(
+                f"the log's {n:,} rows count as only {self.effective_n:,.0f}: the target policy mostly shows what the "
+                "log seldom shows"
+            )
+        if self.largest_share > HEAVY_SHARE and n > 1:
+            warnings.append(f"a single row carries {self.largest_share:.0%} of the weight")
+        if self.is_off_balance:
+            warnings.append(
+                f"the weights average {self.mean_weight:.3g} and should average 1: the propensities are wrong, or the "
+                "target policy shows what the log never shows"
+            )
+        return tuple(warnings)
+
+
 class Sums:
     """Running moments of (top, bottom, reward), of the weights, and of groups of rows for the bootstrap.
 
@@ -60,50 +115,51 @@ class Sums:
         self.mean = np.zeros(3)
         self.scatter = np.zeros((3, 3))  # Σ (row − mean)(row − mean)ᵀ
         self.groups = np.zeros((N_GROUPS, 4))  # Σ top, Σ bottom, Σ reward, rows
-        self.weight_sum = self.weight_squares = self.largest_weight = 0.0
-        self.top_squares = 0.0
+        self.weight_sum = self.weight_squares = self.largest_weight = self.top_squares = 0.0
         self.unsupported = self.rewarded = 0
         self.least_propensity = 1.0
         self.extremes = Extremes()
 
+    @classmethod
+    def of(cls, pieces: Iterable[Series]) -> "Sums":
+        """Return the sums over a log in pieces."""
+        sums = cls()
+        for piece in pieces:
+            sums.add(piece)
+        return sums
+
     @np.errstate(over="ignore", invalid="ignore")  # refused when the log has ended
     def add(self, series: Series) -> None:
         """Add the next piece."""
-        n = len(series.top)
+        n, weight = len(series.top), series.weight
         if n == 0:
             return
         rows = np.stack([series.top, series.bottom, series.reward])
-        self._add_moments(rows, n)
-        self._add_groups(rows, n)
-        self._add_weights(series)
-        self.n += n
-
-    def _add_moments(self, rows: Floats, n: int) -> None:
-        """Chan, Golub and LeVeque's update, which does not cancel."""
+        # Chan, Golub and LeVeque's update, which does not cancel.
         mean = rows.mean(axis=1)
         centred = rows - mean[:, None]
         step, total = mean - self.mean, self.n + n
         self.scatter += centred @ centred.T + np.outer(step, step) * (self.n * n / total)
         self.mean += step * (n / total)
-
-    def _add_groups(self, rows: Floats, n: int) -> None:
         group = (np.arange(n) + self.n) % N_GROUPS
         for column in range(3):
             self.groups[:, column] += np.bincount(group, rows[column], N_GROUPS)
         self.groups[:, 3] += np.bincount(group, minlength=N_GROUPS)
-
-    def _add_weights(self, series: Series) -> None:
-        self.weight_sum += float(series.weight.sum())
-        self.weight_squares += float((series.weight**2).sum())
-        self.largest_weight = max(self.largest_weight, float(series.weight.max()))
+        self.weight_sum += float(weight.sum())
+        self.weight_squares += float((weight**2).sum())
+        self.largest_weight = max(self.largest_weight, float(weight.max()))
         self.top_squares += float((series.top**2).sum())
-        self.unsupported += int((series.weight == 0.0).sum())
-        self.rewarded += int(((series.reward != 0.0) & (series.weight > 0.0)).sum())
-        self.extremes = self.extremes.joined(series.extremes)
+        self.unsupported += int((weight == 0.0).sum())
+        self.rewarded += int(((series.reward != 0.0) & (weight > 0.0)).sum())
+        (least, largest, heaviest), further = self.extremes, series.extremes
+        self.extremes = Extremes(
+            min(least, further.least), max(largest, further.largest), max(heaviest, further.heaviest)
+        )
         self.least_propensity = min(self.least_propensity, series.least_propensity)
+        self.n += n
 
-    def checked(self) -> "Sums":
-        """Return the sums, or raise if nothing can be estimated."""
+    def check(self) -> None:
+        """Raise if nothing can be estimated."""
         if self.n == 0:
             raise InvalidInput("the log has no rows; an estimate needs at least one")
         if self.mean[BOTTOM] == 0.0:
@@ -116,7 +172,6 @@ class Sums:
                 f"the weights (up to {weight:.3g}) or rewards (up to {reward:.3g}) are too large to be summed; the "
                 f"smallest propensity is {self.least_propensity:.3g}: is it a probability?"
             )
-        return self
 
     @property
     def value(self) -> float:
@@ -127,17 +182,6 @@ class Sums:
     def current(self) -> float:
         """The mean reward of the log itself."""
         return float(self.mean[REWARD])
-
-    @property
-    def effective_n(self) -> float:
-        """(Σ w)² / Σ w²: how many rows of equal weight would say as much."""
-        return self.weight_sum**2 / self.weight_squares if self.weight_squares else 0.0
-
-    @property
-    def effective_rewards(self) -> float:
-        """The effective number of rewarded rows: so many clicks carry the estimate."""
-        total = float(self.mean[TOP]) * self.n
-        return total**2 / self.top_squares if self.top_squares else 0.0
 
     @property
     def effective_losses(self) -> float:
@@ -151,6 +195,20 @@ class Sums:
         if squares <= ROUNDING_TOLERANCE * float((groups[:, TOP] ** 2).sum()):
             return 0.0
         return min(float(self.n), squares**3 / cubes**2) if cubes < 0.0 else float(self.n)
+
+    def overlap(self) -> Overlap:
+        """Return diagnostics of the weights."""
+        mean, total_reward = self.weight_sum / self.n, float(self.mean[TOP]) * self.n
+        return Overlap(
+            mean_weight=mean,
+            mean_weight_error=math.sqrt(max(0.0, self.weight_squares / self.n - mean**2) / self.n),
+            largest_weight=self.largest_weight,
+            largest_share=self.largest_weight / self.weight_sum if self.weight_sum else 1.0,
+            unsupported=self.unsupported / self.n,
+            effective_n=self.weight_sum**2 / self.weight_squares if self.weight_squares else 0.0,
+            effective_rewards=total_reward**2 / self.top_squares if self.top_squares else 0.0,
+            effective_losses=self.effective_losses,
+        )
 
     def standard_error(self, gain: bool = False) -> float:
         """Return the standard error of value or gain, by linearisation if the bottom varies; nan for one row."""

@@ -20,58 +20,35 @@ class UbiRanking(NamedTuple):
     session: str
     shown: Sequence[str]
 
-    @property
-    def client(self) -> str:
-        """The id of the client: the user, else the session, else the application."""
-        return (self.user or self.session or self.application)[:MAX_ID]
+    def query_lines(self, at: float, attributes: dict[str, Any]) -> bytes:
+        """Return the ranking, shown `at` seconds since 1970, as a UBI query."""
+        attributes = {name: value for name, value in attributes.items() if value is not None}
+        hits = {"query_response_hit_ids": list(self.shown), "timestamp": _time(at), "query_attributes": attributes}
+        return _lines(QUERIES, self._ids() | {"user_query": self.user_query} | hits)
 
+    def event_lines(self, at: float, kind: str, position: int, value: float) -> bytes:
+        """Return the UBI event of feedback of a kind on a position, from 0."""
+        visitor_fields = {"session_id": self.session, "user_id": self.user}
+        ids = self._ids()
+        document = {
+            "application": ids.pop("application"),
+            "action_name": ACTION_BY_FEEDBACK.get(kind, kind)[:MAX_ID],
+            **ids,
+            **{name: text[:MAX_ID] for name, text in visitor_fields.items() if text},
+            "timestamp": _time(at),
+            "user_query": self.user_query,
+            "event_attributes": {
+                "object": {"object_id": self.shown[position][:MAX_OBJECT]},
+                "position": {"ordinal": position + 1},
+                "weight": value,
+            },
+        }
+        return _lines(EVENTS, document)
 
-def query_lines(ranking: UbiRanking, at: float, attributes: dict[str, Any]) -> bytes:
-    """Return a ranking as a UBI query; its text is the query id.
-
-    Args:
-      ranking: The ranking.
-      at: The time in seconds since 1970.
-      attributes: Further attributes.
-    """
-    document = {
-        "application": ranking.application[:MAX_ID],
-        "query_id": ranking.query_id[:MAX_ID],
-        "client_id": ranking.client,
-        "user_query": ranking.user_query,
-        "query_response_hit_ids": list(ranking.shown),
-        "timestamp": _time(at),
-        "query_attributes": {name: value for name, value in attributes.items() if value is not None},
-    }
-    return _lines(QUERIES, document)
-
-
-def event_lines(ranking: UbiRanking, at: float, kind: str, position: int, value: float) -> bytes:
-    """Return the UBI event of feedback on a position.
-
-    Args:
-      ranking: The ranking.
-      at: The time in seconds since 1970.
-      kind: The kind of feedback.
-      position: From 0.
-      value: The value.
-    """
-    visitor_fields = {"session_id": ranking.session, "user_id": ranking.user}
-    document = {
-        "application": ranking.application[:MAX_ID],
-        "action_name": ACTION_BY_FEEDBACK.get(kind, kind)[:MAX_ID],
-        "query_id": ranking.query_id[:MAX_ID],
-        "client_id": ranking.client,
-        **{name: text[:MAX_ID] for name, text in visitor_fields.items() if text},
-        "timestamp": _time(at),
-        "user_query": ranking.user_query,
-        "event_attributes": {
-            "object": {"object_id": ranking.shown[position][:MAX_OBJECT]},
-            "position": {"ordinal": position + 1},
-            "weight": value,
-        },
-    }
-    return _lines(EVENTS, document)
+    def _ids(self) -> dict[str, str]:
+        client = self.user or self.session or self.application
+        ids = {"application": self.application, "query_id": self.query_id, "client_id": client}
+        return {name: text[:MAX_ID] for name, text in ids.items()}
 
 
 def _lines(index: str, document: dict[str, Any]) -> bytes:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,11 +61,12 @@ class UbiLog(NamedTuple):
     def notes(self) -> list[str]:
         """One line for each thing that is not as it should be."""
         ignored = ", ".join(name for name in self.actions if name not in self.columns and name != SHOWN_ACTION)
-        return [
-            NOTE_TEXTS[name].format(_count_text(self.counts[name], name), actions=ignored)
-            for name in NOTE_TEXTS
-            if self.counts.get(name)
-        ]
+        notes = []
+        for name, text in NOTE_TEXTS.items():
+            if count := self.counts.get(name):
+                noun = NOTE_NOUNS.get(name, ("event", "events"))[count != 1]
+                notes.append(text.format(f"{count:,} {noun}", actions=ignored))
+        return notes
 
     def __str__(self) -> str:
         return (
@@ -90,28 +91,29 @@ class UbiLog(NamedTuple):
 
     def lists(self) -> ListLog:
         """Return the rows as a log of lists."""
-        return read_list_table(self._table())
+        return read_list_table(self._table(self.columns))
 
-    def _table(self, as_cell: bool = False) -> Any:
+    def _table(self, columns: Mapping[str, list[Any]]) -> Any:
+        """Return the columns as an Arrow table; of values of several types, their texts."""
         pa = import_extra("pyarrow")
-        columns = self.columns
-        if as_cell:
-            columns = {name: [_cell(value) for value in values] for name, values in columns.items()}
-        return pa.table({name: _array(values) for name, values in columns.items()})
+        arrays = {}
+        for name, values in columns.items():
+            try:
+                arrays[name] = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                arrays[name] = pa.array([None if value is None else str(value) for value in values])
+        return pa.table(arrays)
 
     def save(self, path: Path) -> None:
         """Write a Parquet or CSV file, by its name."""
-        pa = import_extra("pyarrow")
-        arrow_csv = import_extra("pyarrow.csv")
-        parquet = import_extra("pyarrow.parquet")
-
-        if path.suffix.lower() not in (".parquet", ".csv"):
+        if (kind := path.suffix.lower()) not in (".parquet", ".csv"):
             raise InvalidInput(f"{path}: the name must end with .parquet or .csv")
-        sink = pa.BufferOutputStream()
-        if path.suffix.lower() == ".csv":
-            arrow_csv.write_csv(self._table(as_cell=True), sink)
+        sink = import_extra("pyarrow").BufferOutputStream()
+        if kind == ".csv":
+            cells = {name: [_cell(value) for value in values] for name, values in self.columns.items()}
+            import_extra("pyarrow.csv").write_csv(self._table(cells), sink)
         else:
-            parquet.write_table(self._table(), sink)
+            import_extra("pyarrow.parquet").write_table(self._table(self.columns), sink)
         atomic_write(path, sink.getvalue().to_pybytes())
 
 
@@ -131,7 +133,10 @@ class _Page(NamedTuple):
 def read_ubi(
     queries: Path, events: Path, items: Given | None = None, weights: Mapping[str, float] | None = None
 ) -> UbiLog:
-    """Read the files of ubi_queries and ubi_events, and join them; see `ubi_log`.
+    """Join queries with events, and with the columns of a table of items by their id.
+
+    A hit counts as clicked when something was done with it that weighs more than 0: click, add_to_cart and purchase
+    weigh 1 unless `weights` says otherwise; `click_weight` is the largest of them. Positions count from 1.
 
     Args:
       queries: The file of ubi_queries.
@@ -139,166 +144,124 @@ def read_ubi(
       items: A table of items, or None.
       weights: Weights of actions.
     """
-    return ubi_log(read_queries(queries), read_events(events), items, weights)
-
-
-def ubi_log(
-    queries: Iterable[UbiQuery | None],
-    events: Iterable[UbiEvent],
-    items: Given | None = None,
-    weights: Mapping[str, float] | None = None,
-) -> UbiLog:
-    """Join queries with events, and with the columns of a table of items by their id.
-
-    A hit counts as clicked when something was done with it that weighs more than 0: click, add_to_cart and purchase
-    weigh 1 unless `weights` says otherwise; `click_weight` is the largest of them. Positions count from 1.
-
-    Args:
-      queries: The queries.
-      events: The events.
-      items: A table of items, or None.
-      weights: Weights of actions.
-    """
-    action_weights = DEFAULT_ACTION_WEIGHTS | {
-        action: _weight(action, weight) for action, weight in (weights or {}).items()
-    }
-    counts, actions = Counter[str](), Counter[str]()
-    pages, n_queries = _pages(queries, counts)
-    event_list = list(events)
-    sessions = _take_events(event_list, pages, action_weights, counts, actions)
-    shown = [page for page in pages.values() if page.hits]
-    counts["no_hits"] += len(pages) - len(shown)
-    if not shown:
-        raise InvalidInput("no query has hits (query_response_hit_ids), so nothing is known to have been shown")
-    columns = _columns(shown, sessions, action_weights, actions)
+    for action, weight in (weights or {}).items():
+        if not (math.isfinite(weight) and weight >= 0.0):
+            raise InvalidInput(f"the weight of {action} is {weight}; it must be a number from 0")
+    join = _Join(DEFAULT_ACTION_WEIGHTS | {action: float(weight) for action, weight in (weights or {}).items()})
+    for query in read_queries(queries):
+        join.add_query(query)
+    event_list = list(read_events(events))
+    join.add_events(event_list)
+    columns = join.columns()
     if items is not None:
-        columns |= _item_columns(TableReader(items), columns, counts)
-    return UbiLog(columns, n_queries, len(event_list), dict(counts), dict(actions))
+        columns |= _item_columns(TableReader(items), columns, join.counts)
+    return UbiLog(columns, join.n_queries, len(event_list), dict(join.counts), dict(join.actions))
 
 
-def _pages(queries: Iterable[UbiQuery | None], counts: Counter[str]) -> tuple[dict[str, _Page], int]:
-    pages, n_queries = dict[str, _Page](), 0
-    for query in queries:
-        n_queries += 1
+class _Join:
+    """Queries with their hits, and what was done with them; everything odd is counted."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.weights = weights  # by action
+        self.n_queries = 0
+        self.pages: dict[str, _Page] = {}
+        self.sessions: dict[str, str] = {}  # by query
+        self.counts, self.actions = Counter[str](), Counter[str]()
+
+    def add_query(self, query: UbiQuery | None) -> None:
+        self.n_queries += 1
         if query is None:
-            counts["no_query_id"] += 1
-            continue
-        page = pages.get(query.query_id)
-        if page is None:
-            page = pages[query.query_id] = _Page(query, {}, {})
-        else:
-            counts["repeated_queries"] += 1
+            self.counts["no_query_id"] += 1
+            return
+        self.counts["repeated_queries"] += query.query_id in self.pages
+        hits = self.pages.setdefault(query.query_id, _Page(query, {}, {})).hits
         for hit in query.hits:
-            page.hits.setdefault(hit, len(page.hits))
-    return pages, n_queries
+            hits.setdefault(hit, len(hits))
 
+    def add_events(self, events: list[UbiEvent]) -> None:
+        """Write down what was done with each hit."""
+        self._show_seen(events)
+        first, counts, counted_keys = self._first_ordinal(events), self.counts, set[Any]()
+        for event in events:
+            self.actions[event.action] += 1
+            page = self.pages.get(event.query_id)
+            if page is None:
+                counts["orphans" if event.query_id else "without_query"] += 1
+                continue
+            if event.session:
+                self.sessions.setdefault(event.query_id, event.session)
+            if self.weights.get(event.action, 0.0) <= 0.0:
+                counts["ignored"] += event.action != SHOWN_ACTION
+                continue
+            position = -1 if event.ordinal is None else event.ordinal - first
+            item = event.item or next((hit for hit, at in page.hits.items() if at == position), "")
+            key = event.id or (event.query_id, event.action, item, event.at)
+            if not item:
+                counts["without_object"] += 1
+            elif item not in page.hits:
+                counts["not_shown"] += 1
+            elif key in counted_keys:
+                counts["repeated_events"] += 1
+            else:
+                counted_keys.add(key)
+                page.done.setdefault(item, Counter())[event.action] += 1
+                counts["by_position"] += not event.item
+                counts["without_position"] += event.ordinal is None
+                counts["other_position"] += event.ordinal is not None and position != page.hits[item]
+                counts["early"] += event.at < page.query.at - EARLY
+                counts["late"] += event.at > page.query.at + LATE
 
-def _take_events(
-    events: list[UbiEvent],
-    pages: dict[str, _Page],
-    weights: Mapping[str, float],
-    counts: Counter[str],
-    actions: Counter[str],
-) -> dict[str, str]:
-    """Write down what was done with each hit; the sessions by query."""
-    sessions, counted_keys = dict[str, str](), set[Any]()
-    _show_seen(events, pages)
-    first = _first_ordinal(events, pages)
-    for event in events:
-        actions[event.action] += 1
-        page = pages.get(event.query_id)
-        if page is None:
-            counts["orphans" if event.query_id else "without_query"] += 1
-            continue
-        if event.session:
-            sessions.setdefault(event.query_id, event.session)
-        if weights.get(event.action, 0.0) <= 0.0:
-            counts["ignored"] += event.action != SHOWN_ACTION
-            continue
-        item = event.item or _item_at(page, event.ordinal, first)
-        key = event.id or (event.query_id, event.action, item, event.at)
-        if not item:
-            counts["without_object"] += 1
-        elif item not in page.hits:
-            counts["not_shown"] += 1
-        elif key in counted_keys:
-            counts["repeated_events"] += 1
-        else:
-            counted_keys.add(key)
-            _note_faults(event, page, item, first, counts)
-            page.done.setdefault(item, Counter())[event.action] += 1
-    return sessions
+    def _show_seen(self, events: list[UbiEvent]) -> None:
+        """Take the hits of queries without any from the events that say what was seen, by position."""
+        shown_hits = dict[str, list[tuple[int, str]]]()
+        for event in events:
+            is_shown = event.action == SHOWN_ACTION and event.item and event.query_id in self.pages
+            if is_shown and event.ordinal is not None and not self.pages[event.query_id].hits:
+                shown_hits.setdefault(event.query_id, []).append((event.ordinal, event.item))
+        for query_id, shown in shown_hits.items():
+            hits = self.pages[query_id].hits
+            for _, item in sorted(shown):
+                hits.setdefault(item, len(hits))
 
+    def _first_ordinal(self, events: list[UbiEvent]) -> int:
+        """Return 0 or 1, from which the events count positions: the number that most of them agree with."""
+        votes = Counter[int]()
+        for event in events:
+            page = self.pages.get(event.query_id)
+            if page is not None and event.ordinal is not None and event.item in page.hits:
+                votes[event.ordinal - page.hits[event.item]] += 1
+        return 0 if votes[0] > votes[1] else 1
 
-def _show_seen(events: list[UbiEvent], pages: dict[str, _Page]) -> None:
-    """Take the hits of queries without any from the events that say what was seen, by position."""
-    shown_hits = dict[str, list[tuple[int, str]]]()
-    for event in events:
-        page = pages.get(event.query_id)
-        if (
-            event.action == SHOWN_ACTION
-            and page is not None
-            and not page.hits
-            and event.item
-            and event.ordinal is not None
-        ):
-            shown_hits.setdefault(event.query_id, []).append((event.ordinal, event.item))
-    for query_id, hits in shown_hits.items():
-        for _, item in sorted(hits):
-            pages[query_id].hits.setdefault(item, len(pages[query_id].hits))
-
-
-def _first_ordinal(events: list[UbiEvent], pages: dict[str, _Page]) -> int:
-    """Return 0 or 1, from which the events count positions: the number that most of them agree with."""
-    votes = Counter[int]()
-    for event in events:
-        page = pages.get(event.query_id)
-        if page is not None and event.ordinal is not None and event.item in page.hits:
-            votes[event.ordinal - page.hits[event.item]] += 1
-    return 0 if votes[0] > votes[1] else 1
-
-
-def _item_at(page: _Page, ordinal: int | None, first: int) -> str:
-    position = -1 if ordinal is None else ordinal - first
-    return next((hit for hit, stands in page.hits.items() if stands == position), "")
-
-
-def _note_faults(event: UbiEvent, page: _Page, item: str, first: int, counts: Counter[str]) -> None:
-    counts["by_position"] += not event.item
-    counts["without_position"] += event.ordinal is None
-    counts["other_position"] += event.ordinal is not None and event.ordinal - first != page.hits[item]
-    counts["early"] += event.at < page.query.at - EARLY
-    counts["late"] += event.at > page.query.at + LATE
-
-
-def _columns(
-    pages: list[_Page], sessions: Mapping[str, str], weights: Mapping[str, float], actions: Counter[str]
-) -> dict[str, list[Any]]:
-    counted = [action for action in actions if weights.get(action, 0.0) > 0.0 and action != "click"]
-    action_columns = {action: action if action not in LOG_COLUMNS else f"{action}_events" for action in counted}
-    attribute_names = list(
-        dict.fromkeys(
+    def columns(self) -> dict[str, list[Any]]:
+        """Return a row for each hit of the queries that have any."""
+        pages = [page for page in self.pages.values() if page.hits]
+        self.counts["no_hits"] += len(self.pages) - len(pages)
+        if not pages:
+            raise InvalidInput("no query has hits (query_response_hit_ids), so nothing is known to have been shown")
+        counted = [action for action in self.actions if self.weights.get(action, 0.0) > 0.0 and action != "click"]
+        action_columns = {action: action if action not in LOG_COLUMNS else f"{action}_events" for action in counted}
+        taken = (*LOG_COLUMNS, *action_columns.values())
+        attributes = dict.fromkeys(
             name
             for page in pages
             for name, value in page.query.attributes.items()
-            if isinstance(value, str | int | float) and name not in (*LOG_COLUMNS, *action_columns.values())
+            if isinstance(value, str | int | float) and name not in taken
         )
-    )
-    columns: dict[str, list[Any]] = {name: [] for name in (*LOG_COLUMNS, *action_columns.values(), *attribute_names)}
-    for page in pages:
-        query = page.query
-        for hit, position in page.hits.items():
-            done = page.done.get(hit, Counter())
-            weight = max((weights.get(action, 0.0) for action in done), default=0.0)
-            session = sessions.get(query.query_id) or query.client or None
-            cells = (query.query_id, session, query.user_query, _time(query.at), hit, position + 1)
-            for name, value in zip(LOG_COLUMNS, (*cells, int(weight > 0), weight)):
-                columns[name].append(value)
-            for action, name in action_columns.items():
-                columns[name].append(int(done[action] > 0))
-            for name in attribute_names:
-                columns[name].append(query.attributes.get(name))
-    return columns
+        columns: dict[str, list[Any]] = {name: [] for name in (*taken, *attributes)}
+        for query, hits, done in pages:
+            session = self.sessions.get(query.query_id) or query.client or None
+            time = None if math.isnan(query.at) else datetime.fromtimestamp(query.at, UTC).isoformat()
+            for hit, position in hits.items():
+                actions = done.get(hit, Counter())
+                weight = max((self.weights.get(action, 0.0) for action in actions), default=0.0)
+                cells = (query.query_id, session, query.user_query, time, hit, position + 1, int(weight > 0), weight)
+                for name, value in zip(LOG_COLUMNS, cells):
+                    columns[name].append(value)
+                for action, name in action_columns.items():
+                    columns[name].append(int(actions[action] > 0))
+                for name in attributes:
+                    columns[name].append(query.attributes.get(name))
+        return columns
 
 
 def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
@@ -321,27 +284,3 @@ def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts:
             free = name if name not in columns else f"item_{name}"
             item_columns[free] = [None if row is None else values[row] for row in picked]
     return item_columns
-
-
-def _weight(action: str, weight: float) -> float:
-    if not (math.isfinite(weight) and weight >= 0.0):
-        raise InvalidInput(f"the weight of {action} is {weight}; it must be a number from 0")
-    return float(weight)
-
-
-def _time(at: float) -> str | None:
-    return None if math.isnan(at) else datetime.fromtimestamp(at, UTC).isoformat()
-
-
-def _array(values: list[Any]) -> Any:
-    """A column; of values of several types, their texts."""
-    pa = import_extra("pyarrow")
-
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values])
-
-
-def _count_text(count: int, name: str) -> str:
-    return f"{count:,} {NOTE_NOUNS.get(name, ('event', 'events'))[count != 1]}"

@@ -60,20 +60,13 @@ def documents_in(path: Path) -> Iterator[UbiDocument]:
     """Yield every document of a file: JSON Lines, a list, a search response, a bulk file or a dump of an index."""
     index, is_next = "", False  # of a document that a bulk action announces
     for line, value in json_values(path):
-        action = None if is_next else _bulk_action(value)
-        if action is not None:
-            index, is_next = str(value[action].get("_index") or ""), action != "delete"
-            continue
+        if not is_next and isinstance(value, dict) and len(value) == 1:
+            ((action, target),) = value.items()
+            if action in BULK_ACTIONS and isinstance(target, dict):
+                index, is_next = str(target.get("_index") or ""), action != "delete"
+                continue
         yield from _documents(value, index if is_next else "", line, path.name)
         is_next = False
-
-
-def _bulk_action(value: Any) -> str | None:
-    """Return the action of a bulk file that a line is, in front of a document or in its stead."""
-    if not isinstance(value, dict) or len(value) != 1:
-        return None
-    name, action = next(iter(value.items()))
-    return name if name in BULK_ACTIONS and isinstance(action, dict) else None
 
 
 def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDocument]:
@@ -91,10 +84,9 @@ def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDoc
             yield from _documents(part, index, line, where)
     elif isinstance(value.get("_source"), dict):
         yield UbiDocument(line, str(value.get("_index") or index), value["_source"])
-    elif index and isinstance(value.get("doc"), dict):  # of an update
-        yield UbiDocument(line, index, value["doc"])
     else:
-        yield UbiDocument(line, index, value)
+        is_update = index and isinstance(value.get("doc"), dict)
+        yield UbiDocument(line, index, value["doc"] if is_update else value)
 
 
 def read_queries(path: Path) -> Iterator[UbiQuery | None]:
@@ -122,12 +114,14 @@ def read_events(path: Path) -> Iterator[UbiEvent]:
         if not action:
             raise InvalidInput(f"{path.name}, line {line}: an event has an action_name, such as click")
         item = next((text for name in OBJECT_FIELDS if (text := _text(source, name))), "")
-        ordinal = next((value for name in ORDINAL_FIELDS if (value := _value(source, name)) is not None), None)
+        ordinal: Any = next((value for name in ORDINAL_FIELDS if (value := _value(source, name)) is not None), None)
         session = _text(source, "session_id") or _text(source, "client_id") or _text(source, "user_id")
         event_id = _text(source, "event_id") or _text(source, "event_attributes.event_id")
-        yield UbiEvent(
-            line, _text(source, "query_id"), action, item, _whole(ordinal), session, _moment(source), event_id
-        )
+        try:
+            ordinal = int(ordinal)
+        except (TypeError, ValueError, OverflowError):
+            ordinal = None
+        yield UbiEvent(line, _text(source, "query_id"), action, item, ordinal, session, _moment(source), event_id)
 
 
 def _hits(source: dict[str, Any]) -> list[str]:
@@ -137,8 +131,7 @@ def _hits(source: dict[str, Any]) -> list[str]:
             hits = json.loads(hits)
         except ValueError:
             hits = [part.strip() for part in hits.split(",")]
-    listed = hits if isinstance(hits, list) else [hits]
-    return [str(hit) for hit in listed if hit is not None and str(hit)]
+    return [str(hit) for hit in (hits if isinstance(hits, list) else [hits]) if hit is not None and str(hit)]
 
 
 def _value(source: dict[str, Any], name: str) -> Any:
@@ -157,13 +150,6 @@ def _text(source: dict[str, Any], name: str) -> str:
     value = _value(source, name)
     text = "" if value is None or isinstance(value, dict | list) else str(value)
     return text.encode("utf-8", "replace").decode()  # JSON can hold half of a character, which no file can
-
-
-def _whole(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _moment(source: dict[str, Any]) -> float:

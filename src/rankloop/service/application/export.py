@@ -9,7 +9,7 @@ import msgspec
 
 from rankloop.features.schema import Schema
 from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typed_row
-from rankloop.logs.ubi.bulk import UbiRanking, event_lines, query_lines
+from rankloop.logs.ubi.bulk import UbiRanking
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions, late_outcomes
 from rankloop.service.domain.named_values import unpacked
@@ -217,7 +217,7 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
             )
             shown.setdefault(event.impression, (event, query))
             attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
-            yield query_lines(query, event.at or record.at, attributes)
+            yield query.query_lines(event.at or record.at, attributes)
         elif isinstance(event, FeedbackReceived) and event.impression in shown:
             ranked, query = shown[event.impression]
             yield _ubi_events(event, ranked, query, record.at)
@@ -232,7 +232,7 @@ def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, query: UbiRanking, a
     pairs = zip(items, feedback.values or [1.0] * len(items))
     counts = feedback.feedback_kind not in ("clicks", "reward")
     return b"".join(
-        event_lines(query, at, feedback.feedback_kind, positions[item], value)
+        query.event_lines(at, feedback.feedback_kind, positions[item], value)
         for item, value in pairs
         if counts or value != 0.0
     )

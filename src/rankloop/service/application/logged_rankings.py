@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
-from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy, positions_seen
+from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog, ShownList
@@ -81,7 +81,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             policy = RankingPolicy(learner, fitted(state, config))
             received = received or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
-            rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
+            rewards = rewards_by_position(decision.ranking, feedback, policy.positions_seen(len(decision.ranking)))
             candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
             ids, shown = [ranked.ids[i] for i in candidates], None
             if ranked.schema:
