@@ -30,7 +30,7 @@ def test_the_regression_is_at_the_minimum_of_the_click_likelihood():
     found = _fitted(design, clicked, examined, ridge)
 
     def loss(weights):
-        return _losses(design, clicked, examined, weights).sum() + ridge / 2 * (weights[1:] ** 2).sum()
+        return _losses(design @ weights, clicked, examined).sum() + ridge / 2 * (weights[1:] ** 2).sum()
 
     for number in range(3):
         step = np.eye(3)[number] * 1e-4

@@ -1,12 +1,13 @@
 """Rehearse on a log: learners are played in worlds drawn from the posterior of its users, beside today's order."""
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from rankloop.advice import choices
-from rankloop.click_models.fit import BEST_MODEL, UserFit, fit_users
+from rankloop.click_models.fit import BEST_MODEL, fit_users
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.core.statistics import student_quantile
@@ -14,7 +15,7 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.engine import Engine, Here
 from rankloop.experiments.rehearsal.attraction import Attraction, attraction_of, standing_at, with_today
 from rankloop.experiments.rehearsal.log_view import RehearsalLog, rehearsal_log
-from rankloop.experiments.rehearsal.play import N_CURVE_POINTS, N_LATE_POINTS, ArmOutcome, RehearsalArm, rehearse_arm
+from rankloop.experiments.rehearsal.play import N_CURVE_POINTS, N_LATE_POINTS, RehearsalArm, rehearse_arm
 from rankloop.experiments.rehearsal.result import (
     MIN_GAIN,
     PER_PAGES,
@@ -68,9 +69,6 @@ def rehearse(
       progress: Called with the number of finished learners, and of all.
       **reading: Arguments of `read_log`, such as columns.
 
-    Returns:
-      Which learner to take, what it would win and what exploring would cost; or that there is nothing to win.
-
     Raises:
       InvalidInput: If there are too few pages or seeds, or the log does not say which item is which.
     """
@@ -79,33 +77,41 @@ def rehearse(
     shown = rehearsal_log(lists_in(log, **reading), schema)
     users = fit_users(shown.pages, model, folds=3, seed=seed)
     posterior = attraction_of(shown, users, seed)
-    n_choosing = max(MIN_CHOOSING_WORLDS, seeds // 2)
-    arms = arms_of(shown, posterior, pages, seeds + n_choosing, seed, learners)
-    finished = 0
-
-    def done(index: int, result: ArmOutcome) -> None:
-        nonlocal finished
-        finished += 1
-        progress(finished, len(arms))
-
-    base, *others = (engine or Here()).map(arms, rehearse_arm, done)
-    measures = tuple(shown.worth)
-    judging, choosing = slice(0, seeds), slice(seeds, None)
-    arm_results = tuple(
-        _result(arm, _worlds(outcome, judging), _worlds(base, judging), measures)
-        for arm, outcome in zip(arms[1:], others)
+    arms = arms_of(shown, posterior, pages, seeds + max(MIN_CHOOSING_WORLDS, seeds // 2), seed, learners)
+    finished = count(1)
+    base, *outcomes = (engine or Here()).map(
+        arms, rehearse_arm, lambda index, outcome: progress(next(finished), len(arms))
     )
-    gains = [float(_late(_worlds(outcome, choosing), _worlds(base, choosing))[:, 0].mean()) for outcome in others]
-    word, take = _verdict(arm_results, gains, base, users)
-    late_best = (base.best - base.shown)[judging, -N_LATE_POINTS:].mean(axis=1)
+    measures, results, choosing_gains = tuple(shown.worth), [], []
+    for arm, outcome in zip(arms[1:], outcomes):
+        late = (outcome.shown - base.shown)[:, -N_LATE_POINTS:].mean(axis=1)
+        learned = outcome.learned - base.learned
+        parts = {
+            "late": late,
+            "learned": learned,
+            "overall": (outcome.shown - base.shown).mean(axis=1),
+            "exploration": late - learned,
+        }
+        gains = {part: _gains(by_world[:seeds], measures) for part, by_world in parts.items()}
+        spec, curve = spec_of(build(arm.learner, "learner")), PER_PAGES * outcome.shown[:seeds]
+        results.append(ArmResult(name=arm.name, learner=spec, curve=curve, refused=outcome.refused, **gains))
+        choosing_gains.append(float(late[seeds:, 0].mean()))
+    # The arm that the other worlds choose is taken where the judging worlds show a gain.
+    word: Word = "no gain"
+    chosen, take = results[int(np.argmax(choosing_gains))], ""
+    needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
+    if users.examination.evidence == "none" and len(users.examination.curve) > 1:
+        word = "cannot tell"
+    elif chosen.late["clicks"].low > 0.0 and chosen.late["clicks"].mean > needed:
+        word, take = "take", chosen.name
     return Rehearsal(
         log=shown.name,
         word=word,
         take=take,
         measures=measures,
-        today=dict(zip(measures, (PER_PAGES * base.learned[judging].mean(axis=0)).tolist())),
-        best={measure: _gain(late_best[:, number]) for number, measure in enumerate(measures)},
-        arms=arm_results,
+        today=dict(zip(measures, (PER_PAGES * base.learned[:seeds].mean(axis=0)).tolist())),
+        best=_gains((base.best - base.shown)[:seeds, -N_LATE_POINTS:].mean(axis=1), measures),
+        arms=tuple(results),
         users=users,
         fields_matter=posterior.fields_matter,
         pairs_matter=float(np.ptp(posterior.fitted.attraction / posterior.pair_mean)) > 1e-3,
@@ -116,14 +122,13 @@ def rehearse(
     )
 
 
-def _worlds(outcome: ArmOutcome, chosen: slice) -> ArmOutcome:
-    return ArmOutcome(outcome.shown[chosen], outcome.learned[chosen], outcome.best[chosen], outcome.refused)
-
-
-def _late(outcome: ArmOutcome, base: ArmOutcome) -> Floats:
-    """Return by world what the late pages earn beside today's order."""
-    late: Floats = (outcome.shown - base.shown)[:, -N_LATE_POINTS:].mean(axis=1)
-    return late
+def _gains(by_world: Floats, measures: Sequence[str]) -> dict[str, RehearsalGain]:
+    """Return by measure the mean over worlds per 1,000 pages, and the 95 % interval of one further world."""
+    values, n = PER_PAGES * by_world, len(by_world)
+    half = student_quantile(0.975, n - 1) * values.std(axis=0, ddof=1) * np.sqrt(1.0 + 1.0 / n)
+    mean = values.mean(axis=0)
+    ends = zip(mean.tolist(), (mean - half).tolist(), (mean + half).tolist())
+    return {measure: RehearsalGain(*gain) for measure, gain in zip(measures, ends)}
 
 
 def arms_of(
@@ -139,15 +144,11 @@ def arms_of(
       seed: Of the draws.
       learners: Those that are played; by default those of the advice.
     """
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.permutation(log.pages.n_pages)[:MAX_PAGES])
+    chosen = np.sort(np.random.default_rng(seed).permutation(log.pages.n_pages)[:MAX_PAGES])
     lists = [log.lists[page] for page in chosen.tolist()]
     rows = np.concatenate([np.arange(log.pages.offsets[page], log.pages.offsets[page + 1]) for page in chosen.tolist()])
     sizes = np.diff(log.pages.offsets)[chosen]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     worlds = [posterior.draw(np.random.default_rng([seed, number])) for number in range(n_worlds)]
-    worth = np.column_stack(list(log.worth.values()))[rows]
-    shown = int(sizes.max())
     base = RehearsalArm(
         name=TODAY_ARM,
         learner="",
@@ -155,28 +156,25 @@ def arms_of(
         problem=Problem(0),
         users=[users for _, users in worlds],
         attraction=np.array([attraction[rows] for attraction, _ in worlds]),
-        worth=worth,
-        offsets=offsets,
+        worth=np.column_stack(list(log.worth.values()))[rows],
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         horizon=pages,
     )
-    arms = [base]
     today = [standing_at(page, page.position.astype(np.float64)) for page in lists]
-    schema = with_today(log.schema)
+    schema, shown = with_today(log.schema), int(sizes.max())
     encoder = Encoder(schema)
     queries = [page.query(encoder) for page in today]
-    for learner in learners or _advised("fields"):
-        problem = schema.problem(shown=shown)
-        arms.append(
-            base._replace(name=f"{_kind(learner)} on fields", learner=learner, queries=queries, problem=problem)
-        )
+    seen_as = [("fields", learners or _advised("fields"), queries, schema.problem(shown=shown))]
     names = [name for name, kind in schema.features.items() if kind_of(kind) in NUMBER_KINDS]
     if len(names) > 1:
-        plain = _plain_queries(today, names)
         problem = Problem(len(names), shown=shown, feature_names=tuple(names))
-        for learner in learners or _advised("features")[:MAX_NUMBER_LEARNERS]:
-            arms.append(
-                base._replace(name=f"{_kind(learner)} on numbers", learner=learner, queries=plain, problem=problem)
-            )
+        number_learners = learners or _advised("features")[:MAX_NUMBER_LEARNERS]
+        seen_as.append(("numbers", number_learners, _plain_queries(today, names), problem))
+    arms = [base]
+    for items, chosen_learners, pages_seen, problem in seen_as:
+        for learner in chosen_learners:
+            name = f"{kind_of(build(learner, 'learner'))} on {items}"
+            arms.append(base._replace(name=name, learner=learner, queries=pages_seen, problem=problem))
     return arms
 
 
@@ -184,60 +182,17 @@ def _advised(items: str) -> list[str]:
     return list(dict.fromkeys(row.use for row in choices("clicks", items) if row.learner is not None))
 
 
-def _kind(learner: str) -> str:
-    return str(spec_of(build(learner, "learner"))["kind"])
-
-
 def _plain_queries(lists: Sequence[ShownList], names: Sequence[str]) -> list[Query]:
     """Return numbers on one scale: mean 0 and deviation 1 over the log, the mean where one is missing."""
-    tables = [np.array([[_number(row.get(name)) for name in names] for row in page.rows]) for page in lists]
+
+    def number(value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return float("nan")
+
+    tables = [np.array([[number(row.get(name)) for name in names] for row in page.rows]) for page in lists]
     everything = np.concatenate(tables)
     mean, scale = np.nanmean(everything, axis=0), np.maximum(np.nanstd(everything, axis=0), 1e-9)
     scaled = [np.ascontiguousarray(np.nan_to_num((table - mean) / scale)) for table in tables]
     return [Query(page.query_id, table, np.empty(0)) for page, table in zip(lists, scaled)]
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
-
-
-def _result(arm: RehearsalArm, outcome: ArmOutcome, base: ArmOutcome, measures: Sequence[str]) -> ArmResult:
-    learner = build(arm.learner, "learner")
-    late, learned = _late(outcome, base), outcome.learned - base.learned
-
-    def gains(by_world: Floats) -> dict[str, RehearsalGain]:
-        return {measure: _gain(by_world[:, number]) for number, measure in enumerate(measures)}
-
-    return ArmResult(
-        name=arm.name,
-        learner=spec_of(learner),
-        curve=PER_PAGES * outcome.shown,
-        late=gains(late),
-        learned=gains(learned),
-        overall=gains((outcome.shown - base.shown).mean(axis=1)),
-        exploration=gains(late - learned),
-        refused=outcome.refused,
-    )
-
-
-def _gain(by_world: Floats) -> RehearsalGain:
-    """Return the mean over worlds per 1,000 pages, and the 95 % interval of one further world by Student's t."""
-    values, n = PER_PAGES * by_world, len(by_world)
-    half = student_quantile(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
-    return RehearsalGain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
-
-
-def _verdict(
-    arms: Sequence[ArmResult], chosen_by: Sequence[float], base: ArmOutcome, users: UserFit
-) -> tuple[Word, str]:
-    """Return the answer: the arm that other worlds choose is taken where its own worlds show a gain."""
-    if users.examination.evidence == "none" and len(users.examination.curve) > 1:
-        return "cannot tell", ""
-    needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
-    arm = arms[int(np.argmax(chosen_by))]
-    if arm.late["clicks"].low > 0.0 and arm.late["clicks"].mean > needed:
-        return "take", arm.name
-    return "no gain", ""

@@ -26,25 +26,15 @@ MAX_STEPS = 80
 
 
 class Attraction(NamedTuple):
-    """The posterior of the users of a log: worlds are drawn from it.
-
-    Attributes:
-      fitted: The click model.
-      examination: The shared estimate of examination.
-      by_fields: By row, attraction by the fields alone.
-      pair_mean: By pair, the mean of that.
-      fields_matter: True where fields predict clicks.
-      pair: By row, its (query, item) pair.
-      position: By row.
-    """
+    """The posterior of the users of a log: worlds are drawn from it."""
 
     fitted: ClickModel
-    examination: Examination
-    by_fields: Floats
-    pair_mean: Floats
-    fields_matter: bool
-    pair: Ints
-    position: Ints
+    examination: Examination  # the shared estimate
+    by_fields: Floats  # by row, attraction by the fields alone
+    pair_mean: Floats  # by pair, the mean of that
+    fields_matter: bool  # they predict clicks
+    pair: Ints  # by row, its (query, item) pair
+    position: Ints  # by row
 
     def mean(self) -> Floats:
         """Return by row the expected attraction."""
@@ -55,9 +45,6 @@ class Attraction(NamedTuple):
 
         Examination is drawn from its estimate. Given the draw, so much of each pair was examined, and its attraction is
         drawn from what its clicks leave open.
-
-        Returns:
-          The attraction of each row, and the spec of the users.
         """
         fitted, factor = self.fitted, np.ones(len(self.position))
         if fitted.browsing:
@@ -72,21 +59,15 @@ class Attraction(NamedTuple):
         mean = np.clip(prior.mean * scale, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
         if prior.rows >= ALIKE_ROWS:
             return self._rows(mean), fitted.spec(by_grade=False)
-        misses, rows = np.maximum(examined - hits, 0.0), self._prior_rows(mean)
+        # The belief about a pair counts for so many rows that pairs differ from it by a share of its mean. The variance
+        # that the log shows is that of pairs that are examined often. Were it the same for all, pairs that the fields
+        # and today's order take for poor would be drawn as good far too often.
+        noise = float(np.average(mean * (1.0 - mean), weights=fitted.evidence.examined + 1e-12))
+        weight = fitted.evidence.examined**2 + 1e-12
+        clicks = (prior.rows + 1.0) * float(np.average(mean**2, weights=weight)) / noise
+        rows, misses = np.maximum(clicks / mean, MIN_PRIOR_ROWS), np.maximum(examined - hits, 0.0)
         drawn = rng.beta(rows * mean + hits + 1e-9, rows * (1.0 - mean) + misses + 1e-9)
         return self._rows(drawn), fitted.spec(by_grade=False)
-
-    def _prior_rows(self, mean: Floats) -> Floats:
-        """Return by pair how many rows the belief counts for, so that pairs differ from it by a share of its mean.
-
-        The variance that the log shows is that of pairs that are examined often. Were it the same for all, pairs that
-        the fields and today's order take for poor would be drawn as good far too often.
-        """
-        evidence = self.fitted.evidence
-        noise = float(np.average(mean * (1.0 - mean), weights=evidence.examined + 1e-12))
-        weight = evidence.examined**2 + 1e-12
-        clicks = (evidence.prior.rows + 1.0) * float(np.average(mean**2, weights=weight)) / noise
-        return np.maximum(clicks / mean, MIN_PRIOR_ROWS)
 
     def _rows(self, by_pair: Floats) -> Floats:
         """Return the attraction of each row: that of its pair, as its fields differ from the mean of the pair."""
@@ -131,11 +112,11 @@ def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, 
     if out.all() or not out.any():
         return np.empty(0), False
     constant = _fitted(design[~out][:, :1], pages.clicked[~out], examined[~out], 0.0)
-    losses = {np.inf: _losses(design[out][:, :1], pages.clicked[out], examined[out], constant)}
+    losses = {np.inf: _losses(design[out][:, :1] @ constant, pages.clicked[out], examined[out])}
     weights = np.concatenate([constant, np.zeros(design.shape[1] - 1)])
     for ridge in RIDGE_CHOICES:
         weights = _fitted(design[~out], pages.clicked[~out], examined[~out], ridge, weights)
-        losses[ridge] = _losses(design[out], pages.clicked[out], examined[out], weights)
+        losses[ridge] = _losses(design[out] @ weights, pages.clicked[out], examined[out])
     best = min(losses, key=lambda ridge: float(losses[ridge].mean()))
     gain = losses[np.inf] - losses[best]
     if not gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
@@ -151,65 +132,52 @@ def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin:
     free[0] = 0.0
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        share = _logistic(design @ weights)
+        log_odds = design @ weights
+        share = _logistic(log_odds)
         missed = examined * share * (1.0 - share) / (1.0 - examined * share + 1e-12)
         slope = np.where(clicked > 0.0, share - 1.0, missed)
-        value = _rowwise(share, clicked, examined).sum() + 0.5 * ridge * float((free * weights**2).sum())
+        value = _losses(log_odds, clicked, examined).sum() + 0.5 * ridge * float((free * weights**2).sum())
         return float(value), design.T @ slope + ridge * free * weights
 
     start = np.zeros(design.shape[1]) if begin is None else begin
-    minimum: Floats = (
-        import_extra("scipy.optimize")
-        .minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
-        .x
-    )
+    minimize = import_extra("scipy.optimize").minimize
+    minimum: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS}).x
     return minimum
 
 
-def _losses(design: Any, clicked: Floats, examined: Floats, weights: Floats) -> Floats:
-    return _rowwise(_logistic(design @ weights), clicked, examined)
-
-
-def _rowwise(share: Floats, clicked: Floats, examined: Floats) -> Floats:
-    p = np.clip(examined * share, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+def _losses(log_odds: Floats, clicked: Floats, examined: Floats) -> Floats:
+    """Return by row −log P(click or none)."""
+    p = np.clip(examined * _logistic(log_odds), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return -np.where(clicked > 0.0, np.log(p), np.log1p(-p))
 
 
 def _design(log: RehearsalLog) -> Any:
-    """A column of ones and those of the fields, where each pair stands on average.
+    """Return a column of ones, those of the fields, and where each pair stands on average.
 
     Where a row itself stood is by chance in part, which would hide how much today's order knows.
     """
-    pages = log.pages
+    pages, encoder = log.pages, Encoder(without_memory(with_today(log.schema)))
     counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
     typical = (np.bincount(pages.pair, pages.position, pages.n_pairs) / counts)[pages.pair]
-    return _matrix(*_encoded(log.lists, Encoder(without_memory(with_today(log.schema))), typical))
-
-
-def _encoded(lists: Sequence[ShownList], encoder: Encoder, stands: Floats) -> tuple[Any, Any, Floats, Floats]:
-    starts, columns, values, dense, row = [np.zeros(1, np.int64)], [], [], [], 0
-    for page in lists:
-        features = standing_at(page, stands[row : row + len(page.ids)]).query(encoder).features
-        starts.append(starts[-1][-1] + features.starts[1:])
-        columns.append(features.columns[features.positions])
-        values.append(features.values)
-        dense.append(features.dense)
-        row += len(page.ids)
-    return np.concatenate(starts), np.concatenate(columns), np.concatenate(values), np.concatenate(dense)
+    features = [
+        standing_at(page, typical[start : start + len(page.ids)]).query(encoder).features
+        for page, start in zip(log.lists, pages.offsets.tolist())
+    ]
+    sizes = [np.zeros(1, np.int64), *(np.diff(rows.starts) for rows in features)]
+    columns = np.concatenate([rows.columns[rows.positions] for rows in features])
+    values, dense = (np.concatenate([getattr(rows, name) for rows in features]) for name in ("values", "dense"))
+    used, sparse, n_rows = np.unique(columns), import_extra("scipy.sparse"), len(pages.pair)
+    hashed = sparse.csr_matrix(
+        (values, np.searchsorted(used, columns), np.cumsum(np.concatenate(sizes))), shape=(n_rows, max(len(used), 1))
+    )
+    scale = np.maximum(dense.std(axis=0), 1e-9) if dense.size else np.ones(dense.shape[1])
+    plain = sparse.csr_matrix((dense - dense.mean(axis=0)) / scale) if dense.size else sparse.csr_matrix((n_rows, 0))
+    return sparse.hstack([sparse.csr_matrix(np.ones((n_rows, 1))), hashed, plain], format="csr")
 
 
 def _logistic(log_odds: Floats) -> Floats:
     probabilities: Floats = 0.5 * (1.0 + np.tanh(0.5 * log_odds))  # without overflow at either end
     return probabilities
-
-
-def _matrix(starts: Any, columns: Any, values: Floats, dense: Floats) -> Any:
-    used = np.unique(columns)
-    sparse, n_rows = import_extra("scipy.sparse"), len(starts) - 1
-    hashed = sparse.csr_matrix((values, np.searchsorted(used, columns), starts), shape=(n_rows, max(len(used), 1)))
-    scale = np.maximum(dense.std(axis=0), 1e-9) if dense.size else np.ones(dense.shape[1])
-    plain = sparse.csr_matrix((dense - dense.mean(axis=0)) / scale) if dense.size else sparse.csr_matrix((n_rows, 0))
-    return sparse.hstack([sparse.csr_matrix(np.ones((n_rows, 1))), hashed, plain], format="csr")
 
 
 def standing_at(page: ShownList, stands: Sequence[float] | Floats) -> ShownList:

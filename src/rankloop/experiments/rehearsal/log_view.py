@@ -29,12 +29,6 @@ def rehearsal_log(log: ListLog, schema: Schema | None = None) -> RehearsalLog:
     Args:
       log: A log of lists.
       schema: What the columns are; guessed from a table, or taken from an export, unless given.
-
-    Returns:
-      The view that a rehearsal plays on.
-
-    Raises:
-      InvalidInput: If the log does not say which item is which, or lacks a field of the schema.
     """
     log = log if schema is None else log.typed_by(schema)
     pages, notes = log.clicks(), list(log.notes)

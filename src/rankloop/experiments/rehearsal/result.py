@@ -49,27 +49,16 @@ class RehearsalGain(NamedTuple):
 
 
 class ArmResult(NamedTuple):
-    """The gain of an arm beside today's order, by measure (clicks, purchases, money).
-
-    Attributes:
-      name: In tables.
-      learner: Its spec, with every parameter.
-      curve: (worlds, blocks, measures), per 1,000 pages.
-      late: When it has learned, exploration included.
-      learned: On the same pages without exploration.
-      overall: Over all pages.
-      exploration: The loss at the end by exploring.
-      refused: How many updates were left out.
-    """
+    """The gain of an arm beside today's order, by measure (clicks, purchases, money)."""
 
     name: str
-    learner: Any
-    curve: Floats
-    late: dict[str, RehearsalGain]
-    learned: dict[str, RehearsalGain]
-    overall: dict[str, RehearsalGain]
-    exploration: dict[str, RehearsalGain]
-    refused: int
+    learner: Any  # its spec, with every parameter
+    curve: Floats  # (worlds, blocks, measures), per 1,000 pages
+    late: dict[str, RehearsalGain]  # when it has learned, exploration included
+    learned: dict[str, RehearsalGain]  # on the same pages without exploration
+    overall: dict[str, RehearsalGain]  # over all pages
+    exploration: dict[str, RehearsalGain]  # the loss at the end by exploring
+    refused: int  # updates that were left out
 
     def to_json(self) -> dict[str, Any]:
         """Return the gains for programs."""
@@ -78,39 +67,22 @@ class ArmResult(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """The answer of a rehearsal; prints as tables with the answer in one sentence below.
+    """The answer of a rehearsal; prints as tables with the answer in one sentence below."""
 
-    Attributes:
-      log: The name of the log.
-      word: The answer in a word.
-      take: The arm to take; empty: none.
-      measures: Clicks, purchases and money, as far as the log has them.
-      today: What today's order earns per 1,000 pages.
-      best: The gain of the best order of each world.
-      arms: The learners.
-      users: The fitted users.
-      fields_matter: True where fields predict clicks.
-      pairs_matter: True where items differ beyond their fields.
-      schema: Of the items.
-      horizon: How many pages each learner was played for.
-      n_seeds: How many worlds judged.
-      notes: Remarks, a sentence each.
-    """
-
-    log: str
-    word: Word
-    take: str
-    measures: tuple[str, ...]
-    today: dict[str, float]
-    best: dict[str, RehearsalGain]
+    log: str  # its name
+    word: Word  # the answer
+    take: str  # the arm to take; empty: none
+    measures: tuple[str, ...]  # clicks, purchases and money, as far as the log has them
+    today: dict[str, float]  # what today's order earns per 1,000 pages
+    best: dict[str, RehearsalGain]  # of the best order of each world
     arms: tuple[ArmResult, ...]
     users: UserFit
-    fields_matter: bool
-    pairs_matter: bool
-    schema: Schema
-    horizon: int
-    n_seeds: int
-    notes: tuple[str, ...]
+    fields_matter: bool  # they predict clicks
+    pairs_matter: bool  # items differ beyond their fields
+    schema: Schema  # of the items
+    horizon: int  # pages that each learner was played for
+    n_seeds: int  # worlds that judged
+    notes: tuple[str, ...]  # a sentence each
 
     @property
     def sentence(self) -> str:
@@ -144,19 +116,14 @@ class Rehearsal(NamedTuple):
         for measure in self.measures:
             rows = [(arm.name, *(str(getattr(arm, part)[measure]) for part in PART_NAMES)) for arm in self.arms]
             rows.append(("best order of each world", str(self.best[measure]), "", "", ""))
-            title = (
-                f"{measure.capitalize()} per {PER_PAGES:,} pages, beside {self.today[measure]:,.1f} of today's order"
-            )
+            pages = f"{measure.capitalize()} per {PER_PAGES:,} pages"
+            title = f"{pages}, beside {self.today[measure]:,.1f} of today's order"
             tables.append(Table(title, ("learner", *PART_NAMES.values()), rows))
+        fitted, header = self.users.fitted.name, ("model", "log-likelihood of a page", "perplexity")
         users = [
-            (
-                name + " *" * (name == self.users.fitted.name),
-                f"{judged.log_likelihood:.4f}",
-                f"{judged.perplexity:.4f}",
-            )
+            (name + " *" * (name == fitted), f"{judged.log_likelihood:.4f}", f"{judged.perplexity:.4f}")
             for name, judged in self.users.held_out.items()
         ]
-        header = ("model", "log-likelihood of a page", "perplexity")
         return [*tables, Table("Click models, on held-out visits", header, users)]
 
     def __str__(self) -> str:
@@ -215,6 +182,5 @@ class Rehearsal(NamedTuple):
         rounds = np.arange(1, N_CURVE_POINTS + 1) * self.horizon // N_CURVE_POINTS
         lines = [Line(arm.name, arm.curve[:, :, 0], number) for number, arm in enumerate(self.arms)]
         lines.append(Line(TODAY_ARM, np.full((1, N_CURVE_POINTS), self.today["clicks"]), role="floor"))
-        return chart(
-            "clicks", f"Clicks per {PER_PAGES:,} pages", rounds, lines, x_label="pages", caption=REPORT_CAPTION
-        )
+        title = f"Clicks per {PER_PAGES:,} pages"
+        return chart("clicks", title, rounds, lines, x_label="pages", caption=REPORT_CAPTION)
