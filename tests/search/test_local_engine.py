@@ -153,16 +153,15 @@ def test_unknown_languages_engines_and_documents_are_refused(engine: LocalEngine
         engine.features(read_text("wing"), ["moon"])
 
 
-def test_without_tantivy_sqlite_searches_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tantivy_sqlite_searches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = LocalEngine(folder)
-    assert (engine.kind, engine.note) == ("tantivy", "")
+    assert engine.kind == "tantivy"
     engine.close()
     monkeypatch.setattr(local_engine, "is_tantivy_installed", lambda: False)
     engine = LocalEngine(folder)
     assert engine.kind == "sqlite"
-    assert engine.note == local_engine.WITHOUT_TANTIVY
     engine.close()
-    monkeypatch.setattr("rankloop.search.indexes.tantivy_index.is_tantivy_installed", lambda: False)
+    monkeypatch.setattr("rankloop.search.indexes.text_index.is_tantivy_installed", lambda: False)
     with pytest.raises(NotFound, match=r"pip install 'rankloop\[search\]'"):
         LocalEngine(folder, "tantivy")
 

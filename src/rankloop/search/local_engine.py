@@ -15,60 +15,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Floats
+from rankloop.search import texts
 from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
-from rankloop.search.indexes.document_table import DocumentRow, DocumentTable, joined
+from rankloop.search.indexes.document_table import DamagedIndex, DocumentRow, DocumentTable
 from rankloop.search.indexes.facets import count_facets, document_tokens, filter_tokens, satisfies
 from rankloop.search.indexes.latent_space import Vectors
-from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, matches
+from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, joined, matches
 from rankloop.search.indexes.meaning_index import (
+    NO_VECTOR,
     Embed,
     MeaningIndex,
+    PastQueries,
     QueryMeaning,
     embedding_of,
-    nearest_documents,
-    similarities,
-    with_feedback,
 )
-from rankloop.search.indexes.past_queries import PastQueries
 from rankloop.search.indexes.query_terms import QueryTerms, TermReader
-from rankloop.search.indexes.sqlite_index import SqliteIndex
-from rankloop.search.indexes.stemmers import is_tantivy_installed
-from rankloop.search.indexes.tantivy_index import TantivyIndex
-from rankloop.search.indexes.text_index import (
-    DamagedIndex,
-    IndexQuery,
-    StemNumbers,
-    TextIndex,
-    WordStems,
-    check_language,
-)
-from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, MAX_VOCABULARY, Vocabulary, guess_language
+from rankloop.search.indexes.stemmers import StemNumbers, WordStems, check_language, is_tantivy_installed
+from rankloop.search.indexes.text_index import IndexQuery, SqliteIndex, TantivyIndex, TextIndex
+from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, guess_language
 from rankloop.search.sources import DocumentSource
-from rankloop.search.texts import (
-    MAX_QUERY_CHARACTERS,
-    is_unspaced,
-    pieces_of,
-    read_text,
-    runs_of,
-    same_query,
-    snippet_of,
-    words_in,
-)
 from rankloop.service.stores.sqlite import acquire_file_lock
 
 FORMAT_VERSION = "3"  # of the folder and of what readers make of files; an index of another format is made again
 INDEX_KINDS: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
-MAX_COMPLETIONS = 50  # words that a beginning may stand for
 MIN_NEIGHBOUR_COSINE = 0.4
 MAX_SUGGESTIONS = 4
 MAX_LANGUAGES = 4  # of a collection, the most frequent ones
 MAX_MEMO_QUERIES = 64  # whose candidates and features are kept until the next refresh
 MAX_COUNTED_DOCUMENTS = 1_000  # of a query, whose fields are counted
 PATH = re.compile(r"[/.]")  # an id that looks like a file name: its words are searched too
-MAX_GUESSED = 1_000  # words of a document by which its language is guessed
+MAX_GUESSED_WORDS, MAX_GUESSED_CHARACTERS = 1_000, 5_000  # of a document, by which its language is guessed
 N_SCORED = 100  # documents by words and by meaning that are compared with each other
-WITHOUT_TANTIVY = "tantivy is not installed, so SQLite searches, slower: pip install 'rankloop[search]'"
 # The engine's own score adds these parts, each relative to the largest among the documents that are compared. The
 # weights were chosen on Cranfield and on threads of 20 Newsgroups, with whole queries and with one and two words.
 MEANING_WEIGHT, EMBEDDING_WEIGHT, COVERAGE_WEIGHT, PROXIMITY_WEIGHT = 2.0, 2.0, 1.0, 1.0
@@ -88,25 +66,15 @@ class Refresh(NamedTuple):
 
 
 class MatchedQuery(NamedTuple):
-    """A query with everything that was computed for it.
+    """A query with everything that was computed for it."""
 
-    Attributes:
-      n: The number of documents that were looked for by words, and by meaning.
-      terms: Its words for the index.
-      meaning: Its vectors; None where meaning is off.
-      candidates: Documents, the best first.
-      features: A row of MATCHES by id.
-      by_meaning: Ids of documents that have none of the words.
-      numbers: The number of each document in the index, by id.
-    """
-
-    n: int
+    n: int  # documents that were looked for by words, and by meaning
     terms: QueryTerms
-    meaning: QueryMeaning | None
-    candidates: list[Candidate]
-    features: dict[str, Floats]
-    by_meaning: frozenset[str]
-    numbers: dict[str, int]
+    meaning: QueryMeaning | None  # None where meaning is off
+    candidates: list[Candidate]  # the best first
+    features: dict[str, Floats]  # a row of MATCHES by id
+    by_meaning: frozenset[str]  # ids of documents that have none of the words
+    numbers: dict[str, int]  # of each document in the index, by id
 
 
 class LocalEngine:
@@ -117,7 +85,7 @@ class LocalEngine:
 
     Args:
       folder: The data folder; the index is below it.
-      engine: "tantivy" or "sqlite"; tantivy by default, or SQLite where it is not installed: `note` says so.
+      engine: "tantivy" or "sqlite"; tantivy by default, or SQLite where it is not installed.
       language: The one whose endings are cut; "auto" guesses it for each document.
       meaning: "lsa" adds documents that are near in the latent space of the collection, "wordllama" or a function
         `embed(texts)` those that are near by an embedding as well; "off" searches words only.
@@ -131,7 +99,6 @@ class LocalEngine:
         if language != "auto":
             check_language(language)
         self.kind = engine or ("tantivy" if is_tantivy_installed() else "sqlite")
-        self.note = WITHOUT_TANTIVY if engine is None and self.kind == "sqlite" else ""
         self._language, self._uses_meaning = language, meaning != "off"
         self._embed, self._embedding_name = embedding_of(meaning)
         self._made = f"{FORMAT_VERSION} {self.kind} {INDEX_KINDS[self.kind].version} {language}"
@@ -145,31 +112,23 @@ class LocalEngine:
             raise
 
     def _open(self) -> None:
-        if not self._is_whole():
-            self._put_away()
+        """Open the index; make a new one unless it is of this version and its two parts fit each other."""
+        is_current = False
+        if self._folder.exists() and not self._committing.exists():
+            with suppress(DamagedIndex):
+                self._connect()
+                n_documents = self.table.count()[0]
+                is_current = self.table.fact("made", "") == self._made and n_documents == self.index.n_documents
+        if not is_current:
+            self._disconnect()
+            if self._folder.exists():  # What the old index may still be writing goes to a folder of another name.
+                self._folder.rename(Path(tempfile.mkdtemp(prefix="old-index-", dir=self._folder.parent)) / "index")
+            for old in self._folder.parent.glob("old-index-*"):
+                shutil.rmtree(old, ignore_errors=True)
             self._connect()
             self.table.note(made=self._made)
             self.table.commit()
         self._prepare()
-
-    def _is_whole(self) -> bool:
-        """Open the index and return True where it is of this version and its two parts fit each other."""
-        if not self._folder.exists() or self._committing.exists():
-            return False
-        try:
-            self._connect()
-            n_documents = self.table.count()[0]
-            return self.table.fact("made", "") == self._made and n_documents == self.index.n_documents
-        except DamagedIndex:
-            return False
-
-    def _put_away(self) -> None:
-        """Make room for a new index. What the old one may still be writing goes to a folder of another name."""
-        self._disconnect()
-        if self._folder.exists():
-            self._folder.rename(Path(tempfile.mkdtemp(prefix="old-index-", dir=self._folder.parent)) / "index")
-        for old in self._folder.parent.glob("old-index-*"):
-            shutil.rmtree(old, ignore_errors=True)
 
     def _disconnect(self) -> None:
         for part in (vars(self).pop("index", None), vars(self).pop("table", None)):
@@ -181,40 +140,22 @@ class LocalEngine:
         self.table = DocumentTable(self._folder / "documents.sqlite")
         self.index: TextIndex = INDEX_KINDS[self.kind](self._folder / self.kind)
         self._numbers_of = StemNumbers()
-        self._meaning: MeaningIndex | None = None
-        if self._uses_meaning:
-            self._meaning = MeaningIndex(self._folder, self._embed, self._embedding_name)
+        self._meaning = MeaningIndex(self._folder, self._embed, self._embedding_name) if self._uses_meaning else None
 
     def _prepare(self) -> None:
         """Make ready to search the state of the index that was committed last."""
         self._corpus = self.table.count()
-        counts = json.loads(str(self.table.fact("languages", "{}")))
-        ordered = sorted(counts, key=lambda language: -counts[language])
-        self.languages = tuple(ordered[:MAX_LANGUAGES]) or (
-            DEFAULT_LANGUAGE if self._language == "auto" else self._language,
-        )
+        counts = Counter[str](json.loads(str(self.table.fact("languages", "{}"))))
+        default = DEFAULT_LANGUAGE if self._language == "auto" else self._language
+        self.languages = tuple(language for language, _ in counts.most_common(MAX_LANGUAGES)) or (default,)
         self.field_names = tuple(json.loads(str(self.table.fact("field_names", "[]"))))
         self._stems_by_language = {
             language: WordStems(partial(self.index.stemmed, language=language)) for language in self.languages
         }
-        self._vocabulary: Vocabulary | None = None
-        self._terms = TermReader(
-            self.index,
-            self.languages,
-            self.n_documents,
-            self._read_vocabulary,
-            lambda begun: self.table.stems_from(begun, MAX_COMPLETIONS),
-        )
+        self._stems_of = self._stems_by_language[self.languages[0]]
+        self._terms = TermReader(self.index, self.table, self.languages, self.n_documents)
         self._memo: dict[TextQuery, MatchedQuery] = {}
         self.past_queries = PastQueries(self._folder.parent / "queries.txt", self._query_vector)
-
-    def _read_vocabulary(self) -> Vocabulary:
-        if self._vocabulary is None:
-            self._vocabulary = Vocabulary(self.table.words(MAX_VOCABULARY))
-        return self._vocabulary
-
-    def _stems_of(self, words: Sequence[str]) -> list[str]:
-        return self._stems_by_language[self.languages[0]](words)
 
     def close(self) -> None:
         """Leave the folder to others; once is enough."""
@@ -255,10 +196,11 @@ class LocalEngine:
         return counts._replace(documents=self.n_documents)
 
     def _read(self, source: DocumentSource) -> Refresh:
-        entries = self.table.entries()
-        number, ids, added, changed = self.table.next_number(), set[str](), 0, 0
-        writer = _DocumentWriter(self.index, self.table, self._language, self._numbers_of)
-        for id, stamp, document in source.documents({id: entry.stamp for id, entry in entries.items()}):
+        entries, ids, added, changed = self.table.entries(), set[str](), 0, 0
+        number = int(self.table.fact("next_number", 1))  # higher than that of any document so far
+        languages = Counter[str](json.loads(str(self.table.fact("languages", "{}"))))
+        field_names, stems_by_language = dict.fromkeys(self.field_names), dict[str, WordStems]()
+        for id, stamp, document in source.documents({id: stamp for id, (_, stamp) in entries.items()}):
             if id in ids:
                 source.skipped.add(id, "there is another document of this id; the first one counts")
                 continue
@@ -266,17 +208,31 @@ class LocalEngine:
             if document is None:
                 continue
             if id in entries:
-                self.index.remove(entries[id].number)
-            writer.add(number, stamp, document)
+                self.index.remove(entries[id][0])
+            title, body = texts.words_in(document.title), texts.words_in(document.body)
+            language = self._language
+            if language == "auto":
+                usual = max(languages, key=lambda name: languages[name], default=DEFAULT_LANGUAGE)
+                language = guess_language([*title, *body[:MAX_GUESSED_WORDS]]) or usual
+                languages[language] += 1
+            if language not in stems_by_language:
+                stemmed = partial(self.index.stemmed, language=language)
+                stems_by_language[language] = WordStems(stemmed, self.table.add_words)
+            path = texts.words_in(id) if PATH.search(id) else []
+            title_stems, body_stems = map(stems_by_language[language], (title, [*body, *path]))
+            self.index.add(number, title_stems, body_stems, document_tokens(document))
+            self.table.put(number, stamp, document, self._numbers_of(title_stems), self._numbers_of(body_stems))
+            field_names |= dict.fromkeys(document.fields)
             number, added, changed = number + 1, added + (id not in entries), changed + (id in entries)
         if not ids:
             reasons = "".join(f"; {name}: {reason}" for name, reason in list(source.skipped.items())[:3])
             raise InvalidInput(f"there is no text that can be read in {source.name}{reasons}")
         removed_ids = entries.keys() - ids
         for id in removed_ids:
-            self.index.remove(entries[id].number)
+            self.index.remove(entries[id][0])
             self.table.remove(id)
-        writer.finish(number)
+        names = json.dumps(list(field_names))
+        self.table.note(next_number=number, languages=json.dumps(dict(languages)), field_names=names)
         return Refresh(added, changed, len(removed_ids), 0, source.skipped)
 
     def _commit(self) -> None:
@@ -289,22 +245,12 @@ class LocalEngine:
         self._committing.unlink()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        """Return the n best documents by words and meaning, best first.
-
-        Args:
-          query: What is looked for.
-          n: The number of documents at most.
-        """
+        """Return the n best documents by words and meaning, best first."""
         return self._match(query, n).candidates[:n] if n > 0 else []
 
     def index_query(self, query: TextQuery, terms: QueryTerms) -> IndexQuery:
-        """Return the query of the word index: any word or alternative, where all phrases are and no excluded word.
-
-        Args:
-          query: What is looked for.
-          terms: Its words.
-        """
-        runs = [tuple(self._stems_of(run)) for run in runs_of(terms.words)]
+        """Return the query of the word index: any word or alternative, where all phrases are and no excluded word."""
+        runs = [tuple(self._stems_of(run)) for run in texts.runs_of(terms.words)]
         others = [(stem,) for stems in terms.alternatives.values() for stem in stems]
         phrases = [tuple(self._stems_of(run)) for run in query.phrases]
         excluded = [(stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))]
@@ -332,20 +278,20 @@ class LocalEngine:
         hits = dict(self.index.search(self.index_query(query, terms), n))
         meaning, near = None, list[int]()
         if self._meaning is not None and query.words:
-            numbers = self._numbers_of(self._stems_of(query.words)).astype(np.int64)
-            corrected = self._numbers_of([terms.alternatives[stem][0] for stem in terms.alternatives])
-            meaning = self._meaning.query_meaning(np.concatenate([numbers, corrected.astype(np.int64)]), query.text)
+            corrected = [others[0] for others in terms.alternatives.values()]
+            numbers = self._numbers_of([*self._stems_of(query.words), *corrected]).astype(np.int64)
+            meaning = self._meaning.query_meaning(numbers, query.text)
             if not query.phrases and not terms.only_frequent:
-                near = [number for number in nearest_documents(meaning, n) if number not in hits]
+                near = [number for number in meaning.nearest_documents(n) if number not in hits]
         rows = self.table.rows_by_number(list(hits)) + self._allowed(query, self.table.rows_by_number(near))
         features = self._features(query, terms, rows)
         scores = np.array([hits.get(row.number, 0.0) for row in rows])
         if meaning is not None and (len(meaning.latent) or len(meaning.embedding)):
             numbers = np.array([row.number for row in rows], np.int64)
-            features[:, LATENT : EMBEDDING + 1] = similarities(meaning, numbers)
+            features[:, LATENT : EMBEDDING + 1] = meaning.similarities(numbers)
             best_first = np.lexsort((numbers, -self._mixed(scores, features, LATENT)))
-            meaning = with_feedback(meaning, numbers[best_first].tolist())
-            features[:, LATENT : EMBEDDING + 1] = similarities(meaning, numbers)
+            meaning = meaning.with_feedback(numbers[best_first].tolist())
+            features[:, LATENT : EMBEDDING + 1] = meaning.similarities(numbers)
             scores = self._mixed(scores, features, FEEDBACK)
         elif not query.words:  # filters alone: the newest first
             scores = np.array([row.at for row in rows])
@@ -376,30 +322,22 @@ class LocalEngine:
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """Return a row per document with a column for each of MATCHES.
 
-        Args:
-          query: What is looked for.
-          ids: Of the documents.
-
         Raises:
           InvalidInput: If a document is not in the index.
         """
         matched = self._match(query)
-        missing = [id for id in ids if id not in matched.features]
-        computed = dict[str, Floats]()
+        features, missing = matched.features, [id for id in ids if id not in matched.features]
         if missing:
             rows = self.table.rows_by_id(missing)
             unknown_ids = [id for id in missing if id not in rows]
             if unknown_ids:
                 raise InvalidInput(f"there is no document {unknown_ids[0]!r:.80} in the index")
-            ordered = [rows[id] for id in missing]
-            features = self._features(query, matched.terms, ordered)
+            computed = self._features(query, matched.terms, list(rows.values()))
             if matched.meaning is not None:
-                numbers = np.array([row.number for row in ordered], np.int64)
-                features[:, LATENT : EMBEDDING + 1] = similarities(matched.meaning, numbers)
-            computed = dict(zip(missing, features))
-        if not ids:
-            return np.empty((0, len(MATCHES)))
-        return np.array([computed[id] if id in computed else matched.features[id] for id in ids])
+                numbers = np.array([row.number for row in rows.values()], np.int64)
+                computed[:, LATENT : EMBEDDING + 1] = matched.meaning.similarities(numbers)
+            features = features | dict(zip(rows, computed))
+        return np.array([features[id] for id in ids], np.float64).reshape(len(ids), len(MATCHES))
 
     def _features(self, query: TextQuery, terms: QueryTerms, rows: Sequence[DocumentRow]) -> Floats:
         """Return the features of the words; those of the meaning are 0."""
@@ -409,31 +347,23 @@ class LocalEngine:
         for i, stem in enumerate(terms.stems):
             others = terms.alternatives.get(stem, ())
             if others:  # each of them counts as the word itself
-                number = self._numbers_of([stem])[0]
+                number, other_numbers = self._numbers_of([stem])[0], self._numbers_of(others)
                 frequencies[i] = np.maximum(frequencies[i], self.index.frequencies(others).max(axis=0))
-                titles, bodies = (_replaced(texts, self._numbers_of(others), number) for texts in (titles, bodies))
+                titles, bodies = (
+                    PackedTexts(np.where(np.isin(words, other_numbers), number, words), starts)
+                    for words, starts in (titles, bodies)
+                )
         corpus = CorpusStatistics(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
-        title = self._numbers_of(self._stems_of(words_in(query.text)))
+        title = self._numbers_of(self._stems_of(texts.words_in(query.text)))
         dates = np.array([row.at for row in rows], dtype=np.float64)
         return matches(self._numbers_of(terms.stems), title, corpus, titles, bodies, dates)
 
     def rarest(self, query: TextQuery, n: int) -> list[str]:
-        """Return at most n words of the query that are in the fewest documents, in the order of the query.
-
-        Args:
-          query: What is looked for.
-          n: The number of words.
-        """
+        """Return at most n words of the query that are in the fewest documents, in the order of the query."""
         return self._match(query).terms.rarest(n)
 
     def neighbours(self, query: TextQuery, ids: Sequence[str], n: int) -> list[list[str]]:
-        """Return for each candidate at most n other candidates of similar meaning, the nearest first.
-
-        Args:
-          query: What is looked for.
-          ids: The candidates.
-          n: The number of neighbours.
-        """
+        """Return for each candidate at most n other candidates of similar meaning, the nearest first."""
         matched = self._match(query)
         if matched.meaning is None or not len(matched.meaning.latent) or len(ids) < 2:
             return [[] for _ in ids]
@@ -446,20 +376,19 @@ class LocalEngine:
 
     def similar_queries(self, query: TextQuery) -> list[str]:
         """Return the name of a query and those of past queries with similar meaning."""
-        meaning = self._match(query).meaning
-        name = same_query(query)
+        meaning, name = self._match(query).meaning, texts.same_query(query)
         return [name] if meaning is None else self.past_queries.similar(name, meaning.latent)
 
     def remember(self, query: TextQuery) -> None:
         """Note that a query was searched."""
         meaning = self._match(query).meaning
         if meaning is not None:
-            self.past_queries.add(same_query(query), meaning.latent)
+            self.past_queries.add(texts.same_query(query), meaning.latent)
 
     def _query_vector(self, name: str) -> Vectors:
         if self._meaning is None:
-            return np.empty(0, np.float32)
-        words = read_text(name[:MAX_QUERY_CHARACTERS]).words
+            return NO_VECTOR
+        words = texts.read_text(name[: texts.MAX_QUERY_CHARACTERS]).words
         return self._meaning.query_meaning(self._numbers_of(self._stems_of(words)).astype(np.int64), "").latent
 
     def correction(self, query: TextQuery) -> str:
@@ -472,8 +401,8 @@ class LocalEngine:
 
     def suggestions(self, query: TextQuery) -> list[str]:
         """Return the query with its last word finished in the most frequent ways, one wrong letter forgiven."""
-        pieces = list(pieces_of(query.text))
-        if not query.prefix or not pieces or is_unspaced(query.words[-1]) or len(query.words[-1]) < 2:
+        pieces = list(texts.pieces_of(query.text))
+        if not query.prefix or not pieces or texts.is_unspaced(query.words[-1]) or len(query.words[-1]) < 2:
             return []
         endings = self._terms.endings_of(query.words[-1], MAX_SUGGESTIONS)
         return [query.text[: pieces[-1].start] + word for word in endings if word != query.words[-1]]
@@ -491,80 +420,22 @@ class LocalEngine:
         """Return the document of this id, None where there is none."""
         return self.table.documents_of([id]).get(id)
 
-    def titles(self, n: int) -> list[str]:
-        """Return the titles of the n documents that were read first."""
-        return [document.title for document in self.table.documents_of(self.table.first_ids(n)).values()]
-
     def documents(self, query: TextQuery, ids: Sequence[str]) -> dict[str, TextDocument]:
-        """Return documents by id; those that are not there are left out.
-
-        Args:
-          query: The query that found them, which does not matter here.
-          ids: Of the documents.
-        """
+        """Return documents by id; those that are not there are left out. The query that found them does not matter."""
         return self.table.documents_of(ids)
 
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> list[Snippet]:
-        """Return for each document the piece of its body that has most of the query's words; else its beginning.
-
-        Args:
-          query: What is looked for.
-          ids: Of the documents.
-        """
+        """Return for each document the piece of its body that has most of the query's words; else its beginning."""
         documents, prefix = self.table.documents_of(ids), query.words[-1] if query.prefix and query.words else ""
         stems = self._match(query).terms.all_stems() | {stem for run in query.phrases for stem in self._stems_of(run)}
-        bodies = [documents[id].body if id in documents else "" for id in ids]
-        return [snippet_of(body, stems, prefix, self._stems_in(body)) for body in bodies]
-
-    def _stems_in(self, body: str) -> WordStems:
-        """Return the stems of the language of a text."""
-        if len(self.languages) == 1:
-            return self._stems_by_language[self.languages[0]]
-        language = guess_language(words_in(body[:5_000])) or self.languages[0]
-        return self._stems_by_language.get(language, self._stems_by_language[self.languages[0]])
-
-
-class _DocumentWriter:
-    """Adds documents to the index and the table, and notes languages and fields."""
-
-    def __init__(self, index: TextIndex, table: DocumentTable, language: str, numbers_of: StemNumbers) -> None:
-        self._index, self._table, self._language, self._numbers_of = index, table, language, numbers_of
-        self._stems: dict[str, WordStems] = {}
-        self._languages = Counter(json.loads(str(table.fact("languages", "{}"))))
-        self._field_names = dict.fromkeys(json.loads(str(table.fact("field_names", "[]"))))
-
-    def add(self, number: int, stamp: str, document: TextDocument) -> None:
-        """Add a document under a number that is new."""
-        title, body = words_in(document.title), words_in(document.body)
-        stems_of = self._stems_for(self._guess([*title, *body[:MAX_GUESSED]]))
-        path = words_in(document.id) if PATH.search(document.id) else []
-        title_stems, body_stems = stems_of(title), stems_of([*body, *path])
-        self._index.add(number, title_stems, body_stems, document_tokens(document))
-        self._table.put(number, stamp, document, self._numbers_of(title_stems), self._numbers_of(body_stems))
-        self._field_names |= dict.fromkeys(document.fields)
-
-    def _guess(self, words: list[str]) -> str:
-        if self._language != "auto":
-            return self._language
-        usual = max(self._languages, key=lambda language: self._languages[language], default=DEFAULT_LANGUAGE)
-        language = guess_language(words) or usual
-        self._languages[language] += 1
-        return language
-
-    def _stems_for(self, language: str) -> WordStems:
-        if language not in self._stems:
-            self._stems[language] = WordStems(partial(self._index.stemmed, language=language), self._table.add_words)
-        return self._stems[language]
-
-    def finish(self, next_number: int) -> None:
-        """Note what the next refresh and all searches need."""
-        names = json.dumps(list(self._field_names))
-        self._table.note(next_number=next_number, languages=json.dumps(dict(self._languages)), field_names=names)
+        snippets = list[Snippet]()
+        for id in ids:
+            body = documents[id].body if id in documents else ""
+            words = texts.words_in(body[:MAX_GUESSED_CHARACTERS]) if len(self.languages) > 1 else []
+            stems_of = self._stems_by_language.get(guess_language(words) or "", self._stems_of)
+            snippets.append(texts.snippet_of(body, stems, prefix, stems_of))
+        return snippets
 
 
 def _share(values: Floats) -> Floats:
     return values / max(float(values.max(initial=0.0)), 1e-9)
-
-
-def _replaced(texts: PackedTexts, numbers: Ints, by: int) -> PackedTexts:
-    return PackedTexts(np.where(np.isin(texts.words, numbers), by, texts.words), texts.starts)

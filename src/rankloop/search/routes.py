@@ -309,7 +309,7 @@ class SearchPage:
         try:
             self.last_refresh = refresh_engine(self.engine, self.source)
             self.examples = (
-                example_words(self.engine.titles(MAX_TITLES)) if isinstance(self.engine, LocalEngine) else []
+                example_words(self.engine.table.titles(MAX_TITLES)) if isinstance(self.engine, LocalEngine) else []
             )
         finally:
             self._refreshing.release()

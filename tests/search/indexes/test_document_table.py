@@ -7,8 +7,9 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import TextDocument
-from rankloop.search.indexes.document_table import MAX_WORDS, DocumentTable, joined
-from rankloop.search.indexes.text_index import DamagedIndex, StemNumbers
+from rankloop.search.indexes.document_table import MAX_WORDS, DamagedIndex, DocumentTable
+from rankloop.search.indexes.match_kernel import joined
+from rankloop.search.indexes.stemmers import StemNumbers
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def test_a_document_in_place_of_another(table: DocumentTable) -> None:
     assert table.entries() == {"a": (2, "s2")}
     assert table.documents_of(["a", "z"]) == {"a": TextDocument("a", "u", "b", 3.0, {"x": "y"})}
     assert [(row.number, row.id) for row in table.rows_by_number([1, 2])] == [(2, "a")]
-    assert (table.numbers().tolist(), table.first_ids(3)) == ([2], ["a"])
-    assert table.packed_texts([2])[2].tolist() == numbers(["u", "b", "b", "b"]).tolist()
+    assert (table.numbers().tolist(), table.titles(3)) == ([2], ["u"])
+    assert (row := table.rows_by_number([2])[0]).title + row.body == numbers(["u", "b", "b", "b"]).tobytes()
     assert table.plain_texts([2], 3) == ["u\nb"]
     n, means = table.count()
     assert (n, means.tolist()) == (1, [1.0, 3.0])

@@ -1,17 +1,17 @@
 """The latent space against a full decomposition, folding in, and refitting."""
 
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from rankloop.search.indexes import latent_space
 from rankloop.search.indexes.latent_space import (
     MIN_DOCUMENTS,
     LatentSpace,
     SparseRows,
     fit_latent_space,
-    sparse_product,
-    transposed_product,
 )
 
 
@@ -21,8 +21,9 @@ def topics(n: int = 60, seed: int = 0) -> list[np.ndarray]:
     return [10 * (i % 3) + rng.integers(0, 10, 30) for i in range(n)]
 
 
-def fitted(texts: list[np.ndarray], n_dimensions: int | None = None) -> LatentSpace:
-    space = fit_latent_space(texts, n_dimensions)
+def fitted(texts: list[np.ndarray], n_dimensions: int = 192) -> LatentSpace:
+    with mock.patch.object(latent_space, "MAX_DIMENSIONS", n_dimensions):
+        space = fit_latent_space(texts)
     assert space is not None
     return space
 
@@ -34,8 +35,8 @@ def test_products_are_those_of_the_dense_matrix() -> None:
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=7))])
     matrix = SparseRows(starts, columns.astype(np.int32), dense[rows, columns], 5)
     right, left = rng.random((5, 3)).astype(np.float32), rng.random((7, 3)).astype(np.float32)
-    assert sparse_product(matrix, right) == pytest.approx(dense @ right, rel=1e-5)
-    assert transposed_product(matrix, left) == pytest.approx(dense.T @ left, rel=1e-5)
+    assert latent_space._sparse_product(matrix, right) == pytest.approx(dense @ right, rel=1e-5)
+    assert latent_space._transposed_product(matrix, left) == pytest.approx(dense.T @ left, rel=1e-5)
 
 
 def test_the_axes_are_the_leading_singular_vectors() -> None:

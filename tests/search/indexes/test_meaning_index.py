@@ -7,7 +7,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import MATCHES, TextDocument
-from rankloop.search.indexes.meaning_index import as_bytes, byte_products, empty_table
+from rankloop.search.indexes.meaning_index import NO_VECTORS, _byte_products
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
 from tests.search.sources import Listed
@@ -128,11 +128,11 @@ def test_bytes_keep_the_cosines() -> None:
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((20, 64))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    table = empty_table(64).changed(np.empty(0, np.int64), np.arange(20), vectors)
+    table = NO_VECTORS.changed(np.arange(20), [(np.arange(20), vectors)])
     assert table.cosines(vectors[3]) == pytest.approx(vectors @ vectors[3], abs=0.02)
     assert table.vectors(np.array([5, 99])) == pytest.approx(np.array([vectors[5], np.zeros(64)]), abs=0.02)
-    rows, _ = as_bytes(vectors)
-    assert byte_products(rows, rows[0]).tolist() == (rows.astype(int) @ rows[0].astype(int)).tolist()
+    rows = table.rows
+    assert _byte_products(rows, rows[0]).tolist() == (rows.astype(int) @ rows[0].astype(int)).tolist()
 
 
 def test_similar_queries_and_neighbours(engine: LocalEngine) -> None:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.search.indexes import text_index
-from rankloop.search.indexes.sqlite_index import SqliteIndex
-from rankloop.search.indexes.stemmers import without_accents
-from rankloop.search.indexes.tantivy_index import TantivyIndex
-from rankloop.search.indexes.text_index import LANGUAGES, IndexQuery, StemNumbers, TextIndex, WordStems
+from rankloop.search.indexes import stemmers
+from rankloop.search.indexes.stemmers import LANGUAGES, StemNumbers, WordStems, without_accents
+from rankloop.search.indexes.text_index import IndexQuery, SqliteIndex, TantivyIndex, TextIndex
 
 
 @pytest.fixture(params=[TantivyIndex, SqliteIndex])
@@ -107,7 +105,7 @@ def test_each_word_is_stemmed_once_and_told_once() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_index, "MAX_CACHED_WORDS", 10)
+    monkeypatch.setattr(stemmers, "MAX_CACHED_WORDS", 10)
     stems, numbers = WordStems(list), StemNumbers()
     for i in range(100):
         assert stems([str(i), "x"]) == [str(i), "x"]

@@ -1,7 +1,6 @@
 """The protocol of an adapter to a running search engine, and what all adapters need."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, Protocol
@@ -12,7 +11,6 @@ from rankloop.search.indexes.meaning_index import Embed
 from rankloop.search.texts import is_unspaced
 
 MARK_START, MARK_END = "\ue000", "\ue001"  # around highlighted words; these characters stand for nothing in Unicode
-MARK = re.compile(f"[{MARK_START}{MARK_END}]")
 SNIPPET_CHARACTERS = 200
 MAX_FACET_VALUES = 20  # of each field
 MAX_ENGINE_WORDS = 40  # of a query
@@ -20,27 +18,16 @@ MAX_SECONDS = 1e11  # larger numbers are dates in milliseconds
 
 
 class EngineSettings(NamedTuple):
-    """The place and the layout of the documents in a running engine.
+    """The place and the layout of the documents in a running engine."""
 
-    Attributes:
-      url: Of the server, with user and password where it needs them.
-      collection: The index, collection, core or table.
-      key: An API key, for engines that have keys.
-      columns: The names of the engine's fields for `id`, `title`, `body`, `at`, `words` and `vector`.
-      fields: Further fields that are read, filtered and counted.
-      language: Of the documents, for PostgreSQL.
-      embed: Returns vectors of texts, for engines with a `vector` column.
-      timeout_seconds: For an answer.
-    """
-
-    url: str
-    collection: str
-    key: str = ""
-    columns: Mapping[str, str] = {}
-    fields: tuple[str, ...] = ()
-    language: str = "english"
-    embed: Embed | None = None
-    timeout_seconds: float = 2.0
+    url: str  # of the server, with user and password where it needs them
+    collection: str  # the index, collection, core or table
+    key: str = ""  # for engines that have API keys
+    columns: Mapping[str, str] = {}  # the engine's fields for `id`, `title`, `body`, `at`, `words` and `vector`
+    fields: tuple[str, ...] = ()  # further fields that are read, filtered and counted
+    language: str = "english"  # of the documents, for PostgreSQL
+    embed: Embed | None = None  # returns vectors of texts, for engines with a `vector` column
+    timeout_seconds: float = 2.0  # for an answer
 
     def column(self, part: str) -> str:
         """Return the engine's field for a part of a document; empty where it has none."""
@@ -103,7 +90,7 @@ def document_from(settings: EngineSettings, values: Mapping[str, Any], id: str =
     Args:
       settings: The names of its parts.
       values: The object.
-      id: Where the object has no id of its own.
+      id: Its id, where the object has none of its own.
     """
     at = settings.column("at")
     fields = {name: text for name in settings.fields if (text := _text(values.get(name), VALUE_SEPARATOR))}
@@ -138,23 +125,15 @@ def seconds_of(value: Any) -> float:
     return 0.0 if not math.isfinite(seconds) else seconds / 1000.0 if seconds > MAX_SECONDS else seconds
 
 
-def iso_date(seconds: float) -> str:
-    """Return seconds since 1970 as ISO 8601 in UTC, or `*` for 0: no limit."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}" if seconds else "*"
-
-
 def snippet_from(text: str) -> Snippet:
     """Return a piece of text whose highlighted words stand between the marks, without the marks."""
-    plain, highlights, start, end = "", list[tuple[int, int]](), -1, 0
-    for match in MARK.finditer(text):
-        plain += text[end : match.start()]
-        end = match.end()
-        if match[0] == MARK_START:
-            start = len(plain)
-        elif start >= 0:
-            highlights.append((start, len(plain)))
-            start = -1
-    return Snippet((plain + text[end:]).replace("\n", " "), tuple(highlights))
+    first, *others = text.split(MARK_START)
+    plain, highlights = first.replace(MARK_END, ""), list[tuple[int, int]]()
+    for piece in others:
+        marked, end, after = piece.partition(MARK_END)
+        highlights += [(len(plain), len(plain) + len(marked))] if end else []
+        plain += marked + after.replace(MARK_END, "")
+    return Snippet(plain.replace("\n", " "), tuple(highlights))
 
 
 def quoted(text: str) -> str:

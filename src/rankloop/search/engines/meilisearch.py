@@ -17,9 +17,6 @@ class MeilisearchAdapter:
     """Searches an index. Fields that are filtered or counted must be among its `filterableAttributes`.
 
     A date is a number of seconds since 1970, as Meilisearch asks for.
-
-    Args:
-      settings: The place and the fields of the index.
     """
 
     def __init__(self, settings: EngineSettings) -> None:

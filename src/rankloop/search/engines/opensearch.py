@@ -1,6 +1,6 @@
 """OpenSearch and Elasticsearch as search engines: one query language, two clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rankloop.search.engine import TextDocument, TextQuery
@@ -12,9 +12,6 @@ class OpenSearchAdapter:
     """Searches an index by `multi_match`. The id of a document is its `_id`.
 
     A text field is filtered and counted by its subfield of type keyword, where the mapping has one.
-
-    Args:
-      settings: The place and the fields of the index.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -22,18 +19,16 @@ class OpenSearchAdapter:
         self._title, self._body, self._at = (settings.column(part) for part in ("title", "body", "at"))
         mapping: Any = self._client.indices.get_mapping(index=settings.collection)
         properties = next(iter(mapping.values()))["mappings"].get("properties", {})
-        self._exact = {name: _exact_field(name, properties.get(name, {})) for name in settings.fields}
+        self._exact = dict[str, str]()
+        for name in settings.fields:
+            subfields = properties[name].get("fields", {}) if properties.get(name, {}).get("type") == "text" else {}
+            keywords = [f"{name}.{part}" for part, kind in subfields.items() if kind.get("type") == "keyword"]
+            self._exact[name] = keywords[0] if keywords else name
 
     def _connected(self, settings: EngineSettings) -> Any:
         from opensearchpy import OpenSearch
 
         return OpenSearch(hosts=[settings.url], timeout=settings.timeout_seconds, max_retries=0)
-
-    def _search(self, body: Mapping[str, Any]) -> Any:
-        return self._client.search(index=self._settings.collection, body=body)
-
-    def _get(self, ids: Sequence[str]) -> Any:
-        return self._client.mget(index=self._settings.collection, body={"ids": list(ids)})
 
     def close(self) -> None:
         """Close the client."""
@@ -45,12 +40,13 @@ class OpenSearchAdapter:
 
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
         """Return the documents of these ids that exist."""
-        found_documents = [entry for entry in self._get(ids)["docs"] if entry.get("found")]
+        entries = self._client.mget(index=self._settings.collection, body={"ids": list(ids)})["docs"]
+        found_documents = [entry for entry in entries if entry.get("found")]
         return [adapter.document_from(self._settings, entry["_source"], entry["_id"]) for entry in found_documents]
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
         """Return the best documents by the engine's own score."""
-        answer = self._search(self._request(query, n))
+        answer = self._client.search(index=self._settings.collection, body=self._request(query, n))
         hits = [
             EngineHit(
                 adapter.document_from(self._settings, hit["_source"], hit["_id"]),
@@ -82,9 +78,8 @@ class OpenSearchAdapter:
         }
         for condition in query.filters:
             if condition.field != "at":
-                field = self._exact[condition.field]
-                term = {field: {"value": condition.value, "case_insensitive": True}}
-                parts["filter"].append({"term": term})
+                term = {"value": condition.value, "case_insensitive": True}
+                parts["filter"].append({"term": {self._exact[condition.field]: term}})
             elif self._at:
                 limits = {"gte": condition.start, "lt": condition.end}
                 dates = {name: int(seconds) for name, seconds in limits.items() if seconds}
@@ -104,24 +99,10 @@ class OpenSearchAdapter:
 
 
 class ElasticsearchAdapter(OpenSearchAdapter):
-    """Searches Elasticsearch by its own client, which takes the parts of a query as arguments."""
+    """Searches Elasticsearch by its own client."""
 
     def _connected(self, settings: EngineSettings) -> Any:
         from elasticsearch import Elasticsearch
 
         options: dict[str, Any] = {"api_key": settings.key} if settings.key else {}
         return Elasticsearch(settings.url, request_timeout=settings.timeout_seconds, max_retries=0, **options)
-
-    def _search(self, body: Mapping[str, Any]) -> Any:
-        parts = {name.removeprefix("_"): value for name, value in body.items()}
-        return self._client.search(index=self._settings.collection, **parts)
-
-    def _get(self, ids: Sequence[str]) -> Any:
-        return self._client.mget(index=self._settings.collection, ids=list(ids))
-
-
-def _exact_field(name: str, mapping: Mapping[str, Any]) -> str:
-    if mapping.get("type") != "text":
-        return name
-    subfields = mapping.get("fields", {})
-    return next((f"{name}.{part}" for part, kind in subfields.items() if kind.get("type") == "keyword"), name)

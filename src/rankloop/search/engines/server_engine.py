@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -13,9 +13,8 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import MATCHES, Candidate, Snippet, TextDocument, TextQuery
 from rankloop.search.engines.adapter import EngineAdapter, EngineAnswer, EngineSettings
-from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, matches
-from rankloop.search.indexes.stemmers import stemmer_for
-from rankloop.search.indexes.text_index import NUMBER, StemNumbers, WordStems
+from rankloop.search.indexes.match_kernel import CorpusStatistics, joined, matches
+from rankloop.search.indexes.stemmers import StemNumbers, WordStems, stemmer_for
 from rankloop.search.texts import snippet_of, words_in
 from rankloop.service.errors import Unavailable
 
@@ -44,12 +43,6 @@ class EngineUnavailable(Unavailable):
     """The engine does not answer, and there is no recent answer to the same query."""
 
 
-class _DatedAnswer(NamedTuple):
-    at: float  # by the monotonic clock
-    n: int
-    answer: EngineAnswer
-
-
 class ServerEngine:
     """A search engine over an adapter. Documents, scores, filters, facets and highlights are the engine's own.
 
@@ -67,7 +60,7 @@ class ServerEngine:
         self.adapter, self.field_names = adapter, tuple(field_names)
         self._stems_of = WordStems(stemmer_for("english" if language == "auto" else language))
         self._numbers_of = StemNumbers()
-        self._answers: dict[TextQuery, _DatedAnswer] = {}
+        self._answers: dict[TextQuery, tuple[float, int, EngineAnswer]] = {}  # with time and number of documents
         self._failed_at, self._failure = -np.inf, ""
         self.n_documents = self._call(adapter.count)
 
@@ -76,22 +69,13 @@ class ServerEngine:
         self.adapter.close()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        """Return the n best documents by the engine's own order, best first.
-
-        Args:
-          query: What is looked for.
-          n: The number of documents at most.
-        """
+        """Return the n best documents by the engine's own order, best first."""
         if n < 1:
             return []
         return [Candidate(hit.document.id, hit.score) for hit in self._answer(query, n).hits[:n]]
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """Return a row per document with a column for each of MATCHES.
-
-        Args:
-          query: What is looked for.
-          ids: Of the documents.
 
         Raises:
           InvalidInput: If the engine does not have a document.
@@ -100,36 +84,29 @@ class ServerEngine:
         missing = [id for id in ids if id not in by_id]
         if missing:
             raise InvalidInput(f"there is no document {missing[0]!r:.80} in the engine")
-        documents = [by_id[id] for id in ids]
         stems = list(dict.fromkeys(self._stems_of(query.words)))
         # Document frequencies are the engine's secret, so that all words weigh the same.
         corpus = CorpusStatistics(1, USUAL_LENGTHS, np.ones((len(stems), 2)))
         titles, bodies = (
-            self._packed([getattr(document, part) for document in documents]) for part in ("title", "body")
+            joined([self._numbers_in(text).tobytes() for text in texts])
+            for texts in ([by_id[id].title for id in ids], [by_id[id].body for id in ids])
         )
-        typed = self._numbers_of(self._stems_of(words_in(query.text)))
-        dates = np.array([document.at for document in documents], dtype=np.float64)
+        dates = np.array([by_id[id].at for id in ids], dtype=np.float64)
+        typed = self._numbers_in(query.text)
         features: Floats = matches(self._numbers_of(stems), typed, corpus, titles, bodies, dates)
         similarities = {hit.document.id: hit.similarity for hit in self._answer(query).hits}
         features[:, EMBEDDING] = [max(similarities.get(id, 0.0), 0.0) for id in ids]
         return features
 
-    def _packed(self, texts: Sequence[str]) -> PackedTexts:
-        words: list[Ints] = [self._numbers_of(self._stems_of(words_in(text)[:MAX_READ_WORDS])) for text in texts]
-        starts = np.cumsum([0, *map(len, words)])
-        return PackedTexts(np.concatenate([np.empty(0, NUMBER), *words]), starts)
+    def _numbers_in(self, text: str) -> Ints:
+        return self._numbers_of(self._stems_of(words_in(text)[:MAX_READ_WORDS]))
 
     def document(self, id: str) -> TextDocument | None:
         """Return the document of this id, None where there is none."""
         return next(iter(self._call(lambda: self.adapter.documents([id]))), None)
 
     def documents(self, query: TextQuery, ids: Sequence[str]) -> dict[str, TextDocument]:
-        """Return documents by id: those of the answer to a query as it has them, others from the engine.
-
-        Args:
-          query: The query that found them.
-          ids: Of the documents.
-        """
+        """Return documents by id: those of the answer to a query as it has them, others from the engine."""
         by_id = {hit.document.id: hit.document for hit in self._answer(query).hits}
         missing = [id for id in ids if id not in by_id]
         if missing:
@@ -137,24 +114,18 @@ class ServerEngine:
         return {id: by_id[id] for id in ids if id in by_id}
 
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> list[Snippet]:
-        """Return for each document the engine's highlighted piece, or the piece with most words of the query.
-
-        Args:
-          query: What is looked for.
-          ids: Of the documents.
-        """
+        """Return for each document the engine's highlighted piece, or the piece with most words of the query."""
         of_engine = {hit.document.id: hit.snippet for hit in self._answer(query).hits}
         marked = getattr(self.adapter, "snippets", None)  # where highlights are a call of their own
         if marked is not None and ids and query.words:
             of_engine = self._call(lambda: marked(query, ids))
         documents, stems = self.documents(query, ids), set(self._stems_of(query.words))
         prefix = query.words[-1] if query.prefix and query.words else ""
-        snippets = list[Snippet]()
-        for id in ids:
-            snippet = of_engine.get(id, Snippet(""))
-            body = documents[id].body if id in documents else ""
-            snippets.append(snippet if snippet.highlights else snippet_of(body, stems, prefix, self._stems_of))
-        return snippets
+        bodies = [documents[id].body if id in documents else "" for id in ids]
+        return [
+            snippet if snippet.highlights else snippet_of(body, stems, prefix, self._stems_of)
+            for body, snippet in zip(bodies, (of_engine.get(id, Snippet("")) for id in ids))
+        ]
 
     def facets(self, query: TextQuery) -> Mapping[str, Mapping[str, int]]:
         """Return the values of each field with the engine's counts."""
@@ -162,25 +133,26 @@ class ServerEngine:
 
     def age_seconds(self, query: TextQuery) -> float:
         """Return the age of the answer that stands in for an engine that fails; 0 where the engine answers."""
-        age = time.monotonic() - self._answers[query].at if query in self._answers else 0.0
+        age = time.monotonic() - self._answers[query][0] if query in self._answers else 0.0
         return age if age > FRESH_SECONDS else 0.0
 
     def _answer(self, query: TextQuery, n: int = N_FETCHED) -> EngineAnswer:
         """Return the engine's answer, the last one where it fails."""
         if not query.words and not query.phrases and not query.filters:
             return EngineAnswer()
-        last, now = self._answers.get(query), time.monotonic()
-        if last is not None and last.n >= n and now - last.at < FRESH_SECONDS:
-            return last.answer
+        now, n = time.monotonic(), max(n, N_FETCHED)
+        at, n_fetched, last = self._answers.get(query, (-np.inf, 0, EngineAnswer()))
+        if n_fetched >= n and now - at < FRESH_SECONDS:
+            return last
         try:
-            answer = self._call(lambda: self.adapter.search(query, max(n, N_FETCHED)))
+            answer = self._call(lambda: self.adapter.search(query, n))
         except EngineUnavailable:
-            if last is not None and now - last.at < MAX_STALE_SECONDS:
-                return last.answer
+            if now - at < MAX_STALE_SECONDS:
+                return last
             raise
         if len(self._answers) >= MAX_MEMO_QUERIES:
             self._answers.pop(next(iter(self._answers)), None)
-        self._answers[query] = _DatedAnswer(now, max(n, N_FETCHED), answer)
+        self._answers[query] = now, n, answer
         return answer
 
     def _call(self, call: Callable[[], T]) -> T:
@@ -191,11 +163,11 @@ class ServerEngine:
             return call()
         except Exception as error:  # Every client has errors of its own.
             self._failed_at = time.monotonic()
-            self._failure = failure_of(error)
+            self._failure = _failure_of(error)
             raise EngineUnavailable(self._failure) from error
 
 
-def failure_of(error: Exception) -> str:
+def _failure_of(error: Exception) -> str:
     """Return a message about a client's error, without a password that its text may repeat."""
     return f"the engine does not answer: {type(error).__name__}: {PASSWORD.sub('', str(error)):.200}"
 
@@ -224,10 +196,10 @@ def connect_engine(text: str, settings: EngineSettings) -> ServerEngine:
         import_module(package)
     except ImportError:
         raise NotFound(f"the engine {name} needs the package {package}: pip install 'rankloop[{extra}]'") from None
-    adapter = getattr(import_module(f"rankloop.search.engines.{module}"), adapter_class)
-    located = settings._replace(url=urlunsplit(parts._replace(path=path)), collection=index)
+    settings = settings._replace(url=urlunsplit(parts._replace(path=path)), collection=index)
+    adapter_of = getattr(import_module(f"rankloop.search.engines.{module}"), adapter_class)
     try:
-        connected = adapter(located)
+        adapter = adapter_of(settings)
     except Exception as error:  # Every client has errors of its own.
-        raise EngineUnavailable(failure_of(error)) from error
-    return ServerEngine(connected, settings.fields, settings.language)
+        raise EngineUnavailable(_failure_of(error)) from error
+    return ServerEngine(adapter, settings.fields, settings.language)

@@ -1,6 +1,7 @@
 """Solr as a search engine, by its extended DisMax query parser."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pysolr
@@ -11,11 +12,7 @@ from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSetti
 
 
 class SolrAdapter:
-    """Searches a core or collection by `edismax`; any word of the query is enough.
-
-    Args:
-      settings: The place and the fields of the core.
-    """
+    """Searches a core or collection by `edismax`; any word of the query is enough."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
@@ -36,10 +33,8 @@ class SolrAdapter:
         """Return the documents of these ids that exist."""
         either = " ".join(map(adapter.quoted, ids))
         parameters = {"fl": self._returned, "rows": len(ids), "q.op": "OR", "defType": "lucene"}
-        return [
-            adapter.document_from(self._settings, row)
-            for row in self._client.search(f"{self._id}:({either})", **parameters)
-        ]
+        rows = self._client.search(f"{self._id}:({either})", **parameters)
+        return [adapter.document_from(self._settings, row) for row in rows]
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
         """Return the best documents by the engine's own score."""
@@ -67,9 +62,7 @@ class SolrAdapter:
             if condition.field != "at":
                 filters.append(f"{condition.field}:{adapter.quoted(condition.value)}")
             elif self._at:
-                filters.append(
-                    f"{self._at}:[{adapter.iso_date(condition.start)} TO {adapter.iso_date(condition.end)}}}"
-                )
+                filters.append(f"{self._at}:[{_iso_date(condition.start)} TO {_iso_date(condition.end)}}}")
         return {
             "defType": "edismax",
             "qf": f"{self._title}^2 {self._body}",
@@ -91,3 +84,8 @@ class SolrAdapter:
             "facet.limit": adapter.MAX_FACET_VALUES,
             "facet.mincount": 1,
         }
+
+
+def _iso_date(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601 in UTC, or `*` for 0: no limit."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}" if seconds else "*"

@@ -21,23 +21,15 @@ class TypesenseAdapter:
 
     `text_match` packs several criteria into one integer, whose size says nothing. So the score of a document is that
     of its position: 1 / log2(2 + position).
-
-    Args:
-      settings: The place and the fields of the collection.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
         parts = urlsplit(settings.url)
         port = parts.port or DEFAULT_PORTS[parts.scheme]
         node = {"host": parts.hostname, "port": port, "protocol": parts.scheme, "path": parts.path}
-        options: Any = {
-            "nodes": [node],
-            "api_key": settings.key,
-            "connection_timeout_seconds": settings.timeout_seconds,
-            "num_retries": 0,
-        }
+        options: Any = {"connection_timeout_seconds": settings.timeout_seconds, "num_retries": 0}
         self._settings = settings
-        self._client = typesense.Client(options)
+        self._client = typesense.Client({"nodes": [node], "api_key": settings.key} | options)
         self._collection: Any = self._client.collections[settings.collection]
         self._title, self._body, self._at = (settings.column(part) for part in ("title", "body", "at"))
 

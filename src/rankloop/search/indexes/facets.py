@@ -11,7 +11,6 @@ from rankloop.search.engine import QueryFilter, TextDocument
 VALUE_SEPARATOR = "\x1f"  # between several values of one field
 FIRST_YEAR, LAST_YEAR = 1900, 2200
 MAX_FACET_VALUES = 20  # per field, the most frequent ones
-DAY_SECONDS = 86_400.0
 
 
 def values_of(value: str) -> list[str]:
@@ -19,19 +18,14 @@ def values_of(value: str) -> list[str]:
     return [part for part in value.split(VALUE_SEPARATOR) if part]
 
 
-def facet_token(field: str, value: str) -> str:
-    """Return the token of a value of a field; capitals do not count.
-
-    Args:
-      field: The name of the field.
-      value: The value.
-    """
+def _facet_token(field: str, value: str) -> str:
+    """Return the token of a value of a field; capitals do not count."""
     return "f" + xxhash.xxh3_64_hexdigest(f"{field}={value.strip().casefold()}".encode(errors="replace"))
 
 
 def document_tokens(document: TextDocument) -> list[str]:
     """Return the tokens by which a document is filtered."""
-    tokens = [facet_token(name, value) for name, text in document.fields.items() for value in values_of(text)]
+    tokens = [_facet_token(name, value) for name, text in document.fields.items() for value in values_of(text)]
     if document.at > 0.0:
         day = _day(document.at)
         tokens += [f"y{day:%Y}", f"m{day:%Y%m}", f"d{day:%Y%m%d}"]
@@ -41,22 +35,21 @@ def document_tokens(document: TextDocument) -> list[str]:
 def filter_tokens(condition: QueryFilter) -> tuple[str, ...]:
     """Return the tokens of which a document needs one to satisfy a filter."""
     if condition.field != "at":
-        return (facet_token(condition.field, condition.value),)
+        return (_facet_token(condition.field, condition.value),)
     first = _day(condition.start) if condition.start else datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
     end = _day(condition.end) if condition.end else datetime(LAST_YEAR, 1, 1, tzinfo=UTC)
     tokens, day = list[str](), first
     while day < end:
-        year_end = datetime(day.year + 1, 1, 1, tzinfo=UTC)
         month_end = datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)
-        if day.month == 1 and day.day == 1 and year_end <= end:
-            tokens.append(f"y{day:%Y}")
-            day = year_end
-        elif day.day == 1 and month_end <= end:
-            tokens.append(f"m{day:%Y%m}")
-            day = month_end
+        year_end, is_first = datetime(day.year + 1, 1, 1, tzinfo=UTC), day.day == 1
+        if is_first and day.month == 1 and year_end <= end:
+            form, next_day = "y%Y", year_end
+        elif is_first and month_end <= end:
+            form, next_day = "m%Y%m", month_end
         else:
-            tokens.append(f"d{day:%Y%m%d}")
-            day += timedelta(days=1)
+            form, next_day = "d%Y%m%d", day + timedelta(days=1)
+        tokens.append(f"{day:{form}}")
+        day = next_day
     return tuple(tokens) or ("none",)
 
 
@@ -72,9 +65,7 @@ def satisfies(fields: Mapping[str, str], at: float, filters: Iterable[QueryFilte
         if condition.field == "at":
             if at <= 0.0 or at < condition.start or (condition.end and at >= condition.end):
                 return False
-        elif condition.value.strip().casefold() not in (
-            value.casefold() for value in values_of(fields.get(condition.field, ""))
-        ):
+        elif condition.value.strip().casefold() not in values_of(fields.get(condition.field, "").casefold()):
             return False
     return True
 

@@ -22,26 +22,13 @@ N_POWER_STEPS, N_EXTRA_DIMENSIONS = 5, 20
 
 
 class LatentSpace(NamedTuple):
-    """Axes of a truncated singular value decomposition, by stem number.
+    """Axes of a truncated singular value decomposition, by stem number."""
 
-    Attributes:
-      terms: Stem numbers of the vocabulary, ascending.
-      weights: Inverse document frequency of each term.
-      axes: The row of each term, (n_terms, n_dimensions).
-      mean_length: Mean number of words of the documents that the space was fitted on.
-      unknown_terms: Terms that were folded in since and are in no document of the fit, ascending.
-    """
-
-    terms: Ints
-    weights: Vectors
-    axes: Vectors
-    mean_length: float
-    unknown_terms: Ints
-
-    @property
-    def n_dimensions(self) -> int:
-        """Return the length of a vector."""
-        return int(self.axes.shape[1])
+    terms: Ints  # stem numbers of the vocabulary, ascending
+    weights: Vectors  # inverse document frequency of each term
+    axes: Vectors  # the row of each term, (n_terms, n_dimensions)
+    mean_length: float  # in words, of the documents that the space was fitted on
+    unknown_terms: Ints  # that were folded in since and are in no document of the fit, ascending
 
     @property
     def is_outdated(self) -> bool:
@@ -49,18 +36,14 @@ class LatentSpace(NamedTuple):
         return len(self.unknown_terms) > MAX_REFIT_SHARE * len(self.terms)
 
     def query_vector(self, words: Ints) -> Vectors:
-        """Return the unit vector of a query, zeros where none of its words is in the vocabulary.
-
-        Args:
-          words: Stem numbers; a word that is repeated counts more, as in a document.
-        """
+        """Return the unit vector of a query of stem numbers, zeros where none of them is in the vocabulary."""
         counts = _weighted_counts([np.asarray(words, dtype=np.int64)], self.terms, self.weights, mean_length=0.0)
-        return unit_rows(sparse_product(counts, self.axes))[0]
+        return unit_rows(_sparse_product(counts, self.axes))[0]
 
     def document_vectors(self, texts: Sequence[Ints]) -> Vectors:
         """Return a unit vector for each text, given as stem numbers; zeros for a text without words of the space."""
         counts = _weighted_counts(texts, self.terms, self.weights, self.mean_length)
-        return unit_rows(sparse_product(counts, self.axes))
+        return unit_rows(_sparse_product(counts, self.axes))
 
     def with_unknown(self, texts: Iterable[Ints]) -> "LatentSpace":
         """Return the space with the terms noted that these new texts have and the vocabulary has not."""
@@ -88,20 +71,10 @@ class SparseRows(NamedTuple):
     values: Any  # float32
     n_columns: int
 
-    @property
-    def n_rows(self) -> int:
-        """Return the number of rows."""
-        return len(self.starts) - 1
-
 
 @reassociated
-def sparse_product(matrix: SparseRows, dense: Any) -> Any:
-    """Return a sparse matrix times a dense one.
-
-    Args:
-      matrix: (n, m).
-      dense: float32, (m, k).
-    """
+def _sparse_product(matrix: SparseRows, dense: Any) -> Any:
+    """Return a sparse matrix (n, m) times a dense one of float32 (m, k)."""
     product = np.zeros((len(matrix.starts) - 1, dense.shape[1]), np.float32)
     for i in range(len(product)):
         for entry in range(matrix.starts[i], matrix.starts[i + 1]):
@@ -112,13 +85,8 @@ def sparse_product(matrix: SparseRows, dense: Any) -> Any:
 
 
 @reassociated
-def transposed_product(matrix: SparseRows, dense: Any) -> Any:
-    """Return a sparse matrix, transposed, times a dense one.
-
-    Args:
-      matrix: (n, m).
-      dense: float32, (n, k).
-    """
+def _transposed_product(matrix: SparseRows, dense: Any) -> Any:
+    """Return a sparse matrix (n, m), transposed, times a dense one of float32 (n, k)."""
     product = np.zeros((matrix.n_columns, dense.shape[1]), np.float32)
     for i in range(len(dense)):
         for entry in range(matrix.starts[i], matrix.starts[i + 1]):
@@ -128,16 +96,10 @@ def transposed_product(matrix: SparseRows, dense: Any) -> Any:
     return product
 
 
-def fit_latent_space(texts: Sequence[Ints], n_dimensions: int | None = None, seed: int = 0) -> LatentSpace | None:
+def fit_latent_space(texts: Sequence[Ints]) -> LatentSpace | None:
     """Fit a space by a randomised singular value decomposition of BM25-weighted, normalised documents.
 
-    Args:
-      texts: Stem numbers of each document.
-      n_dimensions: One for every six documents, at most 192, unless given.
-      seed: Of the random projection.
-
-    Returns:
-      The space; None where the documents are too few.
+    The documents are given as stem numbers; where they are too few, there is no space.
 
     References:
       Halko, Martinsson and Tropp (2011), Finding Structure with Randomness; Deerwester et al. (1990), Indexing by
@@ -151,23 +113,17 @@ def fit_latent_space(texts: Sequence[Ints], n_dimensions: int | None = None, see
     weights = np.log(1.0 + (len(texts) - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
     mean_length = float(np.mean([len(text) for text in texts]))
     matrix = _weighted_counts(texts, terms, weights, mean_length, normalised=True)
-    size = n_dimensions or min(MAX_DIMENSIONS, max(2, len(texts) // DOCUMENTS_PER_DIMENSION))
-    axes = _right_singular_vectors(matrix, min(size, len(texts), len(terms)), seed)
-    return LatentSpace(terms, weights, axes, mean_length, np.empty(0, np.int64))
-
-
-def _right_singular_vectors(matrix: SparseRows, n: int, seed: int) -> Vectors:
-    rng = np.random.default_rng(seed)
-    width = min(n + N_EXTRA_DIMENSIONS, matrix.n_rows, matrix.n_columns)
-    basis = sparse_product(matrix, rng.standard_normal((matrix.n_columns, width), dtype=np.float32))
+    size = min(MAX_DIMENSIONS, max(2, len(texts) // DOCUMENTS_PER_DIMENSION), len(terms))
+    width = min(size + N_EXTRA_DIMENSIONS, len(texts), len(terms))
+    basis = _sparse_product(matrix, np.random.default_rng(0).standard_normal((len(terms), width), dtype=np.float32))
     for _ in range(N_POWER_STEPS):
-        basis = sparse_product(matrix, _orthonormal(transposed_product(matrix, _orthonormal(basis))))
-    projected = transposed_product(matrix, _orthonormal(basis))
+        basis = _sparse_product(matrix, _orthonormal(_transposed_product(matrix, _orthonormal(basis))))
+    projected = _transposed_product(matrix, _orthonormal(basis))
     values, vectors = np.linalg.eigh(projected.T @ projected)
-    order = np.argsort(-values)[:n]
+    order = np.argsort(-values)[:size]
     order = order[values[order] > 1e-6 * max(float(values.max()), 1e-30)]
     axes = projected @ (vectors[:, order] / np.sqrt(values[order])).astype(np.float32)
-    return np.ascontiguousarray(axes, dtype=np.float32)
+    return LatentSpace(terms, weights, np.ascontiguousarray(axes, np.float32), mean_length, np.empty(0, np.int64))
 
 
 def _orthonormal(columns: Vectors) -> Vectors:

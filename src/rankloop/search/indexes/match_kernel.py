@@ -1,5 +1,6 @@
 """Match features of texts and a query, from their words as numbers: BM25 by field, phrases, nearness, coverage."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ COVERAGE, COVERAGE_TITLE = MATCHES.index("coverage"), MATCHES.index("coverage_ti
 EXACT_TITLE, AT = MATCHES.index("exact_title"), MATCHES.index("at")
 TITLE_LENGTH = MATCHES.index("title_length")  # that of the body is the next
 SIEVE_SIZE = 4096  # of the last bits of words, by which most are passed over
+NUMBER = np.dtype("<u4")  # of a word
 
 
 class PackedTexts(NamedTuple):
@@ -27,8 +29,14 @@ class PackedTexts(NamedTuple):
     starts: Ints
 
 
+def joined(parts: Sequence[bytes]) -> PackedTexts:
+    """Return the packed words of several texts, side by side, in a writable array: kernels compile anew for others."""
+    starts = np.cumsum([0, *(len(part) // NUMBER.itemsize for part in parts)], dtype=np.int64)
+    return PackedTexts(np.frombuffer(bytearray().join(parts), NUMBER), starts)
+
+
 class CorpusStatistics(NamedTuple):
-    """Statistics of all documents for BM25: their number, mean length by field, frequency of query words by field."""
+    """Statistics of all documents for BM25."""
 
     n_documents: int
     mean_lengths: Floats  # (2,)
@@ -36,26 +44,14 @@ class CorpusStatistics(NamedTuple):
 
 
 @kernel
-def idf_of(n_documents: float, frequency: float) -> float:
-    """Return log(1 + (N − n + ½) / (n + ½)), as engines have it; above 0, as n is at most N.
-
-    Args:
-      n_documents: N, the number of all documents.
-      frequency: n, the number of documents that have the word.
-    """
+def _idf(n_documents: float, frequency: float) -> float:
+    """Return log(1 + (N − n + ½) / (n + ½)), as engines have it; above 0, as n is at most N."""
     return float(np.log(1.0 + (n_documents - frequency + 0.5) / (frequency + 0.5)))
 
 
 @kernel
-def bm25(counts: Floats, idf: Floats, length: float, mean_length: float) -> float:
-    """Return Σ idf · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length)) over the words of a query.
-
-    Args:
-      counts: tf, how often each word of the query is in the text.
-      idf: The inverse document frequency of each word.
-      length: Of the text, in words.
-      mean_length: Of all texts, in words.
-    """
+def _bm25(counts: Floats, idf: Floats, length: float, mean_length: float) -> float:
+    """Return Σ idf · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length)) over the words of a query."""
     total, spread = 0.0, K1 * (1.0 - B + B * length / max(mean_length, 1.0))
     for w in range(len(counts)):
         total += idf[w] * counts[w] * (K1 + 1.0) / (counts[w] + spread)
@@ -110,8 +106,8 @@ def matches(
     for w in range(n_words):
         sieve[query[w] % SIEVE_SIZE] = 1
         for field in range(2):
-            idf[w, field] = idf_of(corpus.n_documents, corpus.frequencies[w, field])
-        rare[w] = idf_of(corpus.n_documents, max(corpus.frequencies[w, 0], corpus.frequencies[w, 1]))
+            idf[w, field] = _idf(corpus.n_documents, corpus.frequencies[w, field])
+        rare[w] = _idf(corpus.n_documents, max(corpus.frequencies[w, 0], corpus.frequencies[w, 1]))
         all_rare += rare[w]
     for w in range(n_pairs):
         all_pairs += rare[w] + rare[w + 1]
@@ -121,10 +117,9 @@ def matches(
             text = titles if field == TITLE else bodies
             start, end = text.starts[i], text.starts[i + 1]
             _read(text.words, start, end, query, sieve, counts[field], near)
-            features[i, BM25_TITLE + field] = bm25(
-                counts[field], idf[:, field], end - start, corpus.mean_lengths[field]
-            )
-            features[i, TITLE_LENGTH + field] = end - start
+            length, mean_length = end - start, corpus.mean_lengths[field]
+            features[i, BM25_TITLE + field] = _bm25(counts[field], idf[:, field], length, mean_length)
+            features[i, TITLE_LENGTH + field] = length
         for w in range(n_pairs):
             share = (rare[w] + rare[w + 1]) / all_pairs
             features[i, PHRASE] += share * (near[w] == 1.0)

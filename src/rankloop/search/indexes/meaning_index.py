@@ -1,6 +1,6 @@
-"""Vectors of documents by meaning, one byte per dimension: in a latent space and by an embedding."""
+"""Vectors of documents and queries by meaning, a byte per dimension: in a latent space and by an embedding."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from rankloop.core.kernels import kernel
 from rankloop.core.types import Ints
 from rankloop.search.indexes.document_table import DocumentTable
 from rankloop.search.indexes.latent_space import LatentSpace, Vectors, fit_latent_space, unit_rows
+from rankloop.search.indexes.match_kernel import NUMBER
 
 MIN_COSINE = 0.15  # of a document that is found by meaning alone
 N_FEEDBACK_DOCUMENTS, FEEDBACK_WEIGHT = 3, 2.0
@@ -21,7 +22,10 @@ MAX_EMBEDDED_CHARACTERS = 4_000  # of a document
 EMBEDDING_BATCH = 256
 CHUNK_DOCUMENTS = 4_096
 MAX_FITTED_DOCUMENTS = 20_000  # a larger collection is fitted on an even sample, and the others are folded in
+MAX_PAST_QUERIES = 5_000
+MIN_QUERY_SIMILARITY, MAX_SIMILAR_QUERIES = 0.6, 4  # cosine in the latent space
 Embed = Callable[[list[str]], Any]
+NO_VECTOR: Vectors = np.empty(0, np.float32)
 
 
 class VectorTable(NamedTuple):
@@ -33,10 +37,8 @@ class VectorTable(NamedTuple):
 
     def cosines(self, vector: Vectors) -> Vectors:
         """Return the cosine of every document with a unit vector."""
-        if not len(self.numbers):
-            return np.empty(0, np.float32)
         scale = max(float(np.abs(vector).max(initial=0.0)), 1e-9) / INT8_SCALE
-        products = byte_products(self.rows, np.round(vector / scale).astype(np.int8))
+        products = _byte_products(self.rows, np.round(vector / scale).astype(np.int8))
         return products.astype(np.float32) * self.scales * np.float32(scale)
 
     def positions(self, numbers: Ints) -> Ints:
@@ -49,49 +51,28 @@ class VectorTable(NamedTuple):
     def vectors(self, numbers: Ints) -> Vectors:
         """Return the vectors of these documents; zeros for one that has none."""
         at = self.positions(numbers)
-        if not len(self.numbers):
-            return np.zeros((len(numbers), self.rows.shape[1]), np.float32)
         rows = self.rows[at].astype(np.float32) * self.scales[at, None]
         rows[at < 0] = 0.0
         return rows
 
-    def changed(self, kept: Ints, numbers: Ints, vectors: Vectors) -> "VectorTable":
-        """Return the table with the rows of `kept` only, and new ones.
-
-        Args:
-          kept: Numbers that stay.
-          numbers: New ones, larger than those, ascending.
-          vectors: Theirs.
-        """
-        rows, scales = as_bytes(vectors)
-        return self.with_bytes(kept, numbers, rows, scales)
-
-    def with_bytes(self, kept: Ints, numbers: Ints, rows: Any, scales: Vectors) -> "VectorTable":
-        """Return the table with the rows of `kept` only, and new ones that are bytes already.
-
-        Args:
-          kept: Numbers that stay.
-          numbers: New ones, larger than those, ascending.
-          rows: Theirs, as bytes.
-          scales: One for each of those rows.
-        """
-        at = self.positions(kept)
+    def changed(self, numbers: Ints, parts: Iterable[tuple[Ints, Vectors]]) -> "VectorTable":
+        """Return the table with the rows of these numbers only, and new ones of larger numbers, ascending."""
+        at = self.positions(numbers)
         at = at[at >= 0]
-        return VectorTable(
-            np.concatenate([self.numbers[at], numbers]).astype(np.int64),
-            np.concatenate([self.rows[at], rows]),
-            np.concatenate([self.scales[at], scales]).astype(np.float32),
-        )
+        tables = [VectorTable(self.numbers[at], self.rows[at], self.scales[at])] if len(at) else []
+        for part, vectors in parts:  # Bytes at once, as numbers of 32 bits would take four times the memory.
+            scales = np.maximum(np.abs(vectors).max(axis=1, initial=0.0), 1e-9) / INT8_SCALE
+            rows = np.round(vectors / scales[:, None]).astype(np.int8)
+            tables.append(VectorTable(part, rows, scales.astype(np.float32)))
+        return VectorTable._make(map(np.concatenate, zip(*tables))) if tables else NO_VECTORS
+
+
+NO_VECTORS = VectorTable(np.empty(0, np.int64), np.empty((0, 0), np.int8), NO_VECTOR)
 
 
 @kernel
-def byte_products(rows: Any, vector: Any) -> Any:
-    """Return the products of every row with a vector, both of bytes, as whole numbers.
-
-    Args:
-      rows: int8, (n, n_dimensions).
-      vector: int8, (n_dimensions,).
-    """
+def _byte_products(rows: Any, vector: Any) -> Any:
+    """Return the products of every row (n, n_dimensions) with a vector, both of bytes, as whole numbers."""
     n, size = rows.shape
     products = np.empty(n, np.int32)
     for i in range(n):
@@ -102,35 +83,48 @@ def byte_products(rows: Any, vector: Any) -> Any:
     return products
 
 
-def as_bytes(vectors: Vectors) -> tuple[Any, Vectors]:
-    """Return vectors as bytes, and the scale of each."""
-    scales = np.maximum(np.abs(vectors).max(axis=1, initial=0.0), 1e-9) / INT8_SCALE
-    return np.round(vectors / scales[:, None]).astype(np.int8), scales.astype(np.float32)
-
-
-def empty_table(n_dimensions: int) -> VectorTable:
-    """Return a table of no documents."""
-    return VectorTable(np.empty(0, np.int64), np.empty((0, n_dimensions), np.int8), np.empty(0, np.float32))
-
-
 class QueryMeaning(NamedTuple):
     """The unit vectors of a query, empty where there is none, with the documents that they are compared with."""
 
     latent: Vectors
-    feedback: Vectors
+    feedback: Vectors  # the latent one, moved towards the best documents
     embedding: Vectors
     latent_table: VectorTable
     embedded_table: VectorTable
+
+    def with_feedback(self, numbers: Sequence[int]) -> "QueryMeaning":
+        """Return the vectors with that of feedback moved towards the mean of the best of these documents."""
+        if not len(self.latent) or not len(numbers):
+            return self
+        best = self.latent_table.vectors(np.array(numbers[:N_FEEDBACK_DOCUMENTS], np.int64))
+        return self._replace(feedback=unit_rows((self.latent + FEEDBACK_WEIGHT * best.mean(axis=0))[None])[0])
+
+    def nearest_documents(self, n: int) -> list[int]:
+        """Return the numbers of the documents that are nearest, n by each of the vectors."""
+        numbers = dict[int, None]()
+        for table, vector in ((self.latent_table, self.latent), (self.embedded_table, self.embedding)):
+            if len(vector):
+                cosines = table.cosines(vector)
+                at = np.argpartition(-cosines, n - 1)[:n] if n < len(cosines) else np.arange(len(cosines))
+                at = at[cosines[at] >= MIN_COSINE]
+                at = at[np.lexsort((table.numbers[at], -cosines[at]))]
+                numbers |= dict.fromkeys(table.numbers[at].tolist())
+        return list(numbers)
+
+    def similarities(self, numbers: Ints) -> Vectors:
+        """Return three columns for these documents: latent, feedback and embedding cosine, at least 0."""
+        columns, tables = np.zeros((len(numbers), 3)), (self.latent_table, self.latent_table, self.embedded_table)
+        for i, (table, vector) in enumerate(zip(tables, (self.latent, self.feedback, self.embedding))):
+            if len(vector):  # Row by row: by BLAS a product would depend on the number of the others.
+                columns[:, i] = np.clip((table.vectors(numbers) * vector).sum(axis=1), 0.0, 1.0)
+        return columns
 
 
 class LatentState(NamedTuple):
     """A latent space with the vectors of all documents in it."""
 
-    space: LatentSpace | None
-    table: VectorTable
-
-
-NO_VECTOR: Vectors = np.empty(0, np.float32)
+    space: LatentSpace | None = None
+    table: VectorTable = NO_VECTORS
 
 
 class MeaningIndex:
@@ -142,10 +136,10 @@ class MeaningIndex:
       embedding_name: Vectors are made again when the embedding has another name.
     """
 
-    def __init__(self, folder: Path, embed: Embed | None = None, embedding_name: str = "") -> None:
+    def __init__(self, folder: Path, embed: Embed | None, embedding_name: str) -> None:
         self._folder, self._embed, self._embedding_name = folder, embed, embedding_name
         self._lock = Lock()
-        self.latent, self.embedded = LatentState(None, empty_table(0)), empty_table(0)
+        self.latent, self.embedded = LatentState(), NO_VECTORS
         try:
             space = LatentSpace.load(folder / "latent_space.npz")
             self.latent = LatentState(space, _load_table(folder / "latent_vectors.npz"))
@@ -155,156 +149,61 @@ class MeaningIndex:
             pass  # They are made again by the next synchronisation.
 
     def synchronise(self, table: DocumentTable) -> None:
-        """Fold in documents that are new, drop those that are gone, and fit the space again where it is outdated.
-
-        Args:
-          table: The documents, as committed.
-        """
-        numbers = table.numbers()
+        """Fold in documents that are new, drop those that are gone, and fit the space again where it is outdated."""
+        numbers, embed = table.numbers(), self._embed
         with self._lock:
             space, vectors = self.latent
             new = numbers[vectors.positions(numbers) < 0]
             is_current = not len(new) and len(numbers) == len(vectors.numbers)
-            if is_current and (self._embed is None or len(self.embedded.numbers) == len(numbers)):
+            if is_current and (embed is None or len(self.embedded.numbers) == len(numbers)):
                 return
             if space is not None:
                 for _, texts in _chunks(table, new):
                     space = space.with_unknown(texts)
             if space is None or space.is_outdated:
-                space, new = self._fit(table, numbers), numbers
-                vectors = empty_table(0 if space is None else space.n_dimensions)
-            self.latent = LatentState(space, vectors if space is None else _folded(table, vectors, numbers, new, space))
-            if self._embed is not None:
-                self._embed_new(table, numbers)
-            self._save()
-
-    def _fit(self, table: DocumentTable, numbers: Ints) -> LatentSpace | None:
-        at = np.linspace(0, len(numbers) - 1, min(len(numbers), MAX_FITTED_DOCUMENTS)).astype(np.int64)
-        return fit_latent_space([text for _, chunk in _chunks(table, numbers[at]) for text in chunk])
-
-    def _embed_new(self, table: DocumentTable, numbers: Ints) -> None:
-        new = numbers[self.embedded.positions(numbers) < 0]
-        parts = [
-            self._vectors_of(table.plain_texts(batch.tolist(), MAX_EMBEDDED_CHARACTERS))
-            for batch in np.array_split(new, max(1, -(-len(new) // EMBEDDING_BATCH)))
-            if len(batch)
-        ]
-        kept = numbers[~np.isin(numbers, new)]
-        if parts:
-            vectors = np.concatenate(parts)
-            table_so_far = self.embedded if len(self.embedded.numbers) else empty_table(vectors.shape[1])
-            self.embedded = table_so_far.changed(kept, new, vectors)
-        else:
-            size = self.embedded.rows.shape[1]
-            self.embedded = self.embedded.changed(kept, new, np.empty((0, size), np.float32))
-
-    def _vectors_of(self, texts: list[str]) -> Vectors:
-        if self._embed is None:
-            return np.zeros((len(texts), 0), np.float32)
-        vectors = np.asarray(self._embed(texts), dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            raise InvalidInput(
-                f"meaning: the embedding returned an array of shape {vectors.shape} for {len(texts)} texts; "
-                "return a finite array with one row per text"
-            )
-        return unit_rows(vectors)
-
-    def _save(self) -> None:
-        if self.latent.space is not None:
-            self.latent.space.save(self._folder / "latent_space.npz")
-        _save_table(self._folder / "latent_vectors.npz", self.latent.table)
-        if self._embed is not None:
-            _save_table(self._folder / "embedded_vectors.npz", self.embedded, self._embedding_name)
+                at = np.linspace(0, len(numbers) - 1, min(len(numbers), MAX_FITTED_DOCUMENTS)).astype(np.int64)
+                space = fit_latent_space([text for _, chunk in _chunks(table, numbers[at]) for text in chunk])
+                new, vectors = numbers, NO_VECTORS
+            if space is not None:
+                parts = ((part, space.document_vectors(texts)) for part, texts in _chunks(table, new))
+                vectors = vectors.changed(numbers, parts)
+                space.save(self._folder / "latent_space.npz")
+            self.latent = LatentState(space, vectors)
+            _save_table(self._folder / "latent_vectors.npz", vectors)
+            if embed is not None:
+                new = numbers[self.embedded.positions(numbers) < 0]
+                batches = (new[start : start + EMBEDDING_BATCH] for start in range(0, len(new), EMBEDDING_BATCH))
+                texts_of = ((batch, table.plain_texts(batch.tolist(), MAX_EMBEDDED_CHARACTERS)) for batch in batches)
+                parts = ((batch, _embedded(embed, texts)) for batch, texts in texts_of)
+                self.embedded = self.embedded.changed(numbers, parts)
+                _save_table(self._folder / "embedded_vectors.npz", self.embedded, self._embedding_name)
 
     def query_meaning(self, words: Ints, text: str) -> QueryMeaning:
-        """Return the vectors of a query before feedback.
-
-        Args:
-          words: Stem numbers of its words.
-          text: As it was typed, for the embedding.
-        """
+        """Return the vectors of a query before feedback, by its stem numbers and, for an embedding, as it was typed."""
         (space, table), embedded = self.latent, self.embedded
         latent = NO_VECTOR if space is None or not len(words) else space.query_vector(words)
-        if not np.any(latent):
-            latent = NO_VECTOR
-        is_embedded = self._embed is not None and len(embedded.numbers) > 0 and bool(text.strip())
-        embedding = self._vectors_of([text[:MAX_EMBEDDED_CHARACTERS]])[0] if is_embedded else NO_VECTOR
+        latent = latent if np.any(latent) else NO_VECTOR
+        embedding = NO_VECTOR
+        if self._embed is not None and len(embedded.numbers) and text.strip():
+            embedding = _embedded(self._embed, [text[:MAX_EMBEDDED_CHARACTERS]])[0]
         return QueryMeaning(latent, latent, embedding, table, embedded)
 
 
-def with_feedback(meaning: QueryMeaning, numbers: Sequence[int]) -> QueryMeaning:
-    """Return the vectors of a query with that of its feedback: moved towards the mean of its best documents.
-
-    Args:
-      meaning: The vectors of the query.
-      numbers: Its documents, best first.
-    """
-    if not len(meaning.latent) or not len(numbers):
-        return meaning
-    best = meaning.latent_table.vectors(np.array(numbers[:N_FEEDBACK_DOCUMENTS], np.int64))
-    return meaning._replace(feedback=unit_rows((meaning.latent + FEEDBACK_WEIGHT * best.mean(axis=0))[None])[0])
-
-
-def nearest_documents(meaning: QueryMeaning, n: int) -> list[int]:
-    """Return the numbers of the documents that are nearest to a query, n by each of its vectors.
-
-    Args:
-      meaning: The vectors of the query.
-      n: The number of documents per vector.
-    """
-    numbers = dict[int, None]()
-    for table, vector in ((meaning.latent_table, meaning.latent), (meaning.embedded_table, meaning.embedding)):
-        if len(vector) and n > 0 and len(table.numbers):
-            cosines = table.cosines(vector)
-            at = np.argpartition(-cosines, n - 1)[:n] if n < len(cosines) else np.arange(len(cosines))
-            at = at[cosines[at] >= MIN_COSINE]
-            at = at[np.lexsort((table.numbers[at], -cosines[at]))]
-            numbers |= dict.fromkeys(table.numbers[at].tolist())
-    return list(numbers)
-
-
-def similarities(meaning: QueryMeaning, numbers: Ints) -> Vectors:
-    """Return three columns for these documents: latent, feedback and embedding cosine, at least 0.
-
-    Args:
-      meaning: The vectors of the query.
-      numbers: The documents.
-    """
-    columns = np.zeros((len(numbers), 3))
-    for column, table, vector in (
-        (0, meaning.latent_table, meaning.latent),
-        (1, meaning.latent_table, meaning.feedback),
-        (2, meaning.embedded_table, meaning.embedding),
-    ):
-        if len(vector):
-            columns[:, column] = np.clip(_row_products(table.vectors(numbers), vector), 0.0, 1.0)
-    return columns
-
-
-def _row_products(rows: Vectors, vector: Vectors) -> Vectors:
-    """Return products row by row, so that one does not depend on the number of the others, as with BLAS."""
-    return (rows * vector).sum(axis=1)
-
-
-def _folded(table: DocumentTable, vectors: VectorTable, numbers: Ints, new: Ints, space: LatentSpace) -> VectorTable:
-    added, rows, scales = [np.empty(0, np.int64)], [np.empty((0, space.n_dimensions), np.int8)], [np.empty(0)]
-    for part, texts in _chunks(table, new):  # Bytes at once, as numbers of 32 bits would take four times the memory.
-        part_rows, part_scales = as_bytes(space.document_vectors(texts))
-        added.append(part)
-        rows.append(part_rows)
-        scales.append(part_scales)
-    kept = numbers[~np.isin(numbers, new)]
-    return vectors.with_bytes(kept, np.concatenate(added), np.concatenate(rows), np.concatenate(scales))
+def _embedded(embed: Embed, texts: list[str]) -> Vectors:
+    vectors = np.asarray(embed(texts), dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+        raise InvalidInput(
+            f"meaning: the embedding returned an array of shape {vectors.shape} for {len(texts)} texts; "
+            "return a finite array with one row per text"
+        )
+    return unit_rows(vectors)
 
 
 def embedding_of(meaning: str | Embed) -> tuple[Embed | None, str]:
     """Return the embedding that `meaning` names, and a name under which its vectors are kept.
 
-    Args:
-      meaning: "lsa" or "off" for none, "wordllama", or a function of texts.
-
     Raises:
-      InvalidInput: If it is something else.
+      InvalidInput: If it is not "lsa" or "off" for none, "wordllama", or a function of texts.
       NotFound: If wordllama is not installed.
     """
     if meaning in ("lsa", "off"):
@@ -313,24 +212,21 @@ def embedding_of(meaning: str | Embed) -> tuple[Embed | None, str]:
         return meaning, getattr(meaning, "__qualname__", type(meaning).__name__)
     if meaning != "wordllama":
         raise InvalidInput(f"meaning = {meaning!r:.60} must be lsa, off, wordllama or a function of texts")
-    return _wordllama(), "wordllama"
-
-
-def _wordllama() -> Embed:
-    """Return the static embedding of the package wordllama, from the weights that its wheel brings."""
     try:
         import wordllama
     except ImportError:
         raise NotFound("meaning = 'wordllama' needs its package: pip install 'rankloop[search-embedding]'") from None
+    # The weights are those that the wheel brings.
     model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-    return lambda texts: model.embed(texts, norm=True)
+    return lambda texts: model.embed(texts, norm=True), "wordllama"
 
 
 def _chunks(table: DocumentTable, numbers: Ints) -> Iterator[tuple[Ints, list[Ints]]]:
+    """Yield some documents at a time: their numbers, and the stem numbers of their titles and bodies."""
     for start in range(0, len(numbers), CHUNK_DOCUMENTS):
-        part = numbers[start : start + CHUNK_DOCUMENTS]
-        texts = table.packed_texts(part.tolist())
-        yield np.array(sorted(texts), np.int64), [texts[number] for number in sorted(texts)]
+        rows = sorted(table.rows_by_number(numbers[start : start + CHUNK_DOCUMENTS].tolist()))
+        texts: list[Ints] = [np.frombuffer(row.title + row.body, NUMBER) for row in rows]
+        yield np.array([row.number for row in rows], np.int64), texts
 
 
 def _save_table(path: Path, table: VectorTable, name: str = "") -> None:
@@ -340,6 +236,55 @@ def _save_table(path: Path, table: VectorTable, name: str = "") -> None:
 
 def _load_table(path: Path, name: str = "") -> VectorTable:
     with np.load(path) as arrays:
-        if str(arrays["name"]) != name:
-            return empty_table(0)
-        return VectorTable(arrays["numbers"], arrays["rows"], arrays["scales"])
+        return (
+            VectorTable._make(arrays[part] for part in VectorTable._fields)
+            if str(arrays["name"]) == name
+            else NO_VECTORS
+        )
+
+
+class PastQueries:
+    """Past queries in the order of their first search, so that clicks for one count for those of similar meaning.
+
+    Args:
+      path: The file of names, all that is kept on disk. It is personal data: `forget` takes names out again.
+      vector_of: Returns the vector of a query by its name; empty where it has none.
+    """
+
+    def __init__(self, path: Path, vector_of: Callable[[str], Vectors]) -> None:
+        self._path, self._lock = path, Lock()
+        names = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self._vectors: dict[str, Vectors] = {name: vector_of(name) for name in names[-MAX_PAST_QUERIES:]}
+
+    def similar(self, name: str, vector: Vectors) -> list[str]:
+        """Return the name of the query itself and those of the past queries that are nearest to it."""
+        with self._lock:
+            names = [other for other, row in self._vectors.items() if other != name and len(row) == len(vector) > 0]
+            rows = np.array([self._vectors[other] for other in names])
+        if not names:
+            return [name]
+        cosines = rows @ vector
+        best = np.argsort(-cosines, kind="stable")[:MAX_SIMILAR_QUERIES]
+        return [name, *(names[i] for i in best if cosines[i] >= MIN_QUERY_SIMILARITY)]
+
+    def add(self, name: str, vector: Vectors) -> None:
+        """Remember a query that was searched, if it has a vector."""
+        if not len(vector):
+            return
+        with self._lock:
+            is_new = name not in self._vectors
+            self._vectors[name] = vector
+            if is_new:
+                if len(self._vectors) > MAX_PAST_QUERIES:
+                    del self._vectors[next(iter(self._vectors))]
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(name + "\n")
+
+    def forget(self, name: str | None) -> None:
+        """Remove a query, or all of them."""
+        with self._lock:
+            if name is None:
+                self._vectors.clear()
+            else:
+                self._vectors.pop(name, None)
+            self._path.write_text("".join(f"{other}\n" for other in self._vectors), encoding="utf-8")

@@ -1,22 +1,20 @@
 """Words of a query as the index has them: stems, what else they may stand for, and corrections of mistyped words."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from rankloop.search.engine import TextQuery
+from rankloop.search.indexes import vocabulary
+from rankloop.search.indexes.document_table import DocumentTable
 from rankloop.search.indexes.stemmers import without_accents
 from rankloop.search.indexes.text_index import TextIndex
-from rankloop.search.indexes.vocabulary import (
-    COMPOUNDING_LANGUAGES,
-    MIN_LENGTH_OF_TWO_EDITS,
-    Vocabulary,
-    edit_distance,
-)
 from rankloop.search.texts import is_unspaced
 
 MAX_SEARCHED_WORDS = 40  # the rarest of a long query
+MAX_COMPLETIONS = 50  # words that a beginning may stand for
 RARE_SHARE = 1.0 / 2_000  # of the documents: a word in no more of them may be mistyped
 SMALL_RARE_SHARE, MAX_SMALL_RARE_DOCUMENTS = 1.0 / 400, 5.0  # of a small collection
 MIN_CORRECTION_RATIO = 10.0  # a correction of a word that exists stands in so many times its documents
@@ -24,23 +22,14 @@ FREQUENT_SHARE, MIN_DOCUMENTS_OF_FREQUENT = 0.2, 5_000  # words of so many docum
 
 
 class QueryTerms(NamedTuple):
-    """The words of a query for the index.
+    """The words of a query for the index."""
 
-    Attributes:
-      words: Those that are looked for, as typed, each once.
-      stems: One for each word.
-      alternatives: Further stems that count as a stem: other languages, endings, corrections, compounds.
-      frequencies: The number of documents of each stem, the larger one of title and body.
-      corrections: For each mistyped word the one that is likely meant.
-      only_frequent: Every word is in very many documents.
-    """
-
-    words: tuple[str, ...]
-    stems: tuple[str, ...]
-    alternatives: Mapping[str, tuple[str, ...]]
-    frequencies: tuple[float, ...]
-    corrections: Mapping[str, str]
-    only_frequent: bool
+    words: tuple[str, ...]  # those that are looked for, as typed, each once
+    stems: tuple[str, ...]  # one for each word
+    alternatives: Mapping[str, tuple[str, ...]]  # by stem: further stems that count as it, such as corrections
+    frequencies: tuple[float, ...]  # the number of documents of each stem, the larger one of title and body
+    corrections: Mapping[str, str]  # for each mistyped word the one that is likely meant
+    only_frequent: bool  # every word is in very many documents
 
     def all_stems(self) -> set[str]:
         """Return the stems with all their alternatives."""
@@ -48,8 +37,7 @@ class QueryTerms(NamedTuple):
 
     def rarest(self, n: int) -> list[str]:
         """Return the n stems that are in the fewest documents, in the order of the query."""
-        term_numbers = sorted(np.argsort(self.frequencies, kind="stable")[:n].tolist())
-        return [self.stems[i] for i in term_numbers]
+        return [self.stems[i] for i in sorted(np.argsort(self.frequencies, kind="stable")[:n].tolist())]
 
 
 class TermReader:
@@ -57,25 +45,21 @@ class TermReader:
 
     Args:
       index: Gives stems and frequencies.
+      table: Its documents.
       languages: Of the documents, the most frequent first.
       n_documents: In the index.
-      vocabulary: Returns the words of the collection; called only for words that are rare.
-      completions: Returns stems of words that begin with a text.
     """
 
-    def __init__(
-        self,
-        index: TextIndex,
-        languages: Sequence[str],
-        n_documents: int,
-        vocabulary: Callable[[], Vocabulary],
-        completions: Callable[[str], list[str]],
-    ) -> None:
-        self._index, self._languages, self._n_documents = index, tuple(languages), n_documents
-        self._vocabulary, self._completions = vocabulary, completions
-        self._rare_documents = max(
-            1.0, min(SMALL_RARE_SHARE * n_documents, MAX_SMALL_RARE_DOCUMENTS), RARE_SHARE * n_documents
-        )
+    def __init__(self, index: TextIndex, table: DocumentTable, languages: Sequence[str], n_documents: int) -> None:
+        self._index, self._table, self._languages, self._n_documents = index, table, tuple(languages), n_documents
+        self._is_compounding = not vocabulary.COMPOUNDING_LANGUAGES.isdisjoint(languages)
+        small = min(SMALL_RARE_SHARE * n_documents, MAX_SMALL_RARE_DOCUMENTS)
+        self._rare_documents = max(1.0, small, RARE_SHARE * n_documents)
+
+    @cached_property
+    def _vocabulary(self) -> vocabulary.Vocabulary:
+        """The words of the collection, which are read only for words that are rare."""
+        return vocabulary.Vocabulary(self._table.words(vocabulary.MAX_VOCABULARY))
 
     def read(self, query: TextQuery) -> QueryTerms:
         """Return the terms of a query; of a long one those of its rarest words."""
@@ -86,15 +70,15 @@ class TermReader:
         kept = sorted(by_stem, key=lambda stem: frequencies[stem] or np.inf)[:MAX_SEARCHED_WORDS]
         stems = [stem for stem in by_stem if stem in set(kept)]
         last = self._stems(query.words[-1:], self._languages[0])[-1] if query.prefix and query.words else ""
-        alternatives, corrections = dict[str, tuple[str, ...]](), dict[str, str]()
+        alternatives, corrections, counts = dict[str, tuple[str, ...]](), dict[str, str](), list[float]()
         for stem in stems:
             word = by_stem[stem]
-            others = dict.fromkeys(self._completions(word) if stem == last else ())
+            others = dict.fromkeys(self._table.stems_from(word, MAX_COMPLETIONS) if stem == last else ())
             variants, foreign = self._variant_stems(word), self._all_stems(word)[1:]
             others |= dict.fromkeys([*foreign, *variants])
             others.pop(stem, None)
             # The rules of another language cut a mistyped word to one that exists, which does not make it right.
-            is_word = bool(foreign) and (frequencies[stem] > 0.0 or without_accents(word) in self._vocabulary())
+            is_word = bool(foreign) and (frequencies[stem] > 0.0 or without_accents(word) in self._vocabulary)
             reached = max([frequencies[stem], *self._frequencies(list(others) if is_word else variants)])
             if len(query.words) <= MAX_SEARCHED_WORDS and reached <= self._rare_documents:
                 for near in self._near_words(word, reached):
@@ -103,46 +87,40 @@ class TermReader:
             others.pop(stem, None)
             if others:
                 alternatives[stem] = tuple(others)
-        counts = [max([frequencies[stem], *self._frequencies(list(alternatives.get(stem, ())))]) for stem in stems]
+            counts.append(max([frequencies[stem], *self._frequencies(list(others))]))
         is_large = self._n_documents >= MIN_DOCUMENTS_OF_FREQUENT
         only_frequent = is_large and bool(stems) and min(counts) > FREQUENT_SHARE * self._n_documents
         words = tuple(by_stem[stem] for stem in stems)
         return QueryTerms(words, tuple(stems), alternatives, tuple(counts), corrections, only_frequent)
 
     def endings_of(self, begun: str, n: int) -> list[str]:
-        """Return the n most frequent words that begin with some letters.
-
-        Args:
-          begun: The letters.
-          n: The number of words.
-        """
-        return self._vocabulary().endings_of(without_accents(begun), self._word_frequencies, n)
+        """Return the n most frequent words that begin with some letters."""
+        return self._vocabulary.endings_of(without_accents(begun), self._word_frequencies, n)
 
     def _variant_stems(self, word: str) -> list[str]:
         """Return stems of spellings with umlauts, and of compounds whose head the word is."""
-        plain = word if word.isascii() else without_accents(word)
-        variants = list[str]()
+        plain, variants = without_accents(word), list[str]()
         if any(pair in plain for pair in ("ae", "oe", "ue")):
-            variants += self._vocabulary().without_umlauts(plain)
-        if COMPOUNDING_LANGUAGES.intersection(self._languages):
+            variants += self._vocabulary.without_umlauts(plain)
+        if self._is_compounding:
             for head in [plain, *variants]:
-                variants += self._vocabulary().compounds_of(head)
+                variants += self._vocabulary.compounds_of(head)
         return [stem for variant in dict.fromkeys(variants) for stem in self._all_stems(variant)]
 
     def _near_words(self, word: str, frequency: float) -> list[str]:
         """Return likely corrections of a rare word, or the parts of a compound that the collection does not have."""
         if is_unspaced(word):
             return []
-        plain = word if word.isascii() else without_accents(word)
-        vocabulary = self._vocabulary()
-        near = vocabulary.near_words(plain, self._word_frequencies)
+        plain = without_accents(word)
+        near = self._vocabulary.near_words(plain, self._word_frequencies)
         if frequency and near:  # Only a long word that exists may be a mistyped one, and by one letter inside it.
+            if len(plain) < vocabulary.MIN_LENGTH_OF_TWO_EDITS:
+                return []
+            near = [other for other in near if other[0] == plain[0] and vocabulary.edit_distance(plain, other, 1) == 1]
             counts = dict(zip(near, self._word_frequencies(near)))
-            near = [other for other in near if counts[other] >= MIN_CORRECTION_RATIO * frequency]
-            near = [other for other in near if other[0] == plain[0] and edit_distance(plain, other, 1) == 1]
-            near = near if len(plain) >= MIN_LENGTH_OF_TWO_EDITS else []
-        splits = not frequency and plain not in vocabulary and COMPOUNDING_LANGUAGES.intersection(self._languages)
-        return near or (vocabulary.parts_of(plain)[::-1] if splits else [])
+            return [other for other in near if counts[other] >= MIN_CORRECTION_RATIO * frequency]
+        is_split = not frequency and plain not in self._vocabulary and self._is_compounding
+        return near or (self._vocabulary.parts_of(plain)[::-1] if is_split else [])
 
     def _all_stems(self, word: str) -> list[str]:
         return [stem for language in self._languages for stem in self._stems([word], language)]

@@ -1,134 +1,217 @@
-"""The protocol of an index of words, and stems of words, as texts and as numbers, each computed once."""
+"""Inverted indexes of titles and bodies, by number: tantivy's, and FTS5 of SQLite, which every Python has.
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+What is added and removed counts from `commit` on.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-import xxhash
 
-from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, Ints
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.types import Floats
+from rankloop.search.indexes.document_table import WRITE_FAILURE_HINT, DamagedIndex, SqliteFile
+from rankloop.search.indexes.stemmers import SqliteStemmer, is_tantivy_installed, tantivy_stems
 
-WRITE_FAILURE_HINT = "is there space left on the device? What was indexed before is kept"
-LANGUAGES = frozenset(
-    {
-        *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
-        *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
-    }
-)
-
-
-class DamagedIndex(InvalidInput):
-    """An index that cannot be opened, because it is broken or of another version: it has to be made again."""
+TEXT_FIELDS = ("title", "body")
+WRITER_BYTES = 64_000_000  # that tantivy fills before a segment is written
+MAX_CACHED_FREQUENCIES = 10_000  # until the next commit
+# Words are stems already: `ascii` only splits them at spaces.
+STEM_TABLES = """
+CREATE VIRTUAL TABLE IF NOT EXISTS stems USING fts5(title, body, facets, tokenize = 'ascii');
+CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(stems, 'col');
+"""
 
 
 class IndexQuery(NamedTuple):
-    """A query as stems. A run is a tuple of words that touch each other.
+    """A query as stems. A run is a tuple of words that touch each other."""
 
-    Attributes:
-      any_of: Runs of which a document needs one; where there are none, facets alone decide.
-      all_of: Runs that a document must have.
-      none_of: Runs that it must not have.
-      facets: Groups of facet tokens; a document needs one token of each group.
-      title_only: Look into titles only.
-    """
-
-    any_of: tuple[tuple[str, ...], ...]
-    all_of: tuple[tuple[str, ...], ...] = ()
-    none_of: tuple[tuple[str, ...], ...] = ()
-    facets: tuple[tuple[str, ...], ...] = ()
+    any_of: tuple[tuple[str, ...], ...]  # runs of which a document needs one; where there are none, facets decide
+    all_of: tuple[tuple[str, ...], ...] = ()  # runs that a document must have
+    none_of: tuple[tuple[str, ...], ...] = ()  # runs that it must not have
+    facets: tuple[tuple[str, ...], ...] = ()  # groups of facet tokens; a document needs one token of each group
     title_only: bool = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Return True where there is nothing to look for."""
-        return not self.any_of and not self.facets
 
+class TantivyIndex:
+    """An index of tantivy, a full-text engine in this process; words are stemmed by the rules of their language."""
 
-class TextIndex(Protocol):
-    """An inverted index of titles and bodies, by number; what is added and removed counts from `commit` on."""
+    version = "3"
 
-    version: str
+    def __init__(self, folder: Path) -> None:
+        if not is_tantivy_installed():
+            raise NotFound("this engine needs tantivy: pip install 'rankloop[search]', or engine=\"sqlite\"")
+        import tantivy
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._tantivy = folder, tantivy
+        self._writer: Any = None
+        self.stemmed = tantivy_stems
+        builder = tantivy.SchemaBuilder()
+        builder.add_integer_field("number", indexed=True, fast=True)
+        for field in TEXT_FIELDS:
+            builder.add_text_field(field, tokenizer_name="words")
+        builder.add_text_field("facets", tokenizer_name="words", index_option="basic")
+        self._schema = builder.build()
+        try:
+            self._index = tantivy.Index(self._schema, path=str(folder))
+            spaced = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+            self._index.register_tokenizer("words", spaced.build())
+            self._searcher = self._index.searcher()
+        except (ValueError, OSError) as error:
+            raise DamagedIndex(f"{folder}: {error}") from None
+
+    def close(self) -> None:
+        """Release the files of the index."""
+        self._writer = None
 
     @property
     def n_documents(self) -> int:
         """Return the number of documents."""
-
-    def stemmed(self, words: list[str], language: str) -> list[str]:
-        """Return the stem of each word by the rules of a language, as a document is found by it."""
+        return int(self._searcher.num_docs)
 
     def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
         """Add the stems of a title and a body, and tokens by which a document can be filtered."""
+        texts = {"title": " ".join(title), "body": " ".join(body), "facets": " ".join(facets)}
+        self._write("add_document", self._tantivy.Document(number=number, **texts))
 
     def remove(self, number: int) -> None:
         """Remove a document."""
+        self._write("delete_documents_by_term", "number", number)
 
     def commit(self) -> None:
         """Make what was added and removed count."""
+        if self._writer is not None:
+            self._write("commit")
+            self._write("wait_merging_threads")
+            self._writer = None
+            self._index.reload()
+            self._searcher = self._index.searcher()
 
     def rollback(self) -> None:
         """Discard what was added and removed since the last commit."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.rollback()
+            except (ValueError, OSError):
+                return  # what was not committed is not there anyway
 
-    def close(self) -> None:
-        """Release the files of the index."""
+    def _write(self, name: str, *values: Any) -> None:
+        try:
+            if self._writer is None:
+                self._writer = self._index.writer(WRITER_BYTES, 1)
+            getattr(self._writer, name)(*values)
+        except (ValueError, OSError) as error:
+            raise InvalidInput(f"{self._folder}: {error} ({WRITE_FAILURE_HINT})") from None
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
-        """Return numbers and scores of the best n, ties by number."""
+        """Return numbers and scores of the best n by the sum of tantivy's BM25 over both fields, ties by number."""
+        if n < 1 or not (query.any_of or query.facets):
+            return []
+        fields = TEXT_FIELDS[:1] if query.title_only else TEXT_FIELDS
+        occur, make = self._tantivy.Occur, self._tantivy.Query
+        parts = [(occur.Must, self._either(query.any_of, fields))] if query.any_of else []
+        parts += [(occur.Must, self._either([run], TEXT_FIELDS)) for run in query.all_of]
+        for tokens in query.facets:
+            matching = self._either([(token,) for token in tokens], ("facets",))
+            parts.append((occur.Must, make.const_score_query(matching, 0.0)))
+        parts += [(occur.MustNot, self._either([run], TEXT_FIELDS)) for run in query.none_of]
+        searcher = self._searcher  # A refresh may bring the next one meanwhile.
+        hits = searcher.search(make.boolean_query(parts), n, count=False).hits
+        numbers: Any = searcher.fast_field_values("number", [address for _, address in hits])
+        scored = [(int(number), float(score)) for number, (score, _) in zip(numbers, hits)]
+        return sorted(scored, key=lambda hit: (-hit[1], hit[0]))
+
+    def _either(self, runs: Sequence[tuple[str, ...]], fields: Sequence[str]) -> Any:
+        """Return a query for any of these runs of words in any of these fields."""
+        make, should = self._tantivy.Query, self._tantivy.Occur.Should
+        parts = [
+            make.term_query(self._schema, field, run[0])
+            if len(run) == 1
+            else make.phrase_query(self._schema, field, list(run))
+            for run in runs
+            for field in fields
+        ]
+        return make.boolean_query([(should, part) for part in parts])
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
         """Return the number of documents of each stem, by field; removed documents may still count."""
+        searcher = self._searcher
+        counts = [[searcher.doc_freq(field, stem) for field in TEXT_FIELDS] for stem in stems]
+        return np.array(counts, dtype=np.float64).reshape(len(stems), len(TEXT_FIELDS))
 
 
-def check_language(language: str) -> None:
-    """Raise `InvalidInput` unless words of a language can be stemmed."""
-    if language not in LANGUAGES:
-        raise InvalidInput(f"there is no stemming for {language!r:.60}; there is for {', '.join(sorted(LANGUAGES))}")
+class SqliteIndex(SqliteFile):
+    """An index by FTS5. English words are stemmed by Porter's rules, others stay as they are; both lose accents."""
+
+    version = "3"
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder / "stems.sqlite", STEM_TABLES)
+        self._stemmer = SqliteStemmer()
+        self.stemmed = self._stemmer.stemmed
+        self._frequencies: dict[str, tuple[float, float]] = {}
+
+    def close(self) -> None:
+        """Release the files of the index."""
+        super().close()
+        self._stemmer.close()
+
+    @property
+    def n_documents(self) -> int:
+        """Return the number of documents."""
+        return int(self.read("SELECT COUNT(*) FROM stems_docsize")[0][0])
+
+    def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
+        """Add the stems of a title and a body, and tokens by which a document can be filtered."""
+        row = number, " ".join(title), " ".join(body), " ".join(facets)
+        self.write("INSERT INTO stems (rowid, title, body, facets) VALUES (?, ?, ?, ?)", [row])
+
+    def remove(self, number: int) -> None:
+        """Remove a document."""
+        self.write("DELETE FROM stems WHERE rowid = ?", [(number,)])
+
+    def commit(self) -> None:
+        """Make what was added and removed count."""
+        super().commit()
+        self._frequencies.clear()
+
+    def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
+        """Return numbers and scores of the best n by FTS5's own BM25, ties by number."""
+        if n < 1 or not (query.any_of or query.facets):
+            return []
+        column = "title" if query.title_only else "{title body}"
+        parts = [f"{column} : ({' OR '.join(map(_quoted, query.any_of))})"] if query.any_of else []
+        parts += [f"{{title body}} : {_quoted(run)}" for run in query.all_of]
+        parts += [f"facets : ({' OR '.join(tokens)})" for tokens in query.facets]
+        matching = " AND ".join(f"({part})" for part in parts)
+        if query.none_of:
+            unwanted = " OR ".join(f"{{title body}} : {_quoted(run)}" for run in query.none_of)
+            matching = f"({matching}) NOT ({unwanted})"
+        statement = "SELECT rowid, -rank FROM stems WHERE stems MATCH ? AND rank MATCH 'bm25(1.0, 1.0, 0.0)'"
+        hits: Any = self.read(f"{statement} ORDER BY rank LIMIT ?", (matching, n))
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+    def frequencies(self, stems: Sequence[str]) -> Floats:
+        """Return the number of documents of each stem, by field; removed documents may still count."""
+        if len(self._frequencies) > MAX_CACHED_FREQUENCIES:
+            self._frequencies.clear()
+        counts = list[tuple[float, float]]()
+        for stem in stems:
+            count = self._frequencies.get(stem)
+            if count is None:
+                by_field: Any = dict(self.read("SELECT col, doc FROM vocabulary WHERE term = ?", (stem,)))
+                count = self._frequencies[stem] = by_field.get("title", 0.0), by_field.get("body", 0.0)
+            counts.append(count)
+        return np.array(counts, dtype=np.float64).reshape(len(stems), 2)
 
 
-MAX_CACHED_WORDS = 300_000
-NUMBER = np.dtype("<u4")
+TextIndex = TantivyIndex | SqliteIndex
 
 
-class WordStems:
-    """Stems of words, each computed once.
-
-    Args:
-      stemmed: Returns the stems of some words.
-      on_new: Called with words that were stemmed for the first time, and their stems.
-    """
-
-    def __init__(
-        self,
-        stemmed: Callable[[list[str]], list[str]],
-        on_new: Callable[[Iterable[tuple[str, str]]], None] = lambda stems: None,
-    ) -> None:
-        self._stemmed, self._on_new = stemmed, on_new
-        self._stems: dict[str, str] = {}
-
-    def __call__(self, words: Sequence[str]) -> list[str]:
-        """Return the stem of each word."""
-        stems = self._stems
-        try:
-            return list(map(stems.__getitem__, words))
-        except KeyError:
-            if len(stems) > MAX_CACHED_WORDS:  # other threads go on with the old ones
-                stems = self._stems = {}
-        missing = [word for word in dict.fromkeys(words) if word not in stems]
-        new = dict(zip(missing, self._stemmed(missing)))
-        self._on_new(new.items())
-        stems.update(new)
-        return list(map(stems.__getitem__, words))
-
-
-class StemNumbers(dict[str, int]):
-    """Stems as numbers of 32 bits, equal on every machine."""
-
-    def __call__(self, stems: Sequence[str]) -> Ints:
-        """Return the number of each stem."""
-        if len(self) > MAX_CACHED_WORDS:
-            self.clear()
-        return np.fromiter(map(self.__getitem__, stems), NUMBER, len(stems))
-
-    def __missing__(self, stem: str) -> int:
-        number = self[stem] = xxhash.xxh32_intdigest(stem.encode(errors="replace"))
-        return number
+def _quoted(run: tuple[str, ...]) -> str:
+    """Return words that touch as FTS5 quotes them, so that none is an operator."""
+    return f'"{" ".join(run)}"'

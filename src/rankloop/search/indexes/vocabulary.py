@@ -45,11 +45,7 @@ for _language, _words in COMMON_WORDS.items():
 
 
 def guess_language(words: Sequence[str]) -> str | None:
-    """Return the language whose common words a text has most of; None where it has too few of any.
-
-    Args:
-      words: Of the text, in lower case.
-    """
+    """Return the language whose common words a text has most of; None where it has too few of any."""
     sample, counts = words[:MAX_GUESSED_WORDS], dict.fromkeys(COMMON_WORDS, 0)
     for word in sample:
         for language in LANGUAGE_OF_COMMON_WORD.get(word, ()):
@@ -68,12 +64,12 @@ class Vocabulary:
     def __init__(self, words: Iterable[str]) -> None:
         self._accented = dict[str, str]()  # spellings by word
         for word in words:
-            self._accented[word if word.isascii() else without_accents(word)] = word
+            self._accented[without_accents(word)] = word
         self.words = sorted(word for word in self._accented if 1 < len(word) <= 40)[:MAX_VOCABULARY]
-        self._known = frozenset(self.words)
+        self._word_set = frozenset(self.words)
 
     def __contains__(self, word: str) -> bool:
-        return word in self._known
+        return word in self._word_set
 
     @cached_property
     def _lengths(self) -> Ints:
@@ -81,7 +77,7 @@ class Vocabulary:
 
     @cached_property
     def _letters(self) -> Ints:
-        return np.array([letter_set(word) for word in self.words], np.int64)
+        return np.array([_letter_set(word) for word in self.words], np.int64)
 
     @cached_property
     def _reversed(self) -> list[str]:
@@ -90,16 +86,13 @@ class Vocabulary:
     def near_words(self, word: str, frequency: Callable[[Sequence[str]], Sequence[float]]) -> list[str]:
         """Return words that differ by one letter, or two where the word is long, the likeliest first.
 
-        A letter may be missing, added, wrong, or swapped with its neighbour.
-
-        Args:
-          word: Without accents.
-          frequency: Returns the number of documents of each of some words; words of none are left out.
+        A letter may be missing, added, wrong, or swapped with its neighbour. `frequency` returns the number of
+        documents of each of some words; words of none are left out.
         """
-        limit = max_edits(word)
+        limit = _max_edits(word)
         if not limit or not self.words or any(letter.isdigit() for letter in word):
             return []
-        differing = np.bitwise_count(self._letters ^ letter_set(word))
+        differing = np.bitwise_count(self._letters ^ _letter_set(word))
         at = np.flatnonzero((np.abs(self._lengths - len(word)) <= limit) & (differing <= 2 * limit))
         others = (self.words[i] for i in at.tolist() if self.words[i] != word)
         distances = {other: edit_distance(word, other, limit) for other in others}
@@ -108,23 +101,14 @@ class Vocabulary:
             return []
         nearest = [other for other, distance in distances.items() if distance == best]
         counts = dict(zip(nearest, frequency(nearest)))
-        ranked = sorted(
-            (other for other in nearest if counts[other] > 0),
-            key=lambda other: (other[0] != word[0], -counts[other], other),
-        )
-        return ranked[:MAX_NEAR_WORDS]
+        existing = [other for other in nearest if counts[other] > 0]
+        return sorted(existing, key=lambda other: (other[0] != word[0], -counts[other], other))[:MAX_NEAR_WORDS]
 
     def endings_of(self, begun: str, frequency: Callable[[Sequence[str]], Sequence[float]], n: int) -> list[str]:
-        """Return the most frequent words that begin with some letters, of which one may be wrong, as they are spelt.
-
-        Args:
-          begun: The letters, without accents.
-          frequency: Returns the number of documents of each of some words.
-          n: The number of words.
-        """
+        """Return the most frequent words that begin with some letters, of which one may be wrong, as they are spelt."""
         start, end = bisect_left(self.words, begun), bisect_left(self.words, begun + "\U0010ffff")
         endings = self.words[start : min(end, start + MAX_COMPARED_ENDINGS)]
-        if not endings and max_edits(begun):
+        if not endings and _max_edits(begun):
             start, end = bisect_left(self.words, begun[0]), bisect_left(self.words, begun[0] + "\U0010ffff")
             same_letter = self.words[start : min(end, start + MAX_COMPARED_WORDS)]
             lengths = [len(begun) + missing for missing in (-1, 0, 1)]
@@ -132,56 +116,45 @@ class Vocabulary:
                 word for word in same_letter if min(edit_distance(begun, word[:length], 1) for length in lengths) <= 1
             ]
         counts = dict(zip(endings, frequency(endings)))
-        ranked = sorted(
-            (word for word in endings if counts[word] > 0), key=lambda word: (-counts[word], len(word), word)
-        )
+        existing = [word for word in endings if counts[word] > 0]
+        ranked = sorted(existing, key=lambda word: (-counts[word], len(word), word))
         return [self._accented[word] for word in ranked[:n]]
 
     def compounds_of(self, word: str) -> list[str]:
         """Return compounds whose head is this word, such as kasekuchen for kuchen."""
         if len(word) < MIN_HEAD_LENGTH:
             return []
-        ending, heads = word[::-1], list[str]()
-        start = int(np.searchsorted(self._reversed_array, ending))
+        ending, compounds = word[::-1], list[str]()
+        start = bisect_left(self._reversed, ending)
         for other in self._reversed[start : start + 10 * MAX_COMPOUNDS]:
             if not other.startswith(ending):
                 break
             first = other[len(ending) :][::-1]
-            is_part = len(first) >= MIN_PART_LENGTH and (len(word) > MIN_HEAD_LENGTH or self._is_part(first))
-            if is_part:
-                heads.append(other[::-1])
-        return heads[:MAX_COMPOUNDS]
-
-    @cached_property
-    def _reversed_array(self) -> np.ndarray:
-        return np.array(self._reversed, dtype=np.str_)
+            if len(first) >= MIN_PART_LENGTH and (len(word) > MIN_HEAD_LENGTH or self._part(first)):
+                compounds.append(other[::-1])
+        return compounds[:MAX_COMPOUNDS]
 
     def parts_of(self, word: str) -> list[str]:
         """Return the two words of the collection that an unfamiliar compound is made of; none where it is not one."""
         for cut in range(len(word) - MIN_HEAD_LENGTH, MIN_PART_LENGTH - 1, -1):
-            first, head = word[:cut], word[cut:]
-            if head in self._known and self._is_part(first):
-                stem = next(
-                    first.removesuffix(link) for link in LINKING_LETTERS if first.removesuffix(link) in self._known
-                )
-                return [stem, head]
+            if word[cut:] in self._word_set and (part := self._part(word[:cut])):
+                return [part, word[cut:]]
         return []
 
-    def _is_part(self, first: str) -> bool:
-        return any(
-            first.endswith(link) and first.removesuffix(link) in self._known and len(first) - len(link) >= 3
-            for link in LINKING_LETTERS
-        )
+    def _part(self, first: str) -> str:
+        """Return the first part of a compound without linking letters; empty where it is no word of the collection."""
+        parts = (first.removesuffix(link) for link in LINKING_LETTERS)
+        return next((part for part in parts if len(part) >= MIN_PART_LENGTH and part in self._word_set), "")
 
     def without_umlauts(self, word: str) -> list[str]:
         """Return words of the collection that `groesse` may stand for: grosse, as größe is kept without accents."""
         variants = {word}
         for written, plain in UMLAUTS:
             variants |= {variant.replace(written, plain) for variant in variants}
-        return sorted(variant for variant in variants if variant != word and variant in self._known)
+        return sorted(variant for variant in variants if variant != word and variant in self._word_set)
 
 
-def letter_set(word: str) -> int:
+def _letter_set(word: str) -> int:
     """Return the letters of a word as bits, other characters sharing some of them."""
     bits = 0
     for letter in word:
@@ -189,7 +162,7 @@ def letter_set(word: str) -> int:
     return bits
 
 
-def max_edits(word: str) -> int:
+def _max_edits(word: str) -> int:
     """Return the number of wrong letters that are forgiven in a word."""
     return 0 if len(word) < MIN_FUZZY_LENGTH else 1 if len(word) < MIN_LENGTH_OF_TWO_EDITS else 2
 
