@@ -151,7 +151,7 @@ class OfficeReader:
             timer.cancel()
         if isinstance(answer, str):
             raise InvalidInput(answer)
-        return FileText(*answer)
+        return FileText(answer[0], answer[1])
 
     def close(self) -> None:
         """End the process."""

@@ -64,7 +64,8 @@ class VectorTable(NamedTuple):
             scales = np.maximum(np.abs(vectors).max(axis=1, initial=0.0), 1e-9) / INT8_SCALE
             rows = np.round(vectors / scales[:, None]).astype(np.int8)
             tables.append(VectorTable(part, rows, scales.astype(np.float32)))
-        return VectorTable._make(map(np.concatenate, zip(*tables))) if tables else NO_VECTORS
+        columns = (np.concatenate([table[i] for table in tables]) for i in range(len(self)))
+        return VectorTable._make(columns) if tables else NO_VECTORS
 
 
 NO_VECTORS = VectorTable(np.empty(0, np.int64), np.empty((0, 0), np.int8), NO_VECTOR)

@@ -3,7 +3,7 @@
 What is added and removed counts from `commit` on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,17 +74,18 @@ class TantivyIndex:
     def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
         """Add the stems of a title and a body, and tokens by which a document can be filtered."""
         texts = {"title": " ".join(title), "body": " ".join(body), "facets": " ".join(facets)}
-        self._write("add_document", self._tantivy.Document(number=number, **texts))
+        document = self._tantivy.Document(number=number, **texts)
+        self._write(lambda writer: writer.add_document(document))
 
     def remove(self, number: int) -> None:
         """Remove a document."""
-        self._write("delete_documents_by_term", "number", number)
+        self._write(lambda writer: writer.delete_documents_by_term("number", number))
 
     def commit(self) -> None:
         """Make what was added and removed count."""
         if self._writer is not None:
-            self._write("commit")
-            self._write("wait_merging_threads")
+            self._write(lambda writer: writer.commit())
+            self._write(lambda writer: writer.wait_merging_threads())
             self._writer = None
             self._index.reload()
             self._searcher = self._index.searcher()
@@ -98,11 +99,11 @@ class TantivyIndex:
             except (ValueError, OSError):
                 return  # what was not committed is not there anyway
 
-    def _write(self, name: str, *values: Any) -> None:
+    def _write(self, call: Callable[[Any], Any]) -> None:
         try:
             if self._writer is None:
                 self._writer = self._index.writer(WRITER_BYTES, 1)
-            getattr(self._writer, name)(*values)
+            call(self._writer)
         except (ValueError, OSError) as error:
             raise InvalidInput(f"{self._folder}: {error} ({WRITE_FAILURE_HINT})") from None
 
