@@ -22,7 +22,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import expect
 from rankloop.core.types import Feedback, Floats, Query, Relevances
 from rankloop.learners.kernel_perceptron import KernelPerceptron, State
-from rankloop.learners.ranking_perceptron import cutoff_and_kind, slam_slope
+from rankloop.learners.ranking_perceptron import cutoff_and_kind
+from rankloop.surrogates.pairwise import slam_of
 
 
 class Forgotten(NamedTuple):
@@ -74,7 +75,8 @@ def _new(learner: KernelPerceptron, state: State, query: Query, feedback: Feedba
     items, grades = expect(feedback, Relevances)
     scores = learner.scores(state, query.features)[items]
     new = np.zeros(query.n_items)
-    new[items] = -learner.learning_rate * slam_slope(scores, grades, *cutoff_and_kind(learner.measure), learner.margin)
+    cutoff, binary = cutoff_and_kind(learner.measure)
+    new[items] = -learner.learning_rate * slam_of(scores, grades, cutoff, binary, True, learner.margin)[1]
     return new
 
 

@@ -19,7 +19,7 @@ from rankloop.data.dataset import Dataset
 from rankloop.learners.ranking_perceptron import cutoff_and_kind
 from rankloop.measures.base import parse_measure
 from rankloop.surrogates.base import levels_of
-from rankloop.surrogates.slam import ndcg_weights
+from rankloop.surrogates.pairwise import ndcg_weights
 
 
 class SlamWeights(NamedTuple):

@@ -15,9 +15,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.protocols import Surrogate
 from rankloop.core.types import Floats
-from rankloop.surrogates.kl import KL
-from rankloop.surrogates.rank_svm import RankSVM
-from rankloop.surrogates.squared_loss import Squared
+from rankloop.surrogates.pairwise import RankSVM
+from rankloop.surrogates.pointwise import KL, Squared
 
 
 def second_moment(surrogate: str, n_items: int, longest: float, radius: float, max_grade: float) -> float:

@@ -18,10 +18,9 @@ from rankloop.learners.ranking_perceptron import (
     cutoff_and_kind,
     is_mistake,
     moved,
-    slam_slope,
 )
 from rankloop.measures.base import parse_measure
-from rankloop.surrogates.slam import Slam
+from rankloop.surrogates.pairwise import Slam, slam_of
 
 MEASURES = ["nDCG", "nDCG@1", "nDCG@2", "AP"]
 LINEAR = ["ranking_perceptron", "max_pair_perceptron", "perceptron"]
@@ -54,7 +53,7 @@ def test_the_slope_is_that_of_the_slam_surrogate(items, name):
     measure = parse_measure(name)
     cutoff = getattr(measure, "cutoff", None)
     surrogate = Slam(measure="AP") if name == "AP" else Slam(cutoff=cutoff)
-    slope = slam_slope(scores, grades, *cutoff_and_kind(measure), 1.0)
+    slope = slam_of(scores, grades, *cutoff_and_kind(measure), True, 1.0)[1]
     assert slope == pytest.approx(surrogate.value_and_grad(scores, grades)[1])
 
 

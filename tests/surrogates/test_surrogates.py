@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.surrogates.base import best_below, levels_of
-from rankloop.surrogates.slam import ndcg_weights
+from rankloop.surrogates.pairwise import ndcg_weights
 
 
 def softmax(values: Any) -> Any:

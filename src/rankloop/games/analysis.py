@@ -1,6 +1,7 @@
 """Classify a measure by the least regret that any learner can guarantee from the grades of the first items."""
 
 import dataclasses
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -10,10 +11,11 @@ import msgspec
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
-from rankloop.games.certificate import Certificate, Source, Thresholds, explain
+from rankloop.core.types import whole_number
+from rankloop.games.certificate import AllEqual, Border, Certificate, Source, Thresholds, Unseen
 from rankloop.games.closed_forms import closed_form
 from rankloop.games.enumeration import thresholds_of
-from rankloop.games.game import Game, measure_for, name_of, require_depth, require_items
+from rankloop.games.game import Game, measure_for, name_of, require_items
 from rankloop.games.generic_forecaster import MAX_ITEMS, MAX_RELEVANCES
 
 Verdict = Literal["trivial", "sqrt", "two_thirds", "hopeless"]
@@ -49,7 +51,21 @@ class Analysis:
     @property
     def reason(self) -> str:
         """Return the certificate in one or two sentences."""
-        return explain(self.certificate, self.depth)
+        proof = self.certificate
+        if isinstance(proof, AllEqual):
+            return "Every ranking has the same value for all grades."
+        if isinstance(proof, Unseen):
+            return (
+                f"Which of the rankings {_order_text(proof.first)} and {_order_text(proof.second)} is better depends "
+                f"on {_grades_text(proof.items)}, but no ranking reveals more than {self.depth} of them at once."
+            )
+        if isinstance(proof, Border):
+            return (
+                f"For some users {_order_text(proof.first)} and {_order_text(proof.second)} tie for the best; to "
+                f"decide between them takes {_grades_text(proof.items)}, which neither of the two reveals. So some "
+                f"rounds must show rankings that are worse than both."
+            )
+        return "Showing the rankings that may be the best already reveals which of them is better."
 
     def as_table(self) -> dict[str, Any]:
         """Return the analysis as a dictionary of plain values, for JSON."""
@@ -59,6 +75,18 @@ class Analysis:
             "measure": name_of(self.measure),
             "certificate": {"kind": type(self.certificate).__name__} | certificate,
         }
+
+
+def _order_text(order: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, order))}]" if len(order) <= 8 else f"[{', '.join(map(str, order[:6]))}, …]"
+
+
+def _grades_text(items: tuple[int, ...]) -> str:
+    if len(items) == 1:
+        return f"the grade of item {items[0]}"
+    if len(items) > 6:
+        return f"the grades of {len(items)} items ({', '.join(map(str, items[:4]))}, …) taken together"
+    return f"the grades of items {', '.join(map(str, items[:-1]))} and {items[-1]} taken together"
 
 
 def analyse(
@@ -79,16 +107,20 @@ def analyse(
       closed_forms: Use a formula where there is one; otherwise all rankings are enumerated (up to 7 items).
     """
     require_items(n_items, max_grade)
-    n_graded = n_items if depth is None else depth
-    require_depth(n_graded)
+    n_graded = whole_number(n_items if depth is None else depth, "depth", 1)
     built = measure_for(measure, max_grade)
     limits = thresholds(built, n_items, max_grade, closed_forms=closed_forms)  # type: ignore[arg-type]  # hashable
+    verdict: Verdict = "two_thirds" if n_graded < limits.fast else "sqrt"
+    if limits.unseen is None:
+        verdict = "trivial"
+    elif n_graded < limits.learnable:
+        verdict = "hopeless"
     return Analysis(
         measure=built,
         n_items=n_items,
         depth=n_graded,
         max_grade=max_grade,
-        verdict=_verdict(limits, min(n_graded, n_items)),
+        verdict=verdict,
         source=limits.source,
         margin=limits.margin,
         learnable_from=limits.learnable,
@@ -126,45 +158,23 @@ def thresholds(measure: Measure, n_items: int, max_grade: int, *, closed_forms: 
     return formula or thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
 
 
-def _verdict(limits: Thresholds, depth: int) -> Verdict:
-    if limits.unseen is None:
-        return "trivial"
-    if depth < limits.learnable:
-        return "hopeless"
-    return "two_thirds" if depth < limits.fast else "sqrt"
-
-
 NO_LOSS = "Nothing is lost from the first round on."
 NEVER_LEARNED = "Never: for some users every learner loses the same amount in every round, however long it runs."
 
 
 class Advice(NamedTuple):
-    """Answer for a measure and a depth, in sentences.
+    """Answer for a measure and a depth, in sentences."""
 
-    Attributes:
-      answer: Yes or no, with the reason.
-      speed: The growth of the loss.
-      recommendation: The learner to use, or what would make the measure learnable.
-      learner: The spec of that learner; None when no learner fits.
-      analysis: The analysis behind the answer.
-    """
-
-    answer: str
-    speed: str
-    recommendation: str
-    learner: str | None
+    answer: str  # yes or no, with the reason
+    speed: str  # the growth of the loss
+    recommendation: str  # the learner to use, or what would make the measure learnable
+    learner: str | None  # the spec of that learner; None when no learner fits
     analysis: Analysis
 
     @property
     def lines(self) -> tuple[str, str, str]:
         """Return the three sentences."""
         return self.answer, self.speed, self.recommendation
-
-
-class _Choice(NamedTuple):
-    learner: str
-    guarantee: str  # the growth of its regret
-    remark: str = ""
 
 
 def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None = 1, max_grade: int = 1) -> Advice:
@@ -175,67 +185,44 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
       n_items: The number of items in the fixed set.
       depth: The number of top items whose grades come back; None for all.
       max_grade: Grades are 0, 1, … up to this.
-
-    Returns:
-      Three sentences, the learner's spec, and the analysis.
     """
     analysis = analyse(measure, n_items, depth, max_grade)
     name, items = name_of(analysis.measure), f"{n_items} item{'s' if n_items > 1 else ''}"
+    feedback = (
+        f"the grades of the first {analysis.depth} items" if analysis.depth > 1 else "the grade of the first item"
+    )
+    if analysis.depth >= n_items:
+        feedback = "the grades of all items"
     if analysis.verdict == "trivial":
         verdict = f"There is nothing to learn: {name} gives every ranking of {items} the same value."
         return Advice(verdict, NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
     if analysis.verdict == "hopeless":
-        no = f"No: {name} of {items} cannot be learned from {_feedback_text(analysis)}."
-        return Advice(no, NEVER_LEARNED, _nearest(analysis), None, analysis)
-    yes, choice = f"Yes: {name} of {items} can be learned from {_feedback_text(analysis)}.", _learner(analysis)
-    return Advice(yes, _speed(analysis), _recommendation(analysis, choice), choice and choice.learner, analysis)
-
-
-def _speed(analysis: Analysis) -> str:
-    if analysis.verdict == "sqrt":
-        return "Fast: the loss per round against the best fixed ranking can fall as 1/√T, as if all grades came back."
-    return (
-        "Slowly: the loss per round against the best fixed ranking falls as 1/T^(1/3), since some rounds must explore; "
-        f"from depth {analysis.fast_from} on it can fall as 1/√T."
-    )
-
-
-def _recommendation(analysis: Analysis, choice: _Choice | None) -> str:
-    if choice is None:
-        return (
-            f"No learner of rankloop guarantees this for {name_of(analysis.measure)} at this size; generic_forecaster "
-            f"does up to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
+        no, needed, other = f"No: {name} of {items} cannot be learned", analysis.learnable_from, _alternatives(analysis)
+        graded_items = "all items" if needed == n_items else f"the first {needed} items"
+        nearest = f"Closest: the grades of {graded_items} would make it learnable"
+        nearest += f"; from {feedback}, {other}." if other else "."
+        return Advice(f"{no} from {feedback}.", NEVER_LEARNED, nearest, None, analysis)
+    speed = "Fast: the loss per round against the best fixed ranking can fall as 1/√T, as if all grades came back."
+    if analysis.verdict == "two_thirds":
+        speed = (
+            "Slowly: the loss per round against the best fixed ranking falls as 1/T^(1/3), since some rounds must "
+            f"explore; from depth {analysis.fast_from} on it can fall as 1/√T."
         )
-    return f"Use {choice.learner}: its total loss against the best ranking grows as {choice.guarantee}{choice.remark}."
-
-
-def _nearest(analysis: Analysis) -> str:
-    needed = analysis.learnable_from
-    graded_items = "all items" if needed == analysis.n_items else f"the first {needed} items"
-    more = f"the grades of {graded_items} would make it learnable"
-    other = _alternatives(analysis)
-    return f"Closest: {more}" + (f"; from {_feedback_text(analysis)}, {other}." if other else ".")
+    learner, guarantee = _learner(analysis)
+    recommendation = f"Use {learner}: its total loss against the best ranking grows as {guarantee}."
+    if learner is None:
+        recommendation = (
+            f"No learner of rankloop guarantees this for {name} at this size; generic_forecaster does up to "
+            f"{MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
+        )
+    return Advice(f"Yes: {name} of {items} can be learned from {feedback}.", speed, recommendation, learner, analysis)
 
 
 def _alternatives(analysis: Analysis) -> str:
     """Return the related measures that can be learned at this depth, as text."""
-    learnable = []
-    for candidate in _relatives(analysis):
-        try:
-            verdict = analyse(candidate, analysis.n_items, analysis.depth, analysis.max_grade).verdict
-        except InvalidInput:
-            continue
-        if verdict in ("sqrt", "two_thirds"):
-            learnable.append(candidate)
-    return f"{' or '.join(learnable)} can be learned instead" if learnable else ""
-
-
-def _relatives(analysis: Analysis) -> list[str]:
-    measure: Any = analysis.measure
-    kind, cutoff = entry_of(measure).kind, getattr(measure, "cutoff", None)
-    at = f"@{cutoff}" if cutoff else ""
-    half = f"@{cutoff or max(1, analysis.n_items // 2)}"
-    return {
+    cutoff, depth = getattr(analysis.measure, "cutoff", None), analysis.depth
+    at, half = f"@{cutoff}" if cutoff else "", f"@{cutoff or max(1, analysis.n_items // 2)}"
+    relatives = {
         "nDCG": [f"DCG{at}"],
         "NERU": [f"ERU{at}"],
         "AUC": ["PairwiseLoss", "SumLoss"],
@@ -243,41 +230,36 @@ def _relatives(analysis: Analysis) -> list[str]:
         "PairwiseLoss": ["SumLoss"],
         "AP": [f"P{half}", f"DCG{at}"],
         "Recall": [f"P{half}"],
-        "RR": [f"RR@{analysis.depth}", "DCG"],
-        "ERR": [f"ERR@{analysis.depth}", "DCG"],
-    }.get(kind, ["DCG"])
+        "RR": [f"RR@{depth}", "DCG"],
+        "ERR": [f"ERR@{depth}", "DCG"],
+    }.get(entry_of(analysis.measure).kind, ["DCG"])
+    learnable = []
+    for candidate in relatives:
+        with suppress(InvalidInput):
+            if analyse(candidate, analysis.n_items, depth, analysis.max_grade).verdict in ("sqrt", "two_thirds"):
+                learnable.append(candidate)
+    return f"{' or '.join(learnable)} can be learned instead" if learnable else ""
 
 
-def _learner(analysis: Analysis) -> _Choice | None:
+def _learner(analysis: Analysis) -> tuple[str | None, str]:
+    """Return the spec of the learner for an analysis, and the growth of its regret; None if there is no learner."""
     measure: Any = analysis.measure
-    kind, m = entry_of(measure).kind, analysis.n_items
+    kind, m, max_grade, linear = entry_of(measure).kind, analysis.n_items, analysis.max_grade, None
     if kind == "P" and measure.cutoff is not None:
         start = "" if measure.relevant_from <= 1.0 else f", relevant_from={measure.relevant_from}"
-        return _Choice(f"precision_bandit(n={measure.cutoff}{start})", "√T", ", at every depth")
-    linear = _linear(measure, analysis.max_grade)
-    remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner of rankloop attains it"
-    if linear is not None and analysis.depth >= m:
-        return _Choice(f"ftpl(measure={linear!r})", "√T")
-    if linear is not None:
-        return _Choice(f"rtopk(measure={linear!r})", "T^(2/3)", remark)
-    if m <= MAX_ITEMS and (analysis.max_grade + 1) ** m <= MAX_RELEVANCES:
-        return _Choice(f"generic_forecaster(measure={name_of(measure)!r})", "T^(2/3)", remark)
-    return None
-
-
-def _linear(measure: Any, max_grade: int) -> str | None:
-    """Return a measure that the learners of fixed sets accept and that orders items by the same expected gains."""
-    kind = entry_of(measure).kind
+        return f"precision_bandit(n={measure.cutoff}{start})", "√T, at every depth"
+    # A measure that the learners of fixed sets accept and that orders items by the same expected gains.
     if kind in ("DCG", "SumLoss"):
-        return name_of(measure)
-    if kind == "PairwiseLoss" and max_grade == 1:
-        return "SumLoss"
-    if kind == "ERU" and (measure.neutral == 0.0 or max_grade == 1):
-        return "SumLoss"
-    return None
-
-
-def _feedback_text(analysis: Analysis) -> str:
-    if analysis.depth >= analysis.n_items:
-        return "the grades of all items"
-    return "the grade of the first item" if analysis.depth == 1 else f"the grades of the first {analysis.depth} items"
+        linear = name_of(measure)
+    elif (kind == "PairwiseLoss" and max_grade == 1) or (kind == "ERU" and (measure.neutral == 0.0 or max_grade == 1)):
+        linear = "SumLoss"
+    if linear is not None and analysis.depth >= m:
+        return f"ftpl(measure={linear!r})", "√T"
+    growth = "T^(2/3)"
+    if analysis.verdict != "two_thirds":
+        growth += "; √T is possible, but no learner of rankloop attains it"
+    if linear is not None:
+        return f"rtopk(measure={linear!r})", growth
+    if m <= MAX_ITEMS and (max_grade + 1) ** m <= MAX_RELEVANCES:
+        return f"generic_forecaster(measure={name_of(measure)!r})", growth
+    return None, ""

@@ -1,4 +1,4 @@
-"""Certificates that prove a verdict, as data and in sentences."""
+"""Certificates that prove a verdict."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -89,43 +89,6 @@ class Thresholds:
         if depth < self.fast and self.border is not None:
             return self.border
         return AllSeen(refuted=self.refuted)
-
-
-def explain(proof: Certificate, depth: int) -> str:
-    """Return the proof of a verdict in one or two sentences.
-
-    Args:
-      proof: The certificate.
-      depth: The number of top items whose grades come back.
-    """
-    if isinstance(proof, AllEqual):
-        return "Every ranking has the same value for all grades."
-    if isinstance(proof, Unseen):
-        return (
-            f"Which of the rankings {_order(proof.first)} and {_order(proof.second)} is better depends on "
-            f"{_grades(proof.items)}, but no ranking reveals more than {depth} of them at once."
-        )
-    if isinstance(proof, Border):
-        return (
-            f"For some users {_order(proof.first)} and {_order(proof.second)} tie for the best; to decide between them "
-            f"takes {_grades(proof.items)}, which neither of the two reveals. So some rounds must show rankings that "
-            f"are worse than both."
-        )
-    return "Showing the rankings that may be the best already reveals which of them is better."
-
-
-def _order(order: tuple[int, ...]) -> str:
-    if len(order) <= 8:
-        return "[" + ", ".join(map(str, order)) + "]"
-    return "[" + ", ".join(map(str, order[:6])) + ", …]"
-
-
-def _grades(items: tuple[int, ...]) -> str:
-    if len(items) == 1:
-        return f"the grade of item {items[0]}"
-    if len(items) > 6:
-        return f"the grades of {len(items)} items ({', '.join(map(str, items[:4]))}, …) taken together"
-    return f"the grades of items {', '.join(map(str, items[:-1]))} and {items[-1]} taken together"
 
 
 def swapped(n_items: int, item: int, other: int) -> Order:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Bools, Floats, Ints
-from rankloop.games.certificate import Border, Order, Refuted, Source, Thresholds, Unseen, swapped
+from rankloop.games.certificate import Border, Order, Refuted, Thresholds, Unseen, swapped
 from rankloop.games.game import EQUALITY_TOLERANCE, Game, is_zero
 
 MIN_BORDER_WIDTH = 1e-6  # in practice the borders of distinct classes are wider than 1e-4
@@ -50,9 +50,6 @@ def border(differences: Floats, which: int, first: Ints) -> Witness | Combinatio
       differences: One row per class, of magnitude about 1; row 0 is zero.
       which: The class.
       first: The classes whose inequalities are used first.
-
-    Returns:
-      A witness if the class is a neighbour, else a combination.
     """
     others = np.ones(len(differences), dtype=np.bool_)
     others[[0, which]] = False
@@ -60,47 +57,40 @@ def border(differences: Floats, which: int, first: Ints) -> Witness | Combinatio
     if len(used) == 0:
         used = np.flatnonzero(others)[:INEQUALITIES_PER_STEP]
     while True:
-        solved = _widest(differences[which], differences[used])
-        if solved.width <= ZERO_WIDTH:
-            needed = solved.weights > 0.0
-            return Combination(used[needed], solved.weights[needed], solved.factor)
-        slack = np.where(others, differences @ solved.probabilities, np.inf)
+        width, probabilities, weights, factor = _widest(differences[which], differences[used])
+        if width <= ZERO_WIDTH:
+            needed = weights > 0.0
+            return Combination(used[needed], weights[needed], factor)
+        slack = np.where(others, differences @ probabilities, np.inf)
         slack[used] = np.inf
-        missing = np.flatnonzero(slack < solved.width / 4.0)
+        missing = np.flatnonzero(slack < width / 4.0)
         if len(missing) == 0:
-            if solved.width < MIN_BORDER_WIDTH:
-                raise InvalidInput(f"no verdict: a border of width {solved.width:.1e} is too narrow for floating point")
-            return Witness(solved.probabilities)
+            if width < MIN_BORDER_WIDTH:
+                raise InvalidInput(f"no verdict: a border of width {width:.1e} is too narrow for floating point")
+            return Witness(probabilities)
         used = np.concatenate((used, missing[np.argsort(slack[missing])][:INEQUALITIES_PER_STEP]))
 
 
-class _Solved(NamedTuple):
-    width: float
-    probabilities: Floats
-    weights: Floats
-    factor: float
+def _widest(difference: Floats, others: Floats) -> tuple[float, Floats, Floats, float]:
+    """Maximise t over distributions p with difference·p = 0 and others·p ≥ t; the dual weights prove t = 0.
 
-
-def _widest(difference: Floats, others: Floats) -> _Solved:
-    """Maximise t over distributions p with difference·p = 0 and others·p ≥ t; the dual weights prove t = 0."""
-    linprog = import_extra("scipy.optimize").linprog
-
+    Returned are t, p, the weights of `others` and the factor of `difference`.
+    """
     n_others, n = others.shape
-    at_least_t = np.column_stack((-others, np.ones(n_others)))
-    on_border = np.zeros((2, n + 1))
-    on_border[0, :n] = difference
-    on_border[1, :n] = 1.0
-    minus_t = np.zeros(n + 1)
-    minus_t[n] = -1.0
-    bounds = [(0.0, None)] * n + [(0.0, 1.0)]
-    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    arguments = {"A_ub": at_least_t, "b_ub": np.zeros(n_others), "A_eq": on_border, "b_eq": np.array([0.0, 1.0])}
-    result = linprog(minus_t, **arguments, bounds=bounds, method="highs", options=options)
+    result = import_extra("scipy.optimize").linprog(
+        np.append(np.zeros(n), -1.0),
+        A_ub=np.column_stack((-others, np.ones(n_others))),
+        b_ub=np.zeros(n_others),
+        A_eq=np.array([np.append(difference, 0.0), np.append(np.ones(n), 0.0)]),
+        b_eq=np.array([0.0, 1.0]),
+        bounds=[(0.0, None)] * n + [(0.0, 1.0)],
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
     if result.status != 0:
         raise InvalidInput(f"the linear program of a border could not be solved: {result.message}")
-    factor = -float(result.eqlin.marginals[0])
     weights = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
-    return _Solved(float(result.x[n]), np.maximum(result.x[:n], 0.0), weights, factor)
+    return float(result.x[n]), np.maximum(result.x[:n], 0.0), weights, -float(result.eqlin.marginals[0])
 
 
 def _proved_witness(integers: Ints, which: int, witness: Witness) -> bool:
@@ -166,15 +156,22 @@ def thresholds_of(game: Game) -> Thresholds:
     """Return both thresholds of a game with their proofs, in exact arithmetic where the measure is rational."""
     classes = classes_of(game)
     if len(classes.rows) == 1:
-        return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source=_source(True))
+        return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="exact arithmetic")
     unseen = _largest_term(game, classes)
-    exact, refuted, helpful = classes.integer_differences is not None, [], classes.first
-    for c in map(int, _hardest_first(classes)):
+    integers, refuted, helpful = classes.integer_differences, [], classes.first
+    exact = integers is not None
+    # By descending depth, adjacent swaps before others: the first neighbour among them decides.
+    numbers = np.arange(1, len(classes.rows))
+    for c in map(int, numbers[np.lexsort((numbers, ~np.isin(numbers, classes.first), -classes.depths[1:]))]):
         proof = border(classes.differences, c, helpful)
-        exact = exact and _is_proved(classes, c, proof)
         if isinstance(proof, Witness):
+            exact = exact and _proved_witness(integers, c, proof)  # type: ignore[arg-type]  # exact: there are some
             break
-        refuted.append(_refutation(game, classes, c, proof))
+        exact = exact and _proved_combination(integers, c, proof)  # type: ignore[arg-type]
+        combined = tuple(_order(game, row) for row in classes.rows[proof.classes])
+        weights = tuple(map(float, proof.weights))
+        order = _order(game, classes.rows[c])
+        refuted.append(Refuted(ranking=order, combined=combined, weights=weights, factor=proof.factor))
         helpful = np.union1d(helpful, proof.classes)
     return Thresholds(
         learnable=len(unseen.items),
@@ -182,7 +179,7 @@ def thresholds_of(game: Game) -> Thresholds:
         unseen=unseen,
         border=_border(game, classes, c, proof) if isinstance(proof, Witness) and classes.depths[c] > 1 else None,
         refuted=tuple(refuted),
-        source=_source(exact),
+        source="exact arithmetic" if exact else "floating point",
         margin=None if exact else EQUALITY_TOLERANCE,
     )
 
@@ -202,27 +199,11 @@ def classes_of(game: Game) -> Classes:
     return Classes(rows, differences, integers, terms, depths, first[first > 0])
 
 
-def _hardest_first(classes: Classes) -> Ints:
-    """Return classes by descending depth, adjacent swaps before others: the first neighbour among them decides."""
-    numbers = np.arange(1, len(classes.rows))
-    other = ~np.isin(numbers, classes.first)
-    return numbers[np.lexsort((numbers, other, -classes.depths[1:]))]
-
-
-def _is_proved(classes: Classes, c: int, proof: Witness | Combination) -> bool:
-    if classes.integer_differences is None:
-        return False
-    if isinstance(proof, Witness):
-        return _proved_witness(classes.integer_differences, c, proof)
-    return _proved_combination(classes.integer_differences, c, proof)
-
-
 def _largest_term(game: Game, classes: Classes) -> Unseen:
-    sizes = (game.relevances > 0).sum(axis=1)
-    present = np.where(classes.terms[classes.first], sizes, -1)
-    c, r = np.unravel_index(present.argmax(), present.shape)
-    items, grades = _term(game, int(r))
-    second = _order(game, int(classes.rows[classes.first[c]]))
+    present = np.where(classes.terms[classes.first], (game.relevances > 0).sum(axis=1), -1)
+    c, outcome = np.unravel_index(present.argmax(), present.shape)
+    items, grades = _term(game, int(outcome))
+    second = _order(game, classes.rows[classes.first[c]])
     return Unseen(first=_order(game, 0), second=second, items=items, grades=grades)
 
 
@@ -235,17 +216,8 @@ def _border(game: Game, classes: Classes, c: int, support: Witness) -> Border:
     uniform = np.full(len(sets), 1.0 / len(sets))  # under it all rankings are equal: mixing changes no comparison
     mixed = 0.999 * support.probabilities / support.probabilities.sum() + 0.001 * uniform
     witness = tuple((tuple(map(int, r)), float(p)) for r, p in zip(game.relevances, mixed))
-    second = _order(game, int(classes.rows[c]))
+    second = _order(game, classes.rows[c])
     return Border(first=_order(game, 0), second=second, witness=witness, items=items, grades=grades)
-
-
-def _refutation(game: Game, classes: Classes, c: int, combination: Combination) -> Refuted:
-    return Refuted(
-        ranking=_order(game, int(classes.rows[c])),
-        combined=tuple(_order(game, int(classes.rows[i])) for i in combination.classes),
-        weights=tuple(map(float, combination.weights)),
-        factor=combination.factor,
-    )
 
 
 def _term(game: Game, outcome: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -256,10 +228,6 @@ def _term(game: Game, outcome: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _order(game: Game, row: int) -> Order:
     return tuple(map(int, game.rankings[row]))
-
-
-def _source(exact: bool) -> Source:
-    return "exact arithmetic" if exact else "floating point"
 
 
 def _coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:

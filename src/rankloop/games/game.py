@@ -4,13 +4,14 @@ import dataclasses
 import decimal
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,11 +26,10 @@ MAX_DENOMINATOR = 100_000  # rationals up to it are 1e-10 apart, far beyond the 
 ROUNDING_ERROR = 1e-14
 MAX_WHOLE_NUMBER = 2**40  # whole numbers whose sums still fit into 64 bits
 DECIMAL_DIGITS = 200
-MIN_CERTAIN_VALUE = (
-    Decimal(10) ** -100
-)  # rounding errors stay below 2^n_items · 10^-190, so below 10^-130 up to 200 items
-
-Terms = list[tuple[int | Fraction, "NamedNumber"]]
+MIN_CERTAIN_VALUE = Decimal("1e-100")  # rounding errors stay below 2^n_items · 10^-190: 10^-130 up to 200 items
+MAX_GRADES = 100
+MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
+RENAMINGS_CHECKED = 500  # pairs of ranking and relevance on which the measure itself is evaluated
 
 
 def _common_integers(values: Floats) -> Ints | None:
@@ -85,26 +85,24 @@ def fraction(numerator: int, denominator: int) -> NamedNumber:
         return NamedNumber(("fraction", Fraction(numerator, denominator)), Decimal(numerator) / Decimal(denominator))
 
 
-def is_nonzero(terms: Terms) -> bool | None:
+def is_nonzero(terms: Iterable[tuple[int | Fraction, NamedNumber]]) -> bool | None:
     """Decide if Σ factor · number differs from 0; None when neither can be shown."""
-    by_name: dict[Hashable, Fraction] = {}
-    values: dict[Hashable, Decimal] = {}
+    factors: dict[NamedNumber, Fraction] = defaultdict(Fraction)
     rational = Fraction(0)
     for factor, number in terms:
         if isinstance(number.name, tuple) and number.name[0] == "fraction":
-            rational += Fraction(factor) * number.name[1]
+            rational += factor * number.name[1]
         else:
-            by_name[number.name] = by_name.get(number.name, Fraction(0)) + Fraction(factor)
-            values[number.name] = number.value
-    left = {name: factor for name, factor in by_name.items() if factor}
+            factors[number] += factor
+    left = {number: factor for number, factor in factors.items() if factor}
     if not left:
         return rational != 0
     with decimal.localcontext(prec=DECIMAL_DIGITS):
-        total = _decimal(rational) + sum((_decimal(f) * values[name] for name, f in left.items()), Decimal(0))
+        total = sum((_decimal(factor) * number.value for number, factor in left.items()), _decimal(rational))
     return True if abs(total) > MIN_CERTAIN_VALUE else None
 
 
-def difference_terms(numbers: Sequence[NamedNumber]) -> Terms:
+def difference_terms(numbers: Sequence[NamedNumber]) -> list[tuple[int, NamedNumber]]:
     """Return the terms of the n-th difference of n + 1 numbers: Σ_u (−1)^(n − u) · binomial(n, u) · numbers[u]."""
     order = len(numbers) - 1
     return [((-1) ** (order - u) * comb(order, u), number) for u, number in enumerate(numbers)]
@@ -142,11 +140,6 @@ def one_over_best(gains: Sequence[Fraction], discounts: Sequence[Decimal]) -> Na
 
 def _decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
-
-
-MAX_GRADES = 100
-MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
-RENAMINGS_CHECKED = 500  # pairs of ranking and relevance on which the measure itself is evaluated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,14 +194,21 @@ class Game:
     @cached_property
     def shown_relevance(self) -> Ints:
         """Row of `relevances` that holds the grades in the order of the ranking, as (n_rankings, n_relevances)."""
-        base = (self.max_grade + 1) ** np.arange(self.n_items - 1, -1, -1, dtype=np.int64)
-        return np.asarray(np.einsum("rai,i->ar", self.relevances[:, self.rankings], base), dtype=np.int64)
+        return self.feedback(self.n_items)
 
     @cached_property
     def values(self) -> Floats:
         """Value of every ranking for every relevance, as (n_rankings, n_relevances)."""
         values = self.in_shown_order[self.shown_relevance]
-        self._require_renaming(values)
+        pairs = np.linspace(0, values.size - 1, min(values.size, RENAMINGS_CHECKED)).astype(np.int64)
+        for action, outcome in np.column_stack(np.unravel_index(pairs, values.shape)):
+            direct = self.measure(self.rankings[action].copy(), self.relevances[outcome].astype(np.float64))
+            if abs(direct - values[action, outcome]) > EQUALITY_TOLERANCE * max(1.0, abs(direct)):
+                raise InvalidInput(
+                    f"the measure depends on item numbers: ranking {self.rankings[action].tolist()} of the grades "
+                    f"{self.relevances[outcome].tolist()} gets {direct}, but {values[action, outcome]} after "
+                    f"renumbering the items; analyse a measure that uses only the grades in shown order"
+                )
         return values
 
     @cached_property
@@ -218,9 +218,9 @@ class Game:
 
     def feedback(self, depth: int) -> Ints:
         """Return the feedback matrix H: the first `depth` grades, read as a number in base max_grade + 1."""
-        require_depth(depth)
-        base = (self.max_grade + 1) ** np.arange(min(depth, self.n_items) - 1, -1, -1, dtype=np.int64)
-        revealed_grades = self.relevances[:, self.rankings[:, : min(depth, self.n_items)]]
+        n_graded = min(whole_number(depth, "depth", 1), self.n_items)
+        base = (self.max_grade + 1) ** np.arange(n_graded - 1, -1, -1, dtype=np.int64)
+        revealed_grades = self.relevances[:, self.rankings[:, :n_graded]]
         return np.asarray(np.einsum("rai,i->ar", revealed_grades, base), dtype=np.int64)
 
     @cached_property
@@ -243,37 +243,22 @@ class Game:
         (row,) = np.flatnonzero((self.rankings == np.asarray(ranking)).all(axis=1))
         return int(row)
 
-    def _require_renaming(self, values: Floats) -> None:
-        """Raise `InvalidInput` if the measure depends on item numbers and not only on the grades in shown order."""
-        pairs = np.linspace(0, values.size - 1, min(values.size, RENAMINGS_CHECKED)).astype(np.int64)
-        actions, outcomes = np.unravel_index(pairs, values.shape)
-        for action, outcome in zip(actions, outcomes):
-            direct = self.measure(self.rankings[action].copy(), self.relevances[outcome].astype(np.float64))
-            if abs(direct - values[action, outcome]) > EQUALITY_TOLERANCE * max(1.0, abs(direct)):
-                raise InvalidInput(
-                    f"the measure depends on item numbers: ranking {self.rankings[action].tolist()} of the grades "
-                    f"{self.relevances[outcome].tolist()} gets {direct}, but {values[action, outcome]} after "
-                    f"renumbering the items; analyse a measure that uses only the grades in shown order"
-                )
-
 
 def measure_for(measure: Any, max_grade: int = 1) -> Measure:
     """Build a measure as games use it.
 
+    Queries without relevant items count as perfect.
+
     Args:
       measure: A measure, its name or its spec.
       max_grade: The end of the grade scale, for measures that have one.
-
-    Returns:
-      The measure with queries without relevant items counted as perfect.
     """
     built = build(measure, category="measure")
     fields = {field.name: field for field in dataclasses.fields(built)}
     changes: dict[str, Any] = {"empty": "one"} if "empty" in fields else {}
     if "max_grade" in fields and built.max_grade == fields["max_grade"].default:
         changes["max_grade"] = max_grade
-    made: Measure = dataclasses.replace(built, **changes)
-    return made
+    return cast(Measure, dataclasses.replace(built, **changes))
 
 
 def name_of(measure: Measure) -> str:
@@ -294,8 +279,3 @@ def require_items(n_items: int, max_grade: int) -> None:
     whole_number(max_grade, "max_grade", 1)
     if max_grade > MAX_GRADES:
         raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MAX_GRADES}, got {max_grade}")
-
-
-def require_depth(depth: int) -> None:
-    """Raise `InvalidInput` if `depth` is no integer from 1 on."""
-    whole_number(depth, "depth", 1)

@@ -67,23 +67,6 @@ def _probabilities(losses: Floats, rate: float, exploration: float) -> Floats:
     return mixed
 
 
-@kernel
-def _draw_action(probabilities: Floats, uniform: float) -> int:
-    """Return the action in whose part of the cumulated probabilities the uniform number lies."""
-    line = 0.0
-    for action in range(len(probabilities) - 1):
-        line += probabilities[action]
-        if uniform < line:
-            return action
-    return len(probabilities) - 1
-
-
-def _log_sum(table: EstimateTable, probabilities: Floats, ranking: Ints, shown: int) -> float:
-    """Return the log-probability of all rankings that look like this one in the visible part."""
-    n_visible = seen_count(shown, len(ranking))
-    return math.log(float(probabilities[(table.rankings[:, :n_visible] == ranking[:n_visible]).all(axis=1)].sum()))
-
-
 class State(NamedTuple):
     """Estimated losses of all rankings."""
 
@@ -138,10 +121,10 @@ class GenericForecaster:
         """Draw a ranking from the exponential weights."""
         table = self._table(state, len(query.features))
         probabilities = self._probabilities(state, table)
-        action = _draw_action(probabilities, rng.random())
+        action = int(np.searchsorted(np.cumsum(probabilities)[:-1], rng.random(), side="right"))
         ranking, group = table.rankings[action].copy(), int(table.groups[action])
         probability = float(probabilities[table.groups == group].sum())
-        return Decision(ranking, _log_sum(table, probabilities, ranking, state.shown), Receipt(group, probability))
+        return Decision(ranking, self.log_prob(state, query, ranking), Receipt(group, probability))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         """Add the estimated losses of all rankings."""
@@ -161,8 +144,9 @@ class GenericForecaster:
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         """Return the exact log-probability of the visible part of a ranking."""
-        table = self._table(state, len(ranking))
-        return _log_sum(table, self._probabilities(state, table), ranking, state.shown)
+        table, n_visible = self._table(state, len(ranking)), seen_count(state.shown, len(ranking))
+        looks_alike = (table.rankings[:, :n_visible] == ranking[:n_visible]).all(axis=1)
+        return math.log(float(self._probabilities(state, table)[looks_alike].sum()))
 
     def _table(self, state: State, n_items: int) -> EstimateTable:
         return _table_of(self.measure, n_items, state.depth, state.max_grade)  # type: ignore[arg-type]  # hashable

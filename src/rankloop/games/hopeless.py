@@ -41,7 +41,7 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
 
     A linear program over both distributions: maximise gap subject to equal probabilities of all grades on every `depth`
     items, and (loss of ranking − loss of 0, 1, 2, …)·first + (loss of ranking − loss of the other)·second ≥ gap for
-    every ranking. The other ranking is a swap or the reverse of 0, 1, 2, …
+    every ranking. The other ranking is a swap or the reverse of 0, 1, 2, …, or if there is no gap, any.
 
     Args:
       measure: A measure or its name.
@@ -57,11 +57,12 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
             f"depth or a measure that cannot be learned from it"
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
-    best = max((_widest(game, depth, row) for row in _candidates(game)), key=lambda pair: pair.gap)
-    if best.gap <= MIN_GAP:
-        rows = np.unique(game.duplicates, return_index=True)[1]
-        best = max((_widest(game, depth, int(row)) for row in rows[1:]), key=lambda pair: pair.gap)
-    return best
+    classes = classes_of(game)
+    candidates = [*classes.rows[classes.first], game.action(game.rankings[0][::-1])]
+    best = max((_widest(game, depth, row) for row in candidates), key=lambda pair: pair.gap)
+    if best.gap > MIN_GAP:
+        return best
+    return max((_widest(game, depth, row) for row in classes.rows[1:]), key=lambda pair: pair.gap)
 
 
 def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
@@ -93,32 +94,19 @@ def gap_between(game: Game, first: Floats, second: Floats) -> float:
     return float((losses - losses.min(axis=0)).sum(axis=1).min())
 
 
-def _candidates(game: Game) -> list[int]:
-    """Return the adjacent swaps of the first ranking, and its reverse."""
-    classes = classes_of(game)
-    reverse = game.action(game.rankings[0][::-1])
-    return [int(classes.rows[c]) for c in classes.first] + [reverse]
-
-
 def _widest(game: Game, depth: int, row: int) -> Twins:
-    linprog = import_extra("scipy.optimize").linprog
-
-    observable = seen_probabilities(game.relevances, depth, game.max_grade)
-    n = len(game.relevances)
-    at_least_gap = np.column_stack((game.loss[0] - game.loss, game.loss[row] - game.loss, np.ones(len(game.loss))))
-    same_feedback = np.zeros((len(observable) + 1, 2 * n + 1))
-    same_feedback[:-1, :n], same_feedback[:-1, n:-1] = observable, -observable
-    same_feedback[-1, :n] = 1.0
-    right = np.zeros(len(same_feedback))
-    right[-1] = 1.0
-    minus_gap = np.zeros(2 * n + 1)
-    minus_gap[-1] = -1.0
-    result = linprog(
-        minus_gap,
-        A_ub=at_least_gap,
+    observable, n = seen_probabilities(game.relevances, depth, game.max_grade), len(game.relevances)
+    result = import_extra("scipy.optimize").linprog(
+        np.append(np.zeros(2 * n), -1.0),
+        A_ub=np.column_stack((game.loss[0] - game.loss, game.loss[row] - game.loss, np.ones(len(game.loss)))),
         b_ub=np.zeros(len(game.loss)),
-        A_eq=same_feedback,
-        b_eq=right,
+        A_eq=np.vstack(
+            [
+                np.column_stack((observable, -observable, np.zeros(len(observable)))),
+                np.repeat([1.0, 0.0], [n, n + 1]),
+            ]
+        ),
+        b_eq=np.append(np.zeros(len(observable)), 1.0),
         bounds=(0.0, None),
         method="highs",
     )

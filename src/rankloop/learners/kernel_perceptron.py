@@ -11,8 +11,9 @@ from rankloop.core.learner import expect, point_log_prob, require_finite, shown_
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.ranking_perceptron import cutoff_and_kind, is_mistake, slam_slope
+from rankloop.learners.ranking_perceptron import cutoff_and_kind, is_mistake
 from rankloop.measures.dcg import NDCG
+from rankloop.surrogates.pairwise import slam_of
 
 
 class State(NamedTuple):
@@ -65,11 +66,9 @@ def _slot(coefficients: Floats, born: Ints, newcomer: float, oldest: bool) -> in
 
 
 @kernel
-def _stored(
-    rows: Floats, coefficients: Floats, born: Ints, stored: int, features: Floats, new: Floats, oldest: bool
-) -> tuple[Floats, Floats, Ints, int]:
-    """Return copies of the arrays with the items of non-zero `new`, the largest stored last so that they stay."""
-    rows, coefficients, born = rows.copy(), coefficients.copy(), born.copy()
+def _stored(state: State, features: Floats, new: Floats, oldest: bool) -> State:
+    """Return the state with the items of non-zero `new`, the largest stored last so that they stay."""
+    rows, coefficients, born, stored = state.rows.copy(), state.coefficients.copy(), state.born.copy(), state.stored
     order = ranking_of(-np.abs(new))
     for item in order[max(len(order) - len(rows), 0) :]:
         if new[item] == 0.0:
@@ -78,7 +77,7 @@ def _stored(
         if slot >= 0:
             rows[slot], coefficients[slot], born[slot] = features[item], new[item], stored
             stored += 1
-    return rows, coefficients, born, stored
+    return State(rows, coefficients, born, stored, state.mistakes, state.shown)
 
 
 @register("kernel_perceptron")
@@ -150,17 +149,9 @@ class KernelPerceptron:
         if not is_mistake(scores, grades, cutoff, binary):
             return state
         new = np.zeros(query.n_items)
-        new[items] = -self.learning_rate * slam_slope(scores, grades, cutoff, binary, self.margin)
-        rows, coefficients, born, stored = _stored(
-            state.rows,
-            state.coefficients,
-            state.born,
-            state.stored,
-            query.features,
-            require_finite(new),
-            self.remove == "oldest",
-        )
-        return State(rows, coefficients, born, stored, state.mistakes + 1, state.shown)
+        new[items] = -self.learning_rate * slam_of(scores, grades, cutoff, binary, True, self.margin)[1]
+        stored = _stored(state, query.features, require_finite(new), self.remove == "oldest")
+        return stored._replace(mistakes=state.mistakes + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(self.scores(state, query.features))

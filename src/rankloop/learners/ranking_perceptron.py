@@ -15,8 +15,7 @@ from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Prob
 from rankloop.measures.dcg import NDCG
 from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.precision import AveragePrecision
-from rankloop.surrogates.max_pair import worst_pair
-from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
+from rankloop.surrogates.pairwise import slam_of, worst_pair
 
 
 class State(NamedTuple):
@@ -31,6 +30,8 @@ class State(NamedTuple):
 def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
     """Return true if the measure of the order by `scores` is below its best, ties broken against the learner.
 
+    So it is when an item in, or tied with, the positions before the cutoff is followed by, or tied with, a better one.
+
     Args:
       scores: The score of each item.
       grades: The grade of each item.
@@ -38,45 +39,19 @@ def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> boo
       binary: If true, the measure is AP.
     """
     order = ranking_of(scores)
-    return _is_mistaken_order(scores[order], grades[order], cutoff, binary)
-
-
-@kernel
-def _is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
-    """Return `is_mistake` for items that are sorted by descending score.
-
-    There is a mistake when an item in, or tied with, the positions before the cutoff is followed by, or tied with, a
-    better one.
-    """
     best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
     for position in range(len(scores) - 1, -1, -1):
-        grade = max(grades[position], 0.0)
+        grade = max(grades[order[position]], 0.0)
         if binary:
             grade = 1.0 if grade >= 1.0 else 0.0
         group_worst, group_best = min(group_worst, grade), max(group_best, grade)
-        if position > 0 and scores[position - 1] == scores[position]:
+        if position > 0 and scores[order[position - 1]] == scores[order[position]]:
             continue  # the group of equal scores begins further up
         best_from_here = max(best_from_here, group_best)
         if position < cutoff and group_worst < best_from_here:
             return True
         group_worst, group_best = np.inf, 0.0
     return False
-
-
-@kernel
-def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin: float) -> Floats:
-    """Return the gradient in the scores of the SLAM surrogate: equation (2.13) of Chaudhuri (2016).
-
-    Args:
-      scores: The score of each item.
-      grades: The grade of each item.
-      cutoff: The cutoff of nDCG.
-      binary: If true, the measure is AP.
-      margin: The margin of the surrogate.
-    """
-    if binary:
-        return slam_of_ap(scores, grades, margin)[1]
-    return slam_of_ndcg(scores, grades, cutoff, True, margin)[1]
 
 
 @kernel
@@ -97,44 +72,27 @@ def moved(weights: Floats, features: Features, items: Ints, slope: Floats, rate:
     return after
 
 
+# The parameters of the steps are passed alone, because a tuple of them makes a round slower by a tenth.
 @kernel
 def _slam_step(
-    weights: Floats,
-    features: Features,
-    items: Ints,
-    grades: Floats,
-    cutoff: int,
-    binary: bool,
-    margin: float,
-    rate: float,
+    weights: Floats, rows: Features, items: Ints, grades: Floats, cutoff: int, binary: bool, margin: float, rate: float
 ) -> tuple[Floats, bool]:
-    """Return the weights after a round, and true if there was a mistake; the list is that of the graded items.
-
-    One round of Algorithm 2 of Chaudhuri (2016). The parameters are passed one by one, because a tuple of them makes
-    a round slower by a tenth.
-    """
-    scores = scores_of(features, weights)[items]
+    """Return the weights after a round of Algorithm 2 of Chaudhuri (2016), and true if there was a mistake."""
+    scores = scores_of(rows, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
-    return moved(weights, features, items, slam_slope(scores, grades, cutoff, binary, margin), rate), True
+    return moved(weights, rows, items, slam_of(scores, grades, cutoff, binary, True, margin)[1], rate), True
 
 
 @kernel
 def _pair_step(
-    weights: Floats,
-    features: Features,
-    items: Ints,
-    grades: Floats,
-    cutoff: int,
-    binary: bool,
-    margin: float,
-    rate: float,
+    weights: Floats, rows: Features, items: Ints, grades: Floats, cutoff: int, binary: bool, margin: float, rate: float
 ) -> tuple[Floats, bool]:
     """Return the result of `_slam_step` for a step along the worst pair: Algorithm 3 of Chaudhuri (2016)."""
-    scores = scores_of(features, weights)[items]
+    scores = scores_of(rows, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
-    return moved(weights, features, items, worst_pair(scores, grades, margin)[1], rate), True
+    return moved(weights, rows, items, worst_pair(scores, grades, margin)[1], rate), True
 
 
 def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
@@ -148,8 +106,16 @@ def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
     )
 
 
+class _CountsMistakes(GreedyLearner):
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("mistakes",)
+
+    def init(self, problem: Problem) -> State:
+        return State(self.first_weights(problem), 0, shown_or_all(problem))
+
+
 @dataclass(frozen=True, kw_only=True)
-class MistakeDriven(GreedyLearner, SparseLearner):
+class MistakeDriven(_CountsMistakes, SparseLearner):
     """A learner that takes a step whenever the measure is below its best."""
 
     measure: Measure = NDCG(cutoff=10)  # noqa: RUF009  frozen
@@ -157,8 +123,6 @@ class MistakeDriven(GreedyLearner, SparseLearner):
     margin: float = 1.0
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
-    reports: ClassVar[tuple[str, ...]] = ("mistakes",)
     one_pair: ClassVar[bool]
 
     def __post_init__(self) -> None:
@@ -168,9 +132,6 @@ class MistakeDriven(GreedyLearner, SparseLearner):
     @functools.cached_property
     def _mistakes_of(self) -> tuple[int, bool]:
         return cutoff_and_kind(self.measure)
-
-    def init(self, problem: Problem) -> State:
-        return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
@@ -253,16 +214,14 @@ def _correct(
     for position in range(len(items)):
         row = items[position]
         label = 1.0 if grades[position] >= relevant_from else -1.0
-        score = scores_of(features[row : row + 1], after)[0]
-        if label * score <= 0.0:
+        if label * scores_of(features[row : row + 1], after)[0] <= 0.0:
             mistakes += 1
-            for j in range(len(after)):
-                after[j] += rate * label * features[row, j]
+            add_row(after, features, row, rate * label)
     return after, mistakes
 
 
 @register("perceptron")
-class Perceptron(GreedyLearner):
+class Perceptron(_CountsMistakes):
     """The perceptron for classification, whose scores rank the items.
 
       For each graded item x with sign(w·x) ≠ y: w ← w + `learning_rate` · y · x.
@@ -289,12 +248,6 @@ class Perceptron(GreedyLearner):
     learning_rate: float = 1.0
     relevant_from: float = 1.0
     start: tuple[float, ...] = ()
-
-    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
-    reports: ClassVar[tuple[str, ...]] = ("mistakes",)
-
-    def init(self, problem: Problem) -> State:
-        return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)

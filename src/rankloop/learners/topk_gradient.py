@@ -1,6 +1,5 @@
 """Gradient steps on a surrogate, estimated without bias from the grades of the first few items.
 
-For surrogates that need single grades or pairs, estimate and step are one kernel.
 Equations, lines and lemmas are those of Chaudhuri (2016), Algorithm 5.
 """
 
@@ -13,32 +12,21 @@ from numpy.random import Generator
 from rankloop.core.checks import NotNegative, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, project, ranking_of, scores_of, seen_count
-from rankloop.core.learner import (
-    SparseLearner,
-    best_ranking,
-    check_receipt,
-    expect,
-    require_finite,
-    shown_or_all,
-)
+from rankloop.core.learner import SparseLearner, best_ranking, check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners.ranking_perceptron import moved
-from rankloop.surrogates.kl import KL, kl_term
-from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
-from rankloop.surrogates.smooth_dcg import SmoothDCG, smooth_terms
-from rankloop.surrogates.squared_loss import Squared, squared_term
+from rankloop.surrogates.pointwise import KL, Squared
 
-SQUARED, KULLBACK_LEIBLER, RANK_SVM, SQUARED_GRADES, SMOOTH_DCG = range(5)
-KERNEL_CODES: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM, SmoothDCG: SMOOTH_DCG}
+NO_KERNEL, SQUARED, KULLBACK_LEIBLER, SQUARED_GRADES = range(4)
 
 
 def _kernel_code(surrogate: Surrogate) -> int:
-    """Return the code of a surrogate that the kernels implement; −1 for another."""
-    if isinstance(surrogate, Squared) and surrogate.divided == "grade":
-        return SQUARED_GRADES
-    return KERNEL_CODES.get(type(surrogate), -1)
+    """Return the code of a surrogate for `_kernel_step`, which implements the two that are used most."""
+    if isinstance(surrogate, Squared):
+        return SQUARED_GRADES if surrogate.divided == "grade" else SQUARED
+    return KULLBACK_LEIBLER if isinstance(surrogate, KL) else NO_KERNEL
 
 
 class GradedItems(NamedTuple):
@@ -84,16 +72,6 @@ def _contains(items: Ints, item: int) -> bool:
 
 
 @kernel
-def _all_familiar(graded: GradedItems, n_items: int) -> bool:
-    """Return true if every graded item would have been graded without exploration."""
-    if len(graded.items) < n_items:
-        for item in graded.items:
-            if not _contains(graded.familiar, item):
-                return False
-    return True
-
-
-@kernel
 def _probabilities(graded: GradedItems, n_items: int, span: int) -> tuple[float, float]:
     """Return P of a familiar set and of another, none below the floor."""
     depth = len(graded.items)
@@ -101,46 +79,22 @@ def _probabilities(graded: GradedItems, n_items: int, span: int) -> tuple[float,
     return likely, max(_inclusion(n_items, depth, span, graded.exploration, False), graded.floor)
 
 
-@kernel
-def _familiar_part(graded: GradedItems) -> tuple[Ints, Floats]:
-    """Return the graded items that the best ranking would have had graded too, with their grades."""
-    familiar, n_familiar = np.empty(len(graded.items), np.int64), 0
-    for position in range(len(graded.items)):
-        if _contains(graded.familiar, graded.items[position]):
-            familiar[n_familiar] = position
-            n_familiar += 1
-    return graded.items[familiar[:n_familiar]], graded.grades[familiar[:n_familiar]]
-
-
-@kernel
-def _weighted(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
-    """Divide the share of each set by its probability, as in (3.10); familiar sets are the likely ones."""
-    return shared / likely + (terms - shared) / unlikely
-
-
 def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItems) -> Floats:
     """Return z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items.
 
     h_A is the share of A in the gradient. The ranking was the best one with probability 1 − `exploration`, else
     uniformly random. At floor 0 the mean of z is the gradient in the scores: Lemma 25, equation (3.10), with all
-    grades used. A surrogate of span 1 may have a `known_part` of its gradient, which is added in full and
-    subtracted from the shares.
+    grades used.
     """
-    n_items = len(scores)
+    (items, grades, familiar, _, _), n_items = graded, len(scores)
     span = n_items if surrogate.span is None else min(surrogate.span, n_items)
     likely, unlikely = _probabilities(graded, n_items, span)
-    known_part = getattr(surrogate, "known_part", np.zeros_like)(scores)
-
-    def shares(items: Ints, grades: Floats) -> Floats:
-        known_shares = np.zeros(n_items)
-        known_shares[items] = known_part[items]
-        return surrogate.terms(scores, items, grades) - known_shares
-
-    terms = shares(graded.items, graded.grades)
-    if _all_familiar(graded, n_items):
-        return known_part + terms / likely
-    items, grades = _familiar_part(graded)
-    return known_part + _weighted(terms, shares(items, grades), likely, unlikely)
+    terms = surrogate.terms(scores, items, grades)
+    is_familiar = np.isin(items, familiar) if len(items) < n_items else np.ones(n_items, np.bool_)
+    if is_familiar.all():
+        return terms / likely
+    shared = surrogate.terms(scores, items[is_familiar], grades[is_familiar])
+    return shared / likely + (terms - shared) / unlikely
 
 
 @kernel
@@ -152,61 +106,26 @@ def _step_on_all(weights: Floats, features: Features, slope: Floats, rate: float
 
 
 @kernel
-def _term(surrogate: int, score: float, grade: float) -> float:
-    """Return the share of one grade in the gradient of squared or kl."""
-    if surrogate == SQUARED_GRADES:
-        return squared_term(0.0, grade)
-    return kl_term(score, grade) if surrogate == KULLBACK_LEIBLER else squared_term(score, grade)
-
-
-@kernel
-def _from_pairs(scores: Floats, graded: GradedItems) -> Floats:
-    """Return `_estimated_gradient` of rank_svm."""
-    likely, unlikely = _probabilities(graded, len(scores), min(2, len(scores)))
-    terms = rank_svm_terms(scores, graded.items, graded.grades)
-    if _all_familiar(graded, len(scores)):
-        return terms / likely
-    familiar, familiar_grades = _familiar_part(graded)
-    return _weighted(terms, rank_svm_terms(scores, familiar, familiar_grades), likely, unlikely)
-
-
-@kernel
-def _from_smoothed(scores: Floats, graded: GradedItems, smoothing: float) -> Floats:
-    """Return `_estimated_gradient` of smooth_dcg."""
-    likely, unlikely = _probabilities(graded, len(scores), 1)
-    terms = smooth_terms(scores, graded.items, graded.grades, smoothing)[1]
-    if _all_familiar(graded, len(scores)):
-        return terms / likely
-    familiar, familiar_grades = _familiar_part(graded)
-    return _weighted(terms, smooth_terms(scores, familiar, familiar_grades, smoothing)[1], likely, unlikely)
-
-
-@kernel
 def _kernel_step(
-    weights: Floats,
-    features: Features,
-    graded: GradedItems,
-    surrogate: int,
-    smoothing: float,
-    sharpness: float,
-    rate: float,
-    radius: float,
+    weights: Floats, features: Features, graded: GradedItems, code: int, sharpness: float, rate: float, radius: float
 ) -> Floats:
-    """Step along `_estimated_gradient`, for the surrogates of KERNEL_CODES; scores are multiplied by the sharpness."""
+    """Step along `_estimated_gradient` of squared or kl, at scores that are multiplied by the sharpness.
+
+    With SQUARED_GRADES the part of the gradient that needs no grade, 2 · scores, is not divided by a probability.
+    """
     scores = scores_of(features, weights) * sharpness
-    if surrogate == RANK_SVM:
-        return _step_on_all(weights, features, _from_pairs(scores, graded), rate, radius)
-    if surrogate == SMOOTH_DCG:
-        return _step_on_all(weights, features, _from_smoothed(scores, graded, smoothing), rate, radius)
     after, n_items, n_graded = weights.copy(), len(scores), len(graded.items)
     likely, unlikely = _probabilities(graded, n_items, 1)
-    if surrogate == SQUARED_GRADES:
+    if code == SQUARED_GRADES:
         for item in range(n_items):
             add_row(after, features, item, -rate * 2.0 * scores[item])
     for position in range(n_graded):
-        item = graded.items[position]
-        familiar = n_graded == n_items or _contains(graded.familiar, item)
-        slope = _term(surrogate, scores[item], graded.grades[position]) / (likely if familiar else unlikely)
+        item, grade = graded.items[position], graded.grades[position]
+        if code == KULLBACK_LEIBLER:
+            slope = np.exp(scores[item]) - np.exp(grade)
+        else:
+            slope = 2.0 * ((0.0 if code == SQUARED_GRADES else scores[item]) - grade)
+        slope /= likely if n_graded == n_items or _contains(graded.familiar, item) else unlikely
         if slope != 0.0:
             add_row(after, features, item, -rate * slope)
     project(after, radius)
@@ -308,7 +227,13 @@ class TopKGradient(SparseLearner):
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        self._check_depth(problem)
+        span, n_graded = self.surrogate.span, math.inf if problem.depth is None else problem.depth
+        if (math.inf if span is None else span) > n_graded and (problem.n_items or math.inf) > n_graded:
+            needed = "all items (no depth limit)" if span is None else f"depth {span} or more"
+            raise InvalidInput(
+                f"the gradient of {entry_of(self.surrogate).kind} cannot be estimated from the grades of the first "
+                f"{n_graded} item(s): it needs {needed}; squared and kl need depth 1, rank_svm depth 2"
+            )
         depth = ALL_POSITIONS if problem.depth is None else problem.depth
         return State(self.first_weights(problem), 0, depth, shown_or_all(problem))
 
@@ -326,34 +251,15 @@ class TopKGradient(SparseLearner):
         sharpness = math.pow(steps, self.smoothing_decay)
         rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius
-        if code >= 0:
-            weights = _kernel_step(
-                state.weights, query.features, graded, code, self._smoothing, sharpness, rate, radius
-            )
-        else:
-            scores = scores_of(query.features, state.weights) * sharpness
-            slope = _estimated_gradient(self.surrogate, scores, graded)
+        if code == NO_KERNEL:
+            slope = _estimated_gradient(self.surrogate, scores_of(query.features, state.weights) * sharpness, graded)
             weights = _step_on_all(state.weights, query.features, slope, rate, radius)
+        else:
+            weights = _kernel_step(state.weights, query.features, graded, code, sharpness, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return _prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)
 
-    @property
-    def _smoothing(self) -> float:
-        return float(getattr(self.surrogate, "smoothing", 1.0))
-
     def _gamma(self, state: State) -> float:
         return min(0.5, self.exploration * math.pow(state.steps + 1, -self.exploration_decay))
-
-    def _check_depth(self, problem: Problem) -> None:
-        span, n_graded = self.surrogate.span, problem.depth
-        if n_graded is None or (span is not None and span <= n_graded):
-            return
-        if problem.n_items is not None and problem.n_items <= n_graded:
-            return
-        needed = "all items (no depth limit)" if span is None else f"depth {span} or more"
-        raise InvalidInput(
-            f"the gradient of {entry_of(self.surrogate).kind} cannot be estimated from the grades of the first "
-            f"{n_graded} item(s): it needs {needed}; squared and kl need depth 1, rank_svm depth 2"
-        )

@@ -1,4 +1,4 @@
-"""Parts that surrogates share: a base class for those that need all grades, and the grouping of items by grade."""
+"""Parts that surrogates share: base classes for those that need all grades or a few, and the levels of grades."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -28,6 +28,25 @@ class ListwiseSurrogate(ABC):
         relevance = np.empty(len(scores))
         relevance[items] = grades
         return self.value_and_grad(scores, relevance)[1]
+
+
+class SeparableSurrogate(ABC):
+    """A surrogate whose gradient is a sum over sets of `span` items, so that the grades of a few items are enough."""
+
+    span: ClassVar[int | None] = 1
+    convex: ClassVar[bool] = True
+
+    @abstractmethod
+    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
+        """Return the loss of these items and its gradient over all scores."""
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        """Return the loss and its gradient in the scores."""
+        return self._part(scores, np.arange(len(scores)), relevance)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        """Return the share of the graded items in the gradient."""
+        return self._part(scores, items, grades)[1]
 
 
 @kernel

@@ -10,8 +10,8 @@ from numpy.random import default_rng
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
 from rankloop.surrogates.list_net import ListNet
-from rankloop.surrogates.rank_svm import RankSVM
-from rankloop.surrogates.smooth_dcg import SmoothDCG
+from rankloop.surrogates.pairwise import RankSVM
+from rankloop.surrogates.pointwise import SmoothDCG
 from research.bounds import generalisation as bounds
 from research.bounds.generalisation_table import Sample, sample_of, table
 

@@ -12,7 +12,7 @@ from rankloop.simulate.play import play
 from rankloop.simulate.streams.lower_bound import LowerBound
 from rankloop.simulate.streams.simulated_queries import Separable
 from rankloop.simulate.users.readers import Full
-from rankloop.surrogates.slam import Slam
+from rankloop.surrogates.pairwise import Slam
 from research.bounds.kernel_budget import Forgotten, forgotten_in, kernel_budget_loss
 from research.bounds.perceptrons import SlamWeights, margin_of, ranking_perceptron_loss, self_bounding, slam_weights
 

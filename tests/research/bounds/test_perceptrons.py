@@ -17,7 +17,7 @@ from rankloop.simulate.play import play
 from rankloop.simulate.streams.lower_bound import LowerBound
 from rankloop.simulate.streams.simulated_queries import Separable
 from rankloop.simulate.users.readers import Full
-from rankloop.surrogates.slam import Slam
+from rankloop.surrogates.pairwise import Slam
 from research.bounds.perceptrons import (
     SlamWeights,
     margin_of,

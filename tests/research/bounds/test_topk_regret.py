@@ -9,10 +9,10 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners.topk_gradient import GradedItems, TopKGradient, _estimated_gradient
+from rankloop.learners.topk_gradient import SQUARED_GRADES, GradedItems, TopKGradient, _estimated_gradient, _kernel_step
 from rankloop.simulate.play import play
 from rankloop.simulate.users.readers import TopK
-from rankloop.surrogates.squared_loss import CalibratedSquared, normalised_gains
+from rankloop.surrogates.pointwise import CalibratedSquared, normalised_gains
 from research.bounds.topk_regret import (
     best_in_hindsight,
     explored_value,
@@ -33,7 +33,11 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
         ranking = np.array(order)
         probability = gamma / math.factorial(len(grades)) + (1 - gamma) * np.array_equal(ranking, best)
         items = ranking[:depth]
-        z = _estimated_gradient(surrogate, scores, GradedItems(items, grades[items], best[:depth], gamma, 0.0))
+        graded = GradedItems(items, grades[items], best[:depth], gamma, 0.0)
+        if getattr(surrogate, "divided", "") == "grade":
+            z = scores - _kernel_step(scores, np.eye(len(scores)), graded, SQUARED_GRADES, 1.0, 1.0, np.inf)
+        else:
+            z = _estimated_gradient(surrogate, scores, graded)
         total += probability * np.sum((features.T @ z) ** 2)
     return total
 

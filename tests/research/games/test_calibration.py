@@ -12,7 +12,7 @@ from rankloop.core.types import Problem, Query, Relevances
 from rankloop.games.game import Game, measure_for
 from rankloop.games.hopeless import gap_between
 from rankloop.learners.topk_gradient import TopKGradient
-from rankloop.surrogates.squared_loss import normalised_gains as gains_of
+from rankloop.surrogates.pointwise import normalised_gains as gains_of
 from research.games.calibration import (
     calibration_pair,
     check_calibration_pair,

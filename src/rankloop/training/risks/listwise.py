@@ -11,7 +11,7 @@ from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.list_net import cross_entropy
-from rankloop.surrogates.slam import Slam
+from rankloop.surrogates.pairwise import Slam
 
 
 def _sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
