@@ -13,7 +13,6 @@ from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, clicks
-from rankloop.learners._shared.precision import inverse_of, spread_of
 from rankloop.learners.newton_pairs import (
     N_STATISTICS,
     NewtonPairs,
@@ -21,7 +20,8 @@ from rankloop.learners.newton_pairs import (
     State,
     _first_click,
     _has_changed,
-    _is_watch,
+    _inverse_of,
+    _spread_of,
     _watched,
 )
 from rankloop.simulate.streams.simulated_queries import WebSearch
@@ -59,7 +59,7 @@ def random_state(learner, n_features, shown, rng):
     rows = rng.normal(size=(9, n_features))
     precision = state.precision + (rows**2).sum(axis=0) if learner.diagonal else state.precision + rows.T @ rows
     weights = rng.normal(size=n_features) * rng.integers(0, 2)  # zeros: all tied
-    return state._replace(weights=weights, precision=precision, covariance=inverse_of(precision))
+    return state._replace(weights=weights, precision=precision, covariance=_inverse_of(precision))
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -167,10 +167,10 @@ def test_the_bias_of_positions_cancels(margin):
 def test_inverse_twin(n, seed):
     rows = default_rng(seed).normal(size=(n + 2, n))
     matrix = rows.T @ rows + 0.1 * np.eye(n)
-    inverse = inverse_of(matrix)
+    inverse = _inverse_of(matrix)
     np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-7, atol=1e-9)
     assert np.array_equal(inverse, inverse.T)
-    assert spread_of(inverse, rows[0]) == pytest.approx(rows[0] @ np.linalg.inv(matrix) @ rows[0])
+    assert _spread_of(inverse, rows[0]) == pytest.approx(rows[0] @ np.linalg.inv(matrix) @ rows[0])
 
 
 @pytest.mark.parametrize(("memory", "batch"), [(1, 1), (40, 2), (3000, 128), (10**6, 128)])
@@ -331,7 +331,8 @@ def test_a_change_in_either_direction_is_noticed_soon(before, later):
 
 
 def test_what_is_no_watch():
-    assert _is_watch(NOTHING)
-    assert _is_watch(after([1.0, 0.0]))
+    first = NewtonPairs().init(Problem(1))
+    assert first.reachable(first)
+    assert first._replace(watch=after([1.0, 0.0])).reachable(first)
     for wrong in ([2.0, 0.0, 0.0, 1.0], [0.5, -1.0, 0.0, 1.0], [0.5, 0.0, 0.0, -1.0]):
-        assert not _is_watch(np.array(wrong))
+        assert not first._replace(watch=np.array(wrong)).reachable(first)

@@ -40,23 +40,17 @@ class Receipt(NamedTuple):
 
 @kernel
 def _updated(
-    features: Features,
-    weights: Floats,
-    offsets: Floats,
-    squares: Floats,
-    seen_items: Ints,
-    clicked: Floats,
-    rate: float,
+    rows: Features, weights: Floats, offsets: Floats, squares: Floats, seen_items: Ints, clicked: Floats, rate: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, offsets and squares after one gradient step of the logistic loss over the seen positions."""
     # The arrays are passed one by one, because a tuple of them costs 1 µs per call.
-    scores = scores_of(features, weights)
+    scores = scores_of(rows, weights)
     after, offsets, squares = weights.copy(), offsets.copy(), squares.copy()
     for position in range(len(seen_items)):
         item, p = seen_items[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
-        add_row(after, features, item, rate * error)
+        add_row(after, rows, item, rate * error)
         squares[p] += error * error
         offsets[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
     return after, offsets, squares
@@ -168,19 +162,16 @@ class ClickRegression(PairSwapper):
         return log_examination
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights = self.first_weights(problem)
         intercept = self.offset if self.examination else 0.0
         offsets = self.offset + self._log_examination
         return State(weights, offsets, np.zeros(N_OFFSETS), intercept, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
-        ranking, log_propensity, _, _ = self._swapped(state, query, rng)
+        ranking, log_propensity = self._swapped(state, query, rng)[:2]
         return Decision(ranking, log_propensity, Receipt(query.n_items))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         check_receipt(decision.receipt.n_items == len(decision.ranking))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         page = (query.features, state.weights, state.offsets, state.squares, seen_items, clicked)

@@ -117,7 +117,7 @@ class ClickResiduals(PairSwapper):
         return State(weights, np.full(N_RATES, self.rate), np.zeros(N_RATES), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        ranking, log_propensity, scores, _ = self._swapped(state, query, rng)
+        ranking, log_propensity, scores = self._swapped(state, query, rng)[:3]
         return Decision(ranking, log_propensity, Receipt(scores))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:

@@ -100,7 +100,7 @@ class FairPairs(PairSwapper):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        ranking, log_propensity, scores, first = self._swapped(state, query, rng)
+        ranking, log_propensity, scores, first = self._swapped(state, query, rng)[:4]
         return Decision(ranking, log_propensity, Receipt(scores, first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:

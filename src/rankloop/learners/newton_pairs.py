@@ -12,16 +12,7 @@ from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, 
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.precision import (
-    MAX_RIDGE,
-    MIN_RIDGE,
-    forget,
-    inform,
-    inverse_of,
-    pulled_back,
-    spread_of,
-    surprise_of,
-)
+from rankloop.learners._shared.precision import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, surprise_of, times
 
 # The inverse is rebuilt after at most so many rounds, and at least so often within the memory.
 MAX_BATCH_ROUNDS, MIN_BATCHES_IN_MEMORY = 128, 16
@@ -29,6 +20,7 @@ KEPT_AFTER_CHANGE = 0.03  # The share of the evidence that is kept when users ha
 FIRST_CLICK_MEAN, RUN_ABOVE, RUN_BELOW, N_VALUES, N_STATISTICS = range(5)  # The entries of `State.watch`.
 MIN_DEPARTURE = 0.1  # Smaller departures from the mean do not add up.
 ROUNDING_ERROR = 1e-9
+MIN_PIVOT_SHARE = 1e-12  # A pivot below this share of its diagonal is rounding error.
 LOG_2 = math.log(2)
 
 
@@ -45,10 +37,11 @@ class State(NamedTuple):
     rounds: int  # The number of rounds learned.
 
     def reachable(self, initial: "State") -> bool:
-        """Return true if no precision is below the ridge that it began with, and no variance below 0."""
-        precision, ridge = _diagonal_of(self.precision), _diagonal_of(initial.precision)
-        are_precise = np.all(precision >= ridge * (1 - ROUNDING_ERROR)) and np.all(_diagonal_of(self.covariance) >= 0)
-        return bool(are_precise and _is_watch(self.watch))
+        """Return true if no precision is below its ridge, no variance below 0, and values from 0 to 1 were watched."""
+        matrices = (self.precision, initial.precision, self.covariance)
+        precision, ridge, variance = (matrix if matrix.ndim == 1 else np.diagonal(matrix) for matrix in matrices)
+        are_precise = np.all(precision >= ridge * (1 - ROUNDING_ERROR)) and np.all(variance >= 0)
+        return bool(are_precise and np.all(self.watch >= 0.0) and self.watch[FIRST_CLICK_MEAN] <= 1.0)
 
 
 class Receipt(NamedTuple):
@@ -58,13 +51,86 @@ class Receipt(NamedTuple):
     first: int
 
 
-def _is_watch(watch: Floats) -> bool:
-    """Return true if values from 0 to 1 can lead to these statistics."""
-    return bool(np.all(watch >= 0.0) and watch[FIRST_CLICK_MEAN] <= 1.0)
+@kernel
+def _spread_of(covariance: Floats, x: Floats) -> float:
+    """Return xᵀ Σ x, the variance of w · x."""
+    total = 0.0
+    if covariance.ndim == 1:
+        for i in range(len(x)):
+            total += covariance[i] * x[i] * x[i]
+    else:
+        for i in range(len(x)):
+            if x[i] != 0.0:
+                total += x[i] * (covariance[i, i] * x[i] + 2.0 * dot(covariance[i, i + 1 :], x[i + 1 :]))
+    return total
 
 
-def _diagonal_of(matrix: Floats) -> Floats:
-    return matrix if matrix.ndim == 1 else np.diagonal(matrix)
+@kernel
+def _inverse_of(matrix: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix by Cholesky, in loops along its rows, or that of a diagonal."""
+    n = len(matrix)
+    if matrix.ndim == 1:
+        return 1.0 / matrix
+    upper = matrix.copy()  # becomes U with Uᵀ U = matrix
+    for k in range(n):
+        upper[k, k] = np.sqrt(max(upper[k, k], MIN_PIVOT_SHARE * matrix[k, k]))
+        for j in range(k + 1, n):
+            upper[k, j] /= upper[k, k]
+        for i in range(k + 1, n):
+            if upper[k, i] != 0.0:
+                for j in range(i, n):
+                    upper[i, j] -= upper[k, i] * upper[k, j]
+    lower = np.zeros((n, n))  # (Uᵀ)⁻¹
+    for i in range(n):
+        for k in range(i):
+            if upper[k, i] != 0.0:
+                for j in range(k + 1):
+                    lower[i, j] -= upper[k, i] * lower[k, j]
+        lower[i, i] = 1.0
+        for j in range(i + 1):
+            lower[i, j] /= upper[i, i]
+    inverse = np.zeros((n, n))
+    for k in range(n):
+        for i in range(k + 1):
+            if lower[k, i] != 0.0:
+                for j in range(k + 1):
+                    inverse[i, j] += lower[k, i] * lower[k, j]
+    return inverse
+
+
+@kernel
+def _inform(precision: Floats, covariance: Floats, x: Floats, weight: float, surprise: float) -> tuple[Floats, bool]:
+    """Add the information of one pair, of difference x and with surprise 1 − σ(w · x), to Λ and Σ = Λ⁻¹ in place.
+
+    Returned are the step of the weights, weight · surprise · Σ x with the new Σ, and true if Σ has lost digits.
+    """
+    information = weight * surprise * (1.0 - surprise)
+    if precision.ndim == 1:
+        for i in range(len(x)):
+            precision[i] += information * x[i] * x[i]
+            covariance[i] = 1.0 / precision[i]
+        return weight * surprise * covariance * x, False
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            of_row = information * x[i]
+            for j in range(len(x)):
+                precision[i, j] += of_row * x[j]
+    product = times(covariance, x)
+    gain = information * max(dot(x, product), 0.0)
+    lost = sherman_morrison(covariance, product, information, gain)
+    return weight * surprise / (1.0 + gain) * product, lost
+
+
+@kernel
+def _forget(precision: Floats, ridge: float, kept: float) -> None:
+    """Replace Λ, a matrix or its diagonal, by kept · Λ + (1 − kept) · ridge · I in place."""
+    for i in range(len(precision)):
+        if precision.ndim == 1:
+            precision[i] = kept * precision[i] + (1.0 - kept) * ridge
+        else:
+            for j in range(len(precision)):
+                precision[i, j] *= kept
+            precision[i, i] += (1.0 - kept) * ridge
 
 
 @kernel
@@ -113,7 +179,7 @@ def _swap_probability(
     margin = scores[upper] - scores[lower]
     if not margin > 0.0:
         return 0.5
-    doubt = alpha * np.sqrt(max(spread_of(covariance, _row_difference(features, upper, lower)), 0.0))
+    doubt = alpha * np.sqrt(max(_spread_of(covariance, _row_difference(features, upper, lower)), 0.0))
     if not doubt > 0.0:
         return floor
     probability = 0.5 * math.erfc(margin / doubt / math.sqrt(2.0))
@@ -121,38 +187,22 @@ def _swap_probability(
 
 
 @kernel
-def _fits(best: Ints, ranking: Ints, first: int) -> bool:
-    """Return true if swaps of the pairs from `first` on lead from `best` to this ranking, whose end may be unseen."""
-    n_seen = len(ranking)
-    if first == 1 and ranking[0] != best[0]:
-        return False
-    for j in range(first, n_seen, 2):
-        if ranking[j] == best[j]:
-            if j + 1 < n_seen and ranking[j + 1] != best[j + 1]:
-                return False
-        elif j + 1 == len(best) or ranking[j] != best[j + 1] or (j + 1 < n_seen and ranking[j + 1] != best[j]):
-            return False
-    return True
-
-
-@kernel
 def _log_prob_of_pairs(
-    features: Features,
-    scores: Floats,
-    covariance: Floats,
-    best: Ints,
-    ranking: Ints,
-    first: int,
-    alpha: float,
-    floor: float,
+    rows: Features, scores: Floats, covariance: Floats, best: Ints, order: Ints, first: int, alpha: float, floor: float
 ) -> float:
-    """Return the log-probability of the seen part of a ranking when the pairs begin at `first`."""
-    if not _fits(best, ranking, first):
+    """Return the log-probability of a seen order when the pairs begin at `first`; −∞ if no swaps lead to it."""
+    if first == 1 and order[0] != best[0]:
         return -np.inf
-    total = 0.0
-    for j in range(first, min(len(ranking), len(best) - 1), 2):
-        p = _swap_probability(features, scores, covariance, best[j], best[j + 1], alpha, floor)
-        total += np.log(p) if ranking[j] != best[j] else np.log(1.0 - p)
+    total, n_seen = 0.0, len(order)
+    for j in range(first, n_seen, 2):
+        swapped = order[j] != best[j]
+        if j + 1 == len(best):
+            return -np.inf if swapped else total
+        upper, lower = (best[j + 1], best[j]) if swapped else (best[j], best[j + 1])
+        if order[j] != upper or (j + 1 < n_seen and order[j + 1] != lower):
+            return -np.inf
+        p = _swap_probability(rows, scores, covariance, best[j], best[j + 1], alpha, floor)
+        total += np.log(p) if swapped else np.log(1.0 - p)
     return total
 
 
@@ -163,11 +213,9 @@ def _log_prob_of(
     """Return log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)) over the seen part."""
     scores = scores_of(features, weights)
     best, seen_items = ranking_of(scores), ranking[: seen_count(shown, len(scores))]
-    total = -np.inf
-    for first in range(2):
-        of_pairs = _log_prob_of_pairs(features, scores, covariance, best, seen_items, first, alpha, floor)
-        total = np.logaddexp(total, of_pairs)
-    return total - LOG_2
+    even = _log_prob_of_pairs(features, scores, covariance, best, seen_items, 0, alpha, floor)
+    odd = _log_prob_of_pairs(features, scores, covariance, best, seen_items, 1, alpha, floor)
+    return float(np.logaddexp(even, odd) - LOG_2)
 
 
 @kernel
@@ -217,19 +265,10 @@ def _learn_pairs(
             x = _row_difference(features, ranking[j], ranking[j + 1])
             if preference < 0.0:
                 x = -x
-            step, digits_lost = inform(precision, covariance, x, weight, surprise_of(weights, x))
+            step, digits_lost = _inform(precision, covariance, x, weight, surprise_of(weights, x))
             weights += step
             lost = lost or digits_lost
     return weights, precision, covariance, lost
-
-
-@kernel
-def _is_decided(ranking: Ints, first: int, clicked: Floats) -> bool:
-    """Return true if some pair of a seen ranking was clicked unequally."""
-    for j in range(first, len(ranking) - 1, 2):
-        if clicked[ranking[j]] != clicked[ranking[j + 1]]:
-            return True
-    return False
 
 
 @kernel
@@ -244,30 +283,17 @@ def _in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
 
 
 @kernel
-def _are_probabilities(values: Floats) -> bool:
-    """Return true if all values are from 0 to 1."""
-    for value in values:
-        if not 0.0 <= value <= 1.0:
-            return False
-    return True
-
-
-@kernel
 def _observed(
-    watch: Floats,
-    alarm: float,
-    ranking: Ints,
-    shown: int,
-    order_probabilities: Floats,
-    first: int,
-    items: Ints,
-    click_weights: Floats,
+    watch: Floats, alarm: float, ranking: Ints, shown: int, chances: Floats, first: int, items: Ints, weights: Floats
 ) -> tuple[Floats, Floats, bool, bool, bool]:
-    """Return click weights, new statistics, and flags for a change, a decided pair and valid probabilities."""
-    clicked = clicked_weights(len(ranking), items, click_weights)
+    """Return click weights, new statistics, and flags for a change, a decided pair and valid order probabilities."""
+    clicked, decided, valid = clicked_weights(len(ranking), items, weights), False, True
     seen_items = ranking[: seen_count(shown, len(ranking))]
     after = _watched(watch, _first_click(seen_items, clicked))
-    decided, valid = _is_decided(seen_items, first, clicked), _are_probabilities(order_probabilities)
+    for j in range(first, len(seen_items) - 1, 2):
+        decided |= clicked[seen_items[j]] != clicked[seen_items[j + 1]]
+    for chance in chances:
+        valid &= 0.0 <= chance <= 1.0
     return clicked, after, _has_changed(after, alarm), decided, valid
 
 
@@ -356,19 +382,9 @@ class NewtonPairs(SparseLearner):
         return (1 - 1 / self.memory) ** self._batch
 
     def init(self, problem: Problem) -> State:
-        """Return the first state for a problem."""
         weights, n = self.first_weights(problem), problem.n_features
-        unit = np.ones(n) if self.diagonal else np.eye(n)
-        return State(
-            weights=weights,
-            precision=self.ridge * unit,
-            covariance=unit / self.ridge,
-            origin=weights,
-            watch=np.zeros(N_STATISTICS),
-            alarms=0,
-            shown=shown_or_all(problem),
-            rounds=0,
-        )
+        unit, watch = np.ones(n) if self.diagonal else np.eye(n), np.zeros(N_STATISTICS)
+        return State(weights, self.ridge * unit, unit / self.ridge, weights, watch, 0, shown_or_all(problem), 0)
 
     def with_table_entries(self, state: State, entries: Floats) -> State:
         """Return the state with the weights and the evidence of these columns; a change does not move such weights."""
@@ -381,7 +397,6 @@ class NewtonPairs(SparseLearner):
         return np.column_stack([state.weights, state.precision - self.ridge])
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Return the ranking to show, its log-probability and the receipt for `learn`."""
         draws = rng.random(1 + query.n_items // 2)
         ranking, log_propensity, order_probabilities, first = _present(
             query.features, state.weights, state.covariance, state.shown, self.alpha, self.floor, draws
@@ -389,7 +404,6 @@ class NewtonPairs(SparseLearner):
         return Decision(ranking, log_propensity, Receipt(order_probabilities, first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Return the state after the feedback on a decision."""
         order_probabilities, first = decision.receipt
         check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
         items, clicks = expect(feedback, Clicks)
@@ -412,32 +426,21 @@ class NewtonPairs(SparseLearner):
             clicked,
         )
         if due:
-            forget(precision, self.ridge, self._kept)
+            _forget(precision, self.ridge, self._kept)
         if changed:
-            forget(precision, self.ridge, KEPT_AFTER_CHANGE)
+            _forget(precision, self.ridge, KEPT_AFTER_CHANGE)
         if due or lost or changed:
-            covariance = inverse_of(precision)
-        if changed:
-            weights = self._after_change(state, query, weights, covariance)
-            watch = np.zeros(N_STATISTICS)
-        return State(
-            weights=require_finite(weights),
-            precision=require_finite(precision),
-            covariance=require_finite(covariance),
-            origin=state.origin,
-            watch=watch,
-            alarms=state.alarms + changed,
-            shown=state.shown,
-            rounds=rounds,
-        )
-
-    def _after_change(self, state: State, query: Query, weights: Floats, covariance: Floats) -> Floats:
-        """Return the weights, with those of the query's columns moved back as far as evidence was discounted."""
-        pulled = pulled_back(weights, state.origin, covariance, (1.0 - KEPT_AFTER_CHANGE) * self.ridge)
-        return np.where(_in_sight(query.features, query.n_items, len(weights)) > 0.0, pulled, weights)
+            covariance = _inverse_of(precision)
+        if changed:  # The weights of the query's columns move back as far as evidence was discounted.
+            away, ridge = weights - state.origin, (1.0 - KEPT_AFTER_CHANGE) * self.ridge
+            pulled = ridge * covariance * away if covariance.ndim == 1 else ridge * times(covariance, away)
+            in_sight = _in_sight(query.features, query.n_items, len(weights)) > 0.0
+            weights, watch = np.where(in_sight, weights - pulled, weights), np.zeros(N_STATISTICS)
+        weights, precision, covariance = require_finite(weights), require_finite(precision), require_finite(covariance)
+        alarms = state.alarms + changed
+        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` shows this ranking."""
         return _log_prob_of(
             query.features, state.weights, state.covariance, ranking, state.shown, self.alpha, self.floor
         )

@@ -7,12 +7,12 @@ from numpy.random import Generator
 from rankloop.core.checks import Count, check_finite
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import clicked_weights, kernel
-from rankloop.core.learner import SparseLearner, check_receipt, corrected, expect, finite, require_finite, shown_or_all
+from rankloop.core.learner import LinearLearner, check_receipt, corrected, expect, finite, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import correction, moved_to_top, pair_correction
-from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PAIRINGS_BY_NAME, log_prob_of, present
+from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PAIRINGS_BY_NAME, PairSwapper
 
 MOVE_TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 
@@ -56,7 +56,7 @@ def _row_weights(
 
 
 @register("3pr")
-class ThreePR(SparseLearner):
+class ThreePR(PairSwapper):
     """Sort by w · x, swap neighbouring items at random, and correct w by the pairs that clicks contradict.
 
     Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
@@ -112,33 +112,15 @@ class ThreePR(SparseLearner):
             raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
         if self.perturb not in PAIRINGS_BY_NAME:
             raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PAIRINGS_BY_NAME)}")
-        super().__post_init__()
+        LinearLearner.__post_init__(self)
         check_finite(budget=self.budget)
 
     def init(self, problem: Problem) -> State:
         weights = self.first_weights(problem)
-        return State(
-            weights=weights,
-            newest=weights,
-            shown=shown_or_all(problem),
-            rounds=0,
-            score_agreement=0.0,
-            max_perturbation=0.0,
-            swap=0.0,
-        )
+        return State(weights, weights, shown_or_all(problem), 0, 0.0, 0.0, 0.0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        swap, allowance = self._swap(state)
-        ranking, log_propensity, scores, first, end, cost, p = present(
-            query.features,
-            state.weights,
-            state.shown,
-            PAIRINGS_BY_NAME[self.perturb],
-            self.weighting == "flat",
-            swap,
-            allowance,
-            rng.random(1 + query.n_items // 2),
-        )
+        ranking, log_propensity, scores, first, end, cost, p = self._swapped(state, query, rng)
         first = MOVE_TO_TOP if state.rounds < self.warm else first
         return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, p))
 
@@ -152,24 +134,13 @@ class ThreePR(SparseLearner):
         weights, newest = corrected(
             query.features, state.weights, state.newest, state.rounds, self.averaged, row_weights
         )
-        return State(
-            weights=require_finite(weights),
-            newest=newest,
-            shown=state.shown,
-            rounds=state.rounds + 1,
-            score_agreement=finite(state.score_agreement + confirmed),
-            max_perturbation=finite(cost),
-            swap=finite(swap),
-        )
+        agreement = finite(state.score_agreement + confirmed)
+        rounds = state.rounds + 1
+        return State(require_finite(weights), newest, state.shown, rounds, agreement, finite(cost), finite(swap))
 
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        swap, allowance = self._swap(state)
-        pairings, flat = PAIRINGS_BY_NAME[self.perturb], self.weighting == "flat"
-        return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, flat, swap, allowance)
-
-    def _swap(self, state: State) -> tuple[float, float]:
-        """Return the swap probability of this state (`DYNAMIC_SWAP`: by the allowance), and the allowance."""
+    def _rule(self, state: State) -> tuple[Floats, bool, float, float]:
         allowance = self.budget * (state.rounds + 1) - state.score_agreement
+        swap = DYNAMIC_SWAP if self.swap == "dynamic" else self.swap
         if state.rounds < self.warm:
-            return 0.0, allowance
-        return DYNAMIC_SWAP if self.swap == "dynamic" else self.swap, allowance
+            swap = 0.0
+        return PAIRINGS_BY_NAME[self.perturb], self.weighting == "flat", swap, allowance

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import discount, discounts, kernel, seen_count
+from rankloop.core.kernels import discount, discounts, kernel
 from rankloop.core.types import Floats, Ints
 
 # From each position to the next; a logarithm for each pair would dominate a short ranking.
@@ -40,22 +40,6 @@ def correction(shown: Ints, better: Ints) -> Floats:
 
 
 @kernel
-def examined_count(ranking: Ints, shown: int, clicked: Floats) -> int:
-    """Return the number of examined positions: down to the last click, or all that were shown without a click.
-
-    Args:
-      ranking: The ranking.
-      shown: The number of positions that are seen, −1 for all.
-      clicked: The weight of the click on each item.
-    """
-    n_seen = seen_count(shown, len(ranking))
-    for position in range(n_seen - 1, -1, -1):
-        if clicked[ranking[position]] > 0.0:
-            return position + 1
-    return n_seen
-
-
-@kernel
 def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
     """Return the clicked items first, then the others, each group in the order in which it was shown.
 
@@ -63,16 +47,12 @@ def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
       shown: The ranking that was shown.
       clicked: The weight of the click on each item.
     """
-    better = np.empty_like(shown)
-    position = 0
-    for item in shown:
-        if clicked[item] > 0.0:
-            better[position] = item
-            position += 1
-    for item in shown:
-        if clicked[item] <= 0.0:
-            better[position] = item
-            position += 1
+    better, position = np.empty_like(shown), 0
+    for is_clicked in (True, False):
+        for item in shown:
+            if (clicked[item] > 0.0) == is_clicked:
+                better[position] = item
+                position += 1
     return better
 
 

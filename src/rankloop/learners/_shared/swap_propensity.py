@@ -8,12 +8,12 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner
-from rankloop.core.types import Features, Floats, Ints, Query, Rows
+from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.learners._shared.joint_features import pair_weight
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
-# before which the pairs end (0: the end of the list). Another perturbation is another entry.
-PAIRINGS_BY_NAME = {"pairs": np.array([[0.5, 0, 0], [0.5, 1, 0]]), "top_two": np.array([[1.0, 0, 2]])}
+# before which the pairs end, if not at the end of the list. Another perturbation is another entry.
+PAIRINGS_BY_NAME = {"pairs": np.array([[0.5, 0, 2.0**31], [0.5, 1, 2.0**31]]), "top_two": np.array([[1.0, 0, 2]])}
 DYNAMIC_SWAP = -1.0  # in place of a swap probability: it follows the allowance
 
 
@@ -39,13 +39,6 @@ def _swap_probability(swap: float, allowance: float, cost: float) -> float:
 
 
 @kernel
-def _end_of(pairing: Floats, n_items: int) -> int:
-    """Return the position before which the pairs end."""
-    end = int(pairing[2])
-    return n_items if end == 0 or end > n_items else end
-
-
-@kernel
 def _times_log(count: int, probability: float) -> float:
     """Return count · log(probability), 0 for a count of 0."""
     if count == 0:
@@ -63,7 +56,7 @@ def _log_prob(
     total = -np.inf
     # A ranking may come from several pairings, whose probabilities add up. Half-seen pairs count by their upper item.
     for pairing in pairings:
-        first, end = int(pairing[1]), _end_of(pairing, n_items)
+        first, end = int(pairing[1]), min(int(pairing[2]), n_items)
         p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
         swapped, unswapped, fits, j = 0, 0, True, 0
         while j < n_seen and fits:
@@ -85,7 +78,7 @@ def _log_prob(
 
 
 @kernel
-def present(
+def _present(
     features: Features,
     weights: Floats,
     shown: int,
@@ -95,18 +88,7 @@ def present(
     allowance: float,
     draws: Floats,
 ) -> tuple[Ints, float, Floats, int, int, float, float]:
-    """Return the perturbed ranking, its log-probability, the scores, and first, end, D_t and p_t of the pairs.
-
-    Args:
-      features: The features of the items.
-      weights: The weights.
-      shown: The number of positions that are seen, −1 for all.
-      pairings: A value of PAIRINGS_BY_NAME.
-      flat: If true, all pairs cost the same.
-      swap: The swap probability, or DYNAMIC_SWAP.
-      allowance: The cost that a dynamic swap may have.
-      draws: Uniform numbers: one for the pairing, then one for each pair.
-    """
+    """Return the perturbed ranking, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
     scores = scores_of(features, weights)
     best = ranking_of(scores)
     # FORMPAIRS: the first draw chooses the pairing; each further draw swaps one pair with probability p_t.
@@ -114,7 +96,7 @@ def present(
     while draws[0] >= share and row + 1 < len(pairings):
         row += 1
         share += pairings[row, 0]
-    first, end = int(pairings[row, 1]), _end_of(pairings[row], len(best))
+    first, end = int(pairings[row, 1]), min(int(pairings[row, 2]), len(best))
     cost = _swap_cost(scores, best, first, end, flat)
     p = _swap_probability(swap, allowance, cost)
     ranking = best.copy()
@@ -125,33 +107,6 @@ def present(
     return ranking, log_propensity, scores, first, end, cost, p
 
 
-@kernel
-def log_prob_of(
-    features: Features,
-    weights: Floats,
-    ranking: Ints,
-    shown: int,
-    pairings: Floats,
-    flat: bool,
-    swap: float,
-    allowance: float,
-) -> float:
-    """Return the log-probability with which `present` shows a ranking.
-
-    Args:
-      features: The features of the items.
-      weights: The weights.
-      ranking: The ranking.
-      shown: The number of positions that are seen, −1 for all.
-      pairings: A value of PAIRINGS_BY_NAME.
-      flat: If true, all pairs cost the same.
-      swap: The swap probability, or DYNAMIC_SWAP.
-      allowance: The cost that a dynamic swap may have.
-    """
-    scores = scores_of(features, weights)
-    return _log_prob(scores, ranking_of(scores), ranking, shown, pairings, flat, swap, allowance)
-
-
 class PairSwapper(SparseLearner):
     """A learner that shows the list by w · x with neighbours swapped at random.
 
@@ -159,7 +114,7 @@ class PairSwapper(SparseLearner):
     item moves more than one position.
     """
 
-    swap: float
+    swap: Any
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,12 +122,15 @@ class PairSwapper(SparseLearner):
             raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        pairings = PAIRINGS_BY_NAME["pairs"]
-        return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, True, self.swap, 0.0)
+        scores, (pairings, flat, swap, allowance) = scores_of(query.features, state.weights), self._rule(state)
+        return _log_prob(scores, ranking_of(scores), ranking, state.shown, pairings, flat, swap, allowance)
 
-    def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int]:
-        """Return the ranking to show, its log-probability, the scores, and where the pairs begin."""
-        features, pairings = query.features, PAIRINGS_BY_NAME["pairs"]
-        n_items = features.n_items if type(features) is Rows else len(features)
-        draws = rng.random(1 + n_items // 2)
-        return present(features, state.weights, state.shown, pairings, True, self.swap, 0.0, draws)[:4]
+    def _rule(self, state: Any) -> tuple[Floats, bool, float, float]:
+        """Return the pairings, true if all pairs cost the same, the swap probability, and its allowance if dynamic."""
+        return PAIRINGS_BY_NAME["pairs"], True, self.swap, 0.0
+
+    def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int, int, float, float]:
+        """Return the ranking to show, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
+        pairings, flat, swap, allowance = self._rule(state)
+        draws = rng.random(1 + query.n_items // 2)
+        return _present(query.features, state.weights, state.shown, pairings, flat, swap, allowance, draws)

@@ -13,8 +13,8 @@ from rankloop import InvalidInput, Problem, Query
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Rows, clicks
 from rankloop.core.weight_table import WeightTable
-from rankloop.learners.diagonal_belief import DiagonalThompson, DiagonalUCB, State
-from rankloop.learners.linear_thompson import LinearThompson
+from rankloop.learners.linear_thompson import DiagonalState as State
+from rankloop.learners.linear_thompson import DiagonalThompson, DiagonalUCB, LinearThompson
 from rankloop.learners.wrappers.hashed_weights import Hashed
 
 
