@@ -30,7 +30,7 @@ from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.games.game import Game, measure_for
 from rankloop.games.hopeless import seen_probabilities
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
-from rankloop.measures.dcg import NDCG
+from rankloop.measures.kinds import NDCG
 
 MAX_ITEMS = 4
 

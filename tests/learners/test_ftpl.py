@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.registry import build
 from rankloop.core.types import Decision, Problem, Query, relevances
 from rankloop.learners.ftpl import FTPL
-from rankloop.measures.dcg import DCG
+from rankloop.measures.kinds import DCG
 
 QUERY = Query.of(np.empty((3, 0)))
 NOBODY: Decision[tuple[()]] = Decision(np.arange(3), math.nan, ())

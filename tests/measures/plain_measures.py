@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from rankloop.measures.base import RankedMeasure
-from rankloop.measures.dcg import DCG, NDCG
+from rankloop.measures.kinds import DCG, NDCG
 
 GRADES = st.sampled_from([-2.0, -1.0, 0.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
 EMPTY = {"zero": 0.0, "one": 1.0, "skip": math.nan}

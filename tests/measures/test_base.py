@@ -14,7 +14,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of, spec_of
 from rankloop.measures import parse_measure
 from rankloop.measures.base import RankedMeasure
-from rankloop.measures.dcg import NDCG
+from rankloop.measures.kinds import NDCG
 from tests.measures.cases import CLASSES, measures
 from tests.measures.plain_measures import GRADES, twin
 

@@ -17,7 +17,7 @@ from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.games.game import Game
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
-from rankloop.measures.dcg import DCG
+from rankloop.measures.kinds import DCG
 
 MAX_ITEMS = 5
 MAX_RELEVANCES = 1024

@@ -17,7 +17,7 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.games.analysis import analyse
 from rankloop.games.enumeration import classes_of
 from rankloop.games.game import Game, measure_for, name_of
-from rankloop.measures.dcg import NDCG
+from rankloop.measures.kinds import NDCG
 
 MIN_GAP = 1e-7  # a gap up to this is none
 ROUNDS_DRAWN_AT_ONCE = 256

@@ -17,17 +17,11 @@ from rankloop.core.types import Clicks, Floats, Ints, finite_floats, item_indice
 
 
 class Mixed(NamedTuple):
-    """A list made of several rankings, with all that `credit` needs.
+    """A list made of several rankings, with all that `credit` needs."""
 
-    Attributes:
-      ranking: The list to show.
-      rankings: The rankings that it was made of, (n_rankers, n_items).
-      teams: The ranker of each position, −1 if the method does not say.
-    """
-
-    ranking: Ints  # to be shown
-    rankings: Ints  # (n_rankers, n_items): what it was made of
-    teams: Ints  # which ranker gave each position, −1 where the method does not say
+    ranking: Ints  # the list to show
+    rankings: Ints  # (n_rankers, n_items): the rankings that it was made of
+    teams: Ints  # the ranker of each position, −1 if the method does not say
 
 
 @runtime_checkable
@@ -152,7 +146,7 @@ class Comparison(NamedTuple):
         tail = (1 - confidence) / 2
         low = beta_quantile(tail, self.wins, self.losses + 1) if self.wins else 0.0
         high = beta_quantile(1 - tail, self.wins + 1, self.losses) if self.losses else 1.0
-        return _odds(low), _odds(high)
+        return low / (1 - low), high / (1 - high) if high < 1 else float("inf")
 
 
 def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Comparison:
@@ -177,7 +171,3 @@ def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Compa
         difference = float(earned[first] - earned[second])
         counts[(difference > 0) - (difference < 0)] += 1
     return Comparison(counts[1], counts[0], counts[-1])
-
-
-def _odds(share: float) -> float:
-    return share / (1 - share) if share < 1 else float("inf")

@@ -17,13 +17,12 @@ def _allowed_lists(a: Ints, b: Ints, length: int) -> Ints:
     """Return all lists of this length in which each position has the best item left of a or of b."""
     lists: list[list[int]] = [[]]
     for _ in range(length):
-        lists = [[*prefix, item] for prefix in lists for item in _next_items(a, b, prefix)]
+        longer = []
+        for begun in lists:
+            next_items = [int(next(item for item in ranking if item not in begun)) for ranking in (a, b)]
+            longer += [[*begun, item] for item in dict.fromkeys(next_items)]
+        lists = longer
     return np.array(lists)
-
-
-def _next_items(a: Ints, b: Ints, begun: list[int]) -> list[int]:
-    of_a, of_b = (int(next(item for item in ranking if item not in begun)) for ranking in (a, b))
-    return [of_a] if of_a == of_b else [of_a, of_b]
 
 
 def _item_credit(rankings: Ints) -> Floats:
@@ -32,29 +31,23 @@ def _item_credit(rankings: Ints) -> Floats:
     return np.asarray(inverse[0] - inverse[1], dtype=np.float64)
 
 
-def _sensitivity(credits: Floats) -> Floats:
-    """Return the entropy of each list's winner under a click at position p with probability ∝ 1 / (p + 1)."""
-    by_position = 1.0 / (np.arange(credits.shape[1]) + 1.0)
+def _list_probabilities(credits: Floats) -> Floats:
+    """Return the most sensitive distribution under which random clicks prefer no ranker.
+
+    That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. If no distribution achieves it, the least unfair one. The
+    sensitivity is the entropy of a list's winner under a click at position p with probability ∝ 1 / (p + 1).
+    """
+    n_lists, length = credits.shape
+    by_position = 1.0 / (np.arange(length) + 1.0)
     by_position /= by_position.sum()
     for_a, for_b = (credits > 0) @ by_position, (credits < 0) @ by_position
     decided = np.maximum(for_a + for_b, np.finfo(float).tiny)
     shares = np.stack([for_a / decided, for_b / decided])
-    entropy = -np.sum(shares * np.log(np.where(shares > 0, shares, 1.0)), axis=0)
-    return np.asarray(decided * entropy, dtype=np.float64)
-
-
-def _list_probabilities(credits: Floats) -> Floats:
-    """Return the most sensitive distribution under which random clicks prefer no ranker.
-
-    That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. If no distribution achieves it, the least unfair one.
-    """
-    n_lists, length = credits.shape
+    sensitivity = decided * -np.sum(shares * np.log(np.where(shares > 0, shares, 1.0)), axis=0)
     fairness = np.cumsum(credits, axis=1).T
     slack = np.hstack([np.eye(length), -np.eye(length)])
-    linprog = import_extra("scipy.optimize").linprog
-
-    solved = linprog(
-        np.concatenate([-_sensitivity(credits), np.full(2 * length, UNFAIRNESS_COST)]),
+    solved = import_extra("scipy.optimize").linprog(
+        np.concatenate([-sensitivity, np.full(2 * length, UNFAIRNESS_COST)]),
         A_eq=np.vstack([np.hstack([fairness, slack]), np.concatenate([np.ones(n_lists), np.zeros(2 * length)])]),
         b_eq=np.concatenate([np.zeros(length), [1.0]]),
         bounds=(0, None),

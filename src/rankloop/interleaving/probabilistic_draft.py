@@ -52,8 +52,11 @@ def _shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats)
     for item in ranking:
         if clicked[item] > 0.0:
             probabilities = _probabilities(weights, rankings, taken, decay)[:, item].copy()
-            if probabilities.sum() < MIN_PRECISE_SUM:
-                probabilities = _relative_probabilities(rankings, taken, decay, item)
+            if probabilities.sum() < MIN_PRECISE_SUM:  # as shares of the largest, where they underflow
+                for ranker in range(len(rankings)):
+                    probabilities[ranker] = _log_probability(rankings[ranker], taken, decay, item)
+                largest = probabilities.max()
+                probabilities = np.exp(probabilities - largest) if largest > -np.inf else np.ones(len(rankings))
             earned += clicked[item] * probabilities / probabilities.sum()
         taken[item] = True
         weights[:, item] = 0.0
@@ -87,16 +90,6 @@ def _log_probability(ranking: Ints, taken: Bools, decay: float, item: int) -> fl
             if ranking[position] == item:
                 rank = (position + 1) / best
     return float(-decay * np.log(rank) - np.log(total))
-
-
-@kernel
-def _relative_probabilities(rankings: Ints, taken: Bools, decay: float, item: int) -> Floats:
-    """Return the rankers' probabilities of an item as shares of the largest, for probabilities that underflow."""
-    logs = np.empty(len(rankings))
-    for ranker in range(len(rankings)):
-        logs[ranker] = _log_probability(rankings[ranker], taken, decay, item)
-    largest = logs.max()
-    return np.exp(logs - largest) if largest > -np.inf else np.ones(len(rankings))
 
 
 @register("probabilistic")

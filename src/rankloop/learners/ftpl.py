@@ -12,7 +12,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades, size_of_fixed_set
-from rankloop.measures.dcg import DCG
+from rankloop.measures.kinds import DCG
 
 
 class State(NamedTuple):

@@ -12,7 +12,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners.ranking_perceptron import cutoff_and_kind, is_mistake
-from rankloop.measures.dcg import NDCG
+from rankloop.measures.kinds import NDCG
 from rankloop.surrogates.pairwise import slam_of
 
 

@@ -18,7 +18,7 @@ from rankloop.learners._shared.fixed_set import (
     size_of_fixed_set,
     worth_of_positions,
 )
-from rankloop.measures.dcg import DCG
+from rankloop.measures.kinds import DCG
 
 
 @kernel

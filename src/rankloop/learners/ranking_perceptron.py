@@ -12,9 +12,8 @@ from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.measures.dcg import NDCG
 from rankloop.measures.formulas import NO_CUTOFF
-from rankloop.measures.precision import AveragePrecision
+from rankloop.measures.kinds import NDCG, AveragePrecision
 from rankloop.surrogates.pairwise import slam_of, worst_pair
 
 

@@ -29,7 +29,7 @@ from rankloop.learners._shared.fixed_set import (
     with_gains,
 )
 from rankloop.learners.ftpl import FTPL
-from rankloop.measures.dcg import DCG
+from rankloop.measures.kinds import DCG
 
 NO_CELL = -1  # a round that does not explore
 

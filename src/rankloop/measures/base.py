@@ -15,15 +15,8 @@ from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
-from rankloop.measures.formulas import (
-    LOGARITHMIC_DISCOUNT,
-    NO_CUTOFF,
-    MeasureOptions,
-    checked_offsets,
-    rankings_of,
-    value_of,
-    values_of,
-)
+from rankloop.measures import formulas
+from rankloop.measures.formulas import NO_CUTOFF, checked_offsets
 
 # For a sum without a relevant item 0 is the worst and the best value at once.
 EMPTY_VALUES_OF_SUMS: Final = {"zero": 0.0, "one": 0.0, "skip": math.nan}
@@ -69,37 +62,32 @@ class RankedMeasure:
         if not plain or ranking.ndim != 1:
             ranking = item_indices(ranking, "ranking")
             relevance = _checked_grades(relevance, len(ranking), "ranking")
-        return value_of(ranking, relevance, NO_CUTOFF, self._options)
+        return formulas.value_of(ranking, relevance, NO_CUTOFF, self._options)
 
     def of_scores(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
-        """Judge the order of descending scores, ties by item number.
+        """Return one value per query, for the order of descending scores, ties by item number.
 
         Args:
           scores: One score per item, query after query.
           relevance: One grade per item.
           offsets: Query q has the entries from offsets[q] to offsets[q + 1].
-
-        Returns:
-          One value per query.
         """
         scores = finite_floats(scores, 1, "scores")
         grades = _checked_grades(relevance, len(scores), "scores")
         borders = checked_offsets(offsets, len(scores))
-        return self._many(rankings_of(scores, borders, self._options.cutoff), grades, borders, np.diff(borders))
+        rankings = formulas.rankings_of(scores, borders, self._options.cutoff)
+        return self._many(rankings, grades, borders, np.diff(borders))
 
     def of_rankings(
         self, rankings: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, shown: ArrayLike | None = None
     ) -> Floats:
-        """Judge one ranking per query.
+        """Return one value per query, for one ranking each.
 
         Args:
           rankings: The rankings one after another, each counting its items from 0.
           relevance: One grade per item.
           offsets: Query q has the entries from offsets[q] to offsets[q + 1].
           shown: The number of items that were shown, by query; None: all.
-
-        Returns:
-          One value per query.
         """
         items = item_indices(rankings, "rankings")
         grades = _checked_grades(relevance, len(items), "rankings")
@@ -125,19 +113,19 @@ class RankedMeasure:
 
     def _many(self, rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints) -> Floats:
         try:
-            return values_of(rankings, relevance, offsets, shown, self._options)
+            return formulas.values_of(rankings, relevance, offsets, shown, self._options)
         except InvalidInput as error:
             raise InvalidInput(f"{self}: {error}") from None
 
     @cached_property
-    def _options(self) -> MeasureOptions:
-        return MeasureOptions(
+    def _options(self) -> formulas.MeasureOptions:
+        return formulas.MeasureOptions(
             formula=self._formula,
             cutoff=getattr(self, "cutoff", None) or NO_CUTOFF,
             empty=self._empty_values[self.empty],
             relevant_from=getattr(self, "relevant_from", 1.0),
             max_grade=getattr(self, "max_grade", 0),
-            half_life=getattr(self, "half_life", LOGARITHMIC_DISCOUNT),
+            half_life=getattr(self, "half_life", formulas.LOGARITHMIC_DISCOUNT),
             neutral=getattr(self, "neutral", 0.0),
             exponential=getattr(self, "gain", "linear") == "exponential",
         )

@@ -22,9 +22,6 @@ def rankings_of(scores: Floats, offsets: Ints, cutoff: int) -> Ints:
       scores: One score per item, query after query.
       offsets: Query q has the entries from offsets[q] to offsets[q + 1].
       cutoff: The number of positions that must be sorted; below them the order may be that of the item numbers.
-
-    Returns:
-      The rankings one after another, each counting its items from 0.
     """
     rankings = np.empty(len(scores), np.int64)
     for q in range(len(offsets) - 1):
@@ -94,17 +91,6 @@ def _descending(grades: Floats) -> Floats:
     return ideal
 
 
-@kernel
-def _fault(offsets: Ints, n_items: int) -> int:
-    """Return the first entry that is wrong, or -1."""
-    if offsets[0] != 0:
-        return 0
-    for q in range(1, len(offsets)):
-        if offsets[q] < offsets[q - 1]:
-            return q
-    return -1 if offsets[-1] == n_items else len(offsets) - 1
-
-
 def checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
     """Return offsets as an array: query q has the entries from offsets[q] to offsets[q + 1].
 
@@ -115,8 +101,10 @@ def checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
     array = item_indices(offsets, "offsets")
     if not len(array):
         raise InvalidInput("offsets must hold one entry more than there are queries, got none")
-    fault = _fault(array, n_items)
-    if fault >= 0:
+    is_wrong = np.diff(array, prepend=0) < 0
+    is_wrong[0], is_wrong[-1] = array[0] != 0, is_wrong[-1] or array[-1] != n_items
+    if is_wrong.any():
+        fault = int(is_wrong.argmax())
         raise InvalidInput(
             f"offsets must start at 0, never fall and end at the number of items, {n_items}; "
             f"entry {fault} of {len(array)} is {array[fault]}"

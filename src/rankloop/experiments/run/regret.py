@@ -14,9 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discounts
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Floats, Ints, Problem
-from rankloop.measures.auc_and_losses import AUC, AUCLoss, PairwiseLoss, SumLoss
-from rankloop.measures.dcg import DCG, ERU, NDCG, NERU
-from rankloop.measures.precision import Precision, Recall
+from rankloop.measures.kinds import AUC, DCG, ERU, NDCG, NERU, AUCLoss, PairwiseLoss, Precision, Recall, SumLoss
 
 BRUTE_FORCE_UP_TO = 5  # items: 120 rankings
 

@@ -16,9 +16,7 @@ from rankloop.core.kernels import discounts, exponential_gain, kernel, ranking_o
 from rankloop.core.learner import expect, require_finite
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.measures.auc_and_losses import SumLoss
-from rankloop.measures.dcg import DCG
-from rankloop.measures.precision import Precision
+from rankloop.measures.kinds import DCG, Precision, SumLoss
 
 GAIN_IS_GRADE, GAIN_IS_EXPONENTIAL, GAIN_IS_CAPPED = 0, 1, 2  # how a gain follows from a grade
 
