@@ -1,6 +1,7 @@
 """Record a run: every round is measured, and the checkpoints are kept."""
 
 import math
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -93,40 +94,38 @@ class Recorder:
 
     def add(self, round: Round) -> None:
         """Record a round."""
-        self.shown.add(round.decision.ranking, round.relevance)
+        shown, due = self.shown, round.t + 1 in self.due
+        shown.add(round.decision.ranking, round.relevance)
         if self.predicted is not None:
             self.predicted.add(self.learner.predict(round.state, round.query), round.relevance)
-        due = round.t + 1 in self.due
-        if due or len(self.shown.rankings) == MAX_CHUNK_ROUNDS:
-            self._judge()
+        if due or len(shown.rankings) == MAX_CHUNK_ROUNDS:
+            for best in self.best:
+                if best is not None:
+                    best.add(np.array(shown.rankings), np.array(shown.relevance))
+            shown.judge()
+            if self.predicted is not None:
+                self.predicted.judge()
         if due:
             self._add_regrets()
             for path, series in self.reports.items():
-                series.append(_number_at(round.learned, path))
+                number = attrgetter(path)(round.learned)
+                series.append(float(number) if np.ndim(number) == 0 and math.isfinite(number) else None)
             if self.held_out is not None:
-                self._judge_new_queries(round, self.held_out)
+                judged = round.t + 1 in self.experiment.new_queries
+                means = self._means_of(round.learned, self.held_out) if judged else [None] * len(self.of_new_queries)
+                for series, mean in zip(self.of_new_queries, means):
+                    series.append(mean)
 
     def values(self) -> dict[str, dict[str, Series]]:
         """Return measure → quantity → series."""
         values = self.shown.by_quantity(self.experiment)
         predicted = [] if self.predicted is None else self.predicted.averages(self.checkpoints)
-        for quantity, all_series in (
-            ("predicted", predicted),
-            ("regret", self.regrets),
-            ("new_queries", self.of_new_queries),
-        ):
+        further = {"predicted": predicted, "regret": self.regrets, "new_queries": self.of_new_queries}
+        for quantity, all_series in further.items():
             for quantities, series in zip(values.values(), all_series):
                 if series:
                     quantities[quantity] = series
         return values
-
-    def _judge(self) -> None:
-        for best in self.best:
-            if best is not None:
-                best.add(np.array(self.shown.rankings), np.array(self.shown.relevance))
-        self.shown.judge()
-        if self.predicted is not None:
-            self.predicted.judge()
 
     def _add_regrets(self) -> None:
         """Add average regrets against factor · best: gains fall short of it, losses exceed it."""
@@ -137,12 +136,6 @@ class Recorder:
                 sign = 1.0 if measure.higher_is_better else -1.0
                 regret = lead if factor == 1.0 else sign * (factor * (total + sign * lead) - total)
                 series.append(regret / n_rounds)
-
-    def _judge_new_queries(self, round: Round, dataset: Dataset) -> None:
-        judged = round.t + 1 in self.experiment.new_queries
-        means = self._means_of(round.learned, dataset) if judged else [None] * len(self.of_new_queries)
-        for series, mean in zip(self.of_new_queries, means):
-            series.append(mean)
 
     def _means_of(self, state: Any, dataset: Dataset) -> Series:
         """Return the mean of each measure over the rankings that the learner predicts for all queries of a data set."""
@@ -158,12 +151,3 @@ class Recorder:
 def _mean(values: Floats) -> float | None:
     counted = values[~np.isnan(values)]
     return float(counted.mean()) if len(counted) else None
-
-
-def _number_at(state: Any, path: str) -> float | None:
-    """Return the number at a dotted path into a state; None for what is not a finite number."""
-    for name in path.split("."):
-        state = getattr(state, name)
-    if np.ndim(state) != 0 or not math.isfinite(state):
-        return None
-    return float(state)

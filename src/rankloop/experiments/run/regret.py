@@ -6,7 +6,6 @@ all rankings of a few items are tried.
 """
 
 from itertools import permutations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,8 +38,7 @@ class BySorting:
 
     def __init__(self, measure: Measure, n_items: int) -> None:
         self.measure = measure
-        self.weights = np.zeros(n_items)
-        self.summed = np.zeros(n_items)
+        self.weights, self.summed = np.zeros(n_items), np.zeros(n_items)
         self.earned = 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
@@ -48,9 +46,9 @@ class BySorting:
         factors = _shares(self.measure, relevance)
         if factors is None:
             raise TypeError(f"{self.measure} is not additive")
-        self.weights = factors.weights
-        self.summed += factors.gains.sum(axis=0)
-        self.earned += float((np.take_along_axis(factors.gains, rankings, axis=1) * factors.weights).sum())
+        self.weights, gains = factors
+        self.summed += gains.sum(axis=0)
+        self.earned += float((np.take_along_axis(gains, rankings, axis=1) * self.weights).sum())
 
     def lead(self) -> float:
         """Return the sum over rounds by which the best fixed ranking is better than the shown rankings."""
@@ -67,15 +65,19 @@ class ByTrying:
         self.number = {tuple(ranking): number for number, ranking in enumerate(rankings.tolist())}
         self.scores = -np.argsort(rankings, axis=1).astype(np.float64)
         self.values_by_grades: dict[bytes, Floats] = {}
-        self.totals = np.zeros(len(rankings))
-        self.earned = 0.0
+        self.totals, self.earned = np.zeros(len(rankings)), 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
         """Add rounds that were played, one row of items and grades each."""
+        n_rankings, n_items = self.scores.shape
+        offsets = np.arange(0, self.scores.size + 1, n_items)
         for ranking, grades in zip(rankings.tolist(), relevance):
-            values = self._values(grades)
-            self.totals += values
-            self.earned += float(values[self.number[tuple(ranking)]])
+            key = grades.tobytes()
+            if key not in self.values_by_grades:
+                values = self.measure.of_scores(self.scores.ravel(), np.tile(grades, n_rankings), offsets)
+                self.values_by_grades[key] = np.nan_to_num(values)  # a skipped round favours no ranking
+            self.totals += self.values_by_grades[key]
+            self.earned += float(self.values_by_grades[key][self.number[tuple(ranking)]])
 
     def lead(self) -> float:
         """Return the sum over rounds by which the best fixed ranking is better than the shown rankings."""
@@ -83,61 +85,41 @@ class ByTrying:
             return float(self.totals.max()) - self.earned
         return self.earned - float(self.totals.min())
 
-    def _values(self, grades: Floats) -> Floats:
-        key = grades.tobytes()
-        if key not in self.values_by_grades:
-            n_rankings, n_items = self.scores.shape
-            offsets = np.arange(0, self.scores.size + 1, n_items)
-            values = self.measure.of_scores(self.scores.ravel(), np.tile(grades, n_rankings), offsets)
-            self.values_by_grades[key] = np.nan_to_num(values)  # a skipped round favours no ranking
-        return self.values_by_grades[key]
 
-
-class Shares(NamedTuple):
-    """Weights of the positions, (n_items,), and gains of the items in each round, (n_rounds, n_items)."""
-
-    weights: Floats
-    gains: Floats
-
-
-def _shares(measure: Measure, relevance: Floats) -> Shares | None:
-    """Return the two factors of an additive measure; None for other measures."""
+def _shares(measure: Measure, relevance: Floats) -> tuple[Floats, Floats] | None:
+    """Return the factors of an additive measure: weights of positions, and gains of the items in each round."""
     n_items, grades = relevance.shape[1], np.maximum(relevance, 0.0)
     positions = np.arange(float(n_items))
+    relevant = (relevance >= getattr(measure, "relevant_from", 0.0)).astype(np.float64)
     match measure:
         case DCG() | NDCG():
             weights = discounts(n_items, measure.cutoff)
             gains = 2.0**grades - 1.0 if measure.gain == "exponential" else grades
-            return Shares(weights, _of_the_best(gains, weights) if isinstance(measure, NDCG) else gains)
         case ERU() | NERU():
             weights = _until(measure.cutoff, 2.0 ** (-positions / (measure.half_life - 1.0)))
             gains = np.maximum(grades - measure.neutral, 0.0)
-            return Shares(weights, _of_the_best(gains, weights) if isinstance(measure, NERU) else gains)
         case SumLoss():
-            return Shares(positions + 1.0, grades)
+            weights, gains = positions + 1.0, grades
         case PairwiseLoss():  # with two grades, an item of the higher one counts the others above it
             low, high = grades.min(axis=1, keepdims=True), grades.max(axis=1, keepdims=True)
             if np.any((grades != low) & (grades != high)):
                 raise InvalidInput(
                     "the best fixed ranking for PairwiseLoss is known only where each round has two grades"
                 )
-            return Shares(positions, (grades > low).astype(np.float64))
+            weights, gains = positions, (grades > low).astype(np.float64)
         case Precision():
-            weights = _until(measure.cutoff, np.full(n_items, 1.0 / (measure.cutoff or n_items)))
-            return Shares(weights, _relevant(measure, relevance))
+            weights, gains = _until(measure.cutoff, np.full(n_items, 1.0 / (measure.cutoff or n_items))), relevant
         case Recall():
-            relevant = _relevant(measure, relevance)
-            return Shares(_until(measure.cutoff, np.ones(n_items)), _over(relevant, relevant.sum(axis=1)))
+            weights = _until(measure.cutoff, np.ones(n_items))
+            gains = _over(relevant, relevant.sum(axis=1))
         case AUC() | AUCLoss():
-            relevant = _relevant(measure, relevance)
-            n_relevant = relevant.sum(axis=1)
+            weights, n_relevant = -positions if measure.higher_is_better else positions, relevant.sum(axis=1)
             gains = _over(relevant, n_relevant * (n_items - n_relevant))
-            return Shares(-positions if measure.higher_is_better else positions, gains)
-    return None
-
-
-def _relevant(measure: Precision | Recall | AUC | AUCLoss, relevance: Floats) -> Floats:
-    return (relevance >= measure.relevant_from).astype(np.float64)
+        case _:
+            return None
+    if isinstance(measure, NDCG | NERU):  # by those of the best ranking
+        gains = _over(gains, (-np.sort(-gains, axis=1) * weights).sum(axis=1))
+    return weights, gains
 
 
 def _until(cutoff: int | None, weights: Floats) -> Floats:
@@ -146,10 +128,7 @@ def _until(cutoff: int | None, weights: Floats) -> Floats:
     return weights
 
 
-def _of_the_best(gains: Floats, weights: Floats) -> Floats:
-    return _over(gains, (-np.sort(-gains, axis=1) * weights).sum(axis=1))
-
-
 def _over(gains: Floats, totals: Floats) -> Floats:
     """Divide each round's gains by its total; a round with total 0 favours no ranking."""
-    return np.divide(gains, totals[:, None], out=np.zeros_like(gains), where=totals[:, None] > 0.0)
+    positive = totals[:, None] > 0.0
+    return np.divide(gains, totals[:, None], out=np.zeros(gains.shape), where=positive)

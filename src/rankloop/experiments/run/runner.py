@@ -4,7 +4,7 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,6 @@ from rankloop.core.files import atomic_write
 from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
 from rankloop.core.session import generators
-from rankloop.data.dataset import Dataset
 from rankloop.engine import Engine
 from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, fingerprint, tasks_of, with_horizon
@@ -26,6 +25,15 @@ from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
 from rankloop.simulate.streams.pool import HeldOut
+
+try:
+    import fcntl
+except ImportError:  # Windows: two writers in one folder are not detected
+    fcntl = None  # type: ignore[assignment]
+
+RUNS_FILE = "runs.jsonl"
+Progress = Callable[[int, int], Any]  # finished, of how many
+Values = dict[str, dict[str, Series]]  # measure → quantity → series
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -39,7 +47,7 @@ class Run(Struct, frozen=True, kw_only=True):
     arm: str
     seed: int
     checkpoints: list[int]
-    values: dict[str, dict[str, Series]]  # measure → quantity → series
+    values: Values
     reports: dict[str, Series]
     refused: int = 0  # updates that would have been unstable
     seconds: float
@@ -75,28 +83,25 @@ def _run_one(task: Task) -> Run:
     )
 
 
-def _dry_run(experiment: Experiment) -> None:
-    """Play the first round of every arm on every stream, to find errors before anything is written."""
-    for table in experiment.all_streams.values():
-        stream: Stream = build(with_horizon(table, experiment.horizon), "stream")
-        for arm in experiment.all_arms:
-            learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
-            try:
-                next(_rounds(experiment, arm, learner, stream, seed=0), None)
-            except RankloopError as error:
-                raise type(error)(f"arm {arm.name!r}: {error}") from error
-
-
-def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], int]:
-    experiment = task.experiment
-    stream: Stream = build(with_horizon(experiment.all_streams[task.stream], experiment.horizon), "stream")
-    if task.arm == CEILING:
-        return _ceiling(experiment, stream, task.seed), {}, 0
+def _play(task: Task) -> tuple[Values, dict[str, Series], int]:
+    """Return what a run records: values, reports of the learner, and the number of refused updates."""
+    experiment, seed = task.experiment, task.seed
+    stream = _stream_of(experiment, task.stream)
+    if task.arm == CEILING:  # the best ranking of every single query, on the queries that the arms play
+        best = MeasuredRounds(experiment, experiment.horizon)
+        for round in _rounds(
+            experiment, Arm(name=CEILING, learner="random_order"), build("random_order"), stream, seed
+        ):
+            best.add_best(round.relevance)
+        return best.by_quantity(experiment), {}, 0
     arm = next(arm for arm in experiment.all_arms if arm.name == task.arm)
     learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
-    recorder = Recorder(experiment, learner, stream, _held_out(experiment, stream, task.seed))
+    if experiment.new_queries and not isinstance(stream, HeldOut):
+        raise InvalidInput("new_queries needs held-out queries: use the stream held_out")
+    held_out = stream.parts(generators(seed)[0])[1] if experiment.new_queries and isinstance(stream, HeldOut) else None
+    recorder = Recorder(experiment, learner, stream, held_out)
     rounds = refused = 0
-    for round in _rounds(experiment, arm, learner, stream, task.seed):
+    for round in _rounds(experiment, arm, learner, stream, seed):
         recorder.add(round)
         rounds, refused = round.t + 1, round.refused
     if rounds < experiment.horizon:
@@ -106,37 +111,15 @@ def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], 
     return recorder.values(), recorder.reports, refused
 
 
-def _held_out(experiment: Experiment, stream: Stream, seed: int) -> Dataset | None:
-    """Return the queries that `play` with this seed never shows."""
-    if not experiment.new_queries:
-        return None
-    if not isinstance(stream, HeldOut):
-        raise InvalidInput("new_queries needs held-out queries: use the stream held_out")
-    return stream.parts(generators(seed)[0])[1]
+def _stream_of(experiment: Experiment, name: str) -> Stream:
+    stream: Stream = build(with_horizon(experiment.all_streams[name], experiment.horizon), "stream")
+    return stream
 
 
 def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Stream, seed: int) -> Iterator[Round]:
     users = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
     delivery = None if arm.delivery is None else build(with_horizon(arm.delivery, experiment.horizon), "delivery")
     return play(learner, stream, users, horizon=experiment.horizon, seed=seed, delivery=delivery)
-
-
-def _ceiling(experiment: Experiment, stream: Stream, seed: int) -> dict[str, dict[str, Series]]:
-    """Measure the best ranking of every single query, on the queries that the arms play."""
-    best = MeasuredRounds(experiment, experiment.horizon)
-    placeholder = Arm(name=CEILING, learner="random_order")
-    for round in _rounds(experiment, placeholder, build("random_order"), stream, seed):
-        best.add_best(round.relevance)
-    return best.by_quantity(experiment)
-
-
-try:
-    import fcntl
-except ImportError:  # Windows: two writers in one folder are not detected
-    fcntl = None  # type: ignore[assignment]
-
-RUNS_FILE = "runs.jsonl"
-Progress = Callable[[int, int], Any]  # finished, of how many
 
 
 def run_experiment(
@@ -164,72 +147,76 @@ def run_experiments(
       progress: Called with the number of finished runs and of all runs.
     """
     for experiment, folder in experiments:
-        if not (folder / RUNS_FILE).exists():
-            _dry_run(experiment)
+        if (folder / RUNS_FILE).exists():
+            continue
+        for name in experiment.all_streams:  # the first round of every arm finds errors before anything is written
+            stream = _stream_of(experiment, name)
+            for arm in experiment.all_arms:
+                learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
+                try:
+                    next(_rounds(experiment, arm, learner, stream, seed=0), None)
+                except RankloopError as error:
+                    raise type(error)(f"arm {arm.name!r}: {error}") from error
     with ExitStack() as opened:
-        stores = [opened.enter_context(_open_results(folder, experiment)) for experiment, folder in experiments]
-        missing = [(task, store) for store in stores for task in store.tasks if task.key not in store.runs]
-        of = sum(len(store.tasks) for store in stores)
+        stores = [
+            (tasks_of(experiment), *opened.enter_context(_open_results(folder, experiment)))
+            for experiment, folder in experiments
+        ]
+        missing = [(task, file, runs) for tasks, file, runs in stores for task in tasks if task.key not in runs]
+        of = sum(len(tasks) for tasks, _, _ in stores)
         finished = of - len(missing)
 
         def keep(index: int, run: Run) -> None:
+            """Append a run to its file, and wait until it is on the disk."""
             nonlocal finished
-            missing[index][1].add(run)
+            _, file, runs = missing[index]
+            file.write(msgspec.json.encode(run) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+            runs[run.key] = run
             finished += 1
             progress(finished, of)
 
         progress(finished, of)
-        engine.map([task for task, _ in missing], _run_one, keep)
-        for (_, folder), store in zip(experiments, stores):
-            _write_parquet(folder / "runs.parquet", store.in_order())
-        return [store.in_order() for store in stores]
-
-
-class RunFile:
-    """Finished runs of an experiment, and the file for the next ones."""
-
-    def __init__(self, file: BinaryIO, runs: list[Run], tasks: list[Task]) -> None:
-        self.file, self.tasks = file, tasks
-        self.runs = {run.key: run for run in runs}
-
-    def add(self, run: Run) -> None:
-        """Append a run to the file, and wait until it is on the disk."""
-        self.file.write(msgspec.json.encode(run) + b"\n")
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.runs[run.key] = run
-
-    def in_order(self) -> list[Run]:
-        """Return the runs in the order of the tasks."""
-        return [self.runs[task.key] for task in self.tasks]
+        engine.map([task for task, _, _ in missing], _run_one, keep)
+        finished_runs = [[runs[task.key] for task in tasks] for tasks, _, runs in stores]
+        for (_, folder), runs in zip(experiments, finished_runs):
+            _write_parquet(folder / "runs.parquet", runs)
+        return finished_runs
 
 
 @contextmanager
-def _open_results(folder: Path, experiment: Experiment) -> Iterator[RunFile]:
-    """Open the results in a folder; an incomplete last line, left by an interruption, is dropped."""
+def _open_results(folder: Path, experiment: Experiment) -> Iterator[tuple[BinaryIO, dict[tuple[str, str, int], Run]]]:
+    """Open the runs in a folder for more of them; an incomplete last line, left by an interruption, is dropped."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / RUNS_FILE).open("a+b") as file:
-        _lock(file, folder)
-        file.seek(0)
-        content = file.read()
-        complete_lines = content[: content.rfind(b"\n") + 1]
-        runs = _decoded(complete_lines, folder / RUNS_FILE)
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Conflict(
+                    f"another process is writing to {folder}; wait for it, or choose another folder with --out"
+                ) from None
+        runs, code = read_runs(folder), code_key(experiment.imports)
         _check_same(runs, experiment, folder)
-        _warn_of_other_code(runs, code_key(experiment.imports), folder)
-        if len(complete_lines) < len(content):
-            file.truncate(len(complete_lines))
-        yield RunFile(file, runs, tasks_of(experiment))
+        others = sum(run.code not in ("", code) for run in runs)
+        if others:
+            warnings.warn(
+                f"{others} of {len(runs)} runs in {folder} were made by other code and are not repeated; "
+                "to repeat them delete the folder, or choose another with --out",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        yield file, {run.key: run for run in runs}
 
 
 def read_runs(folder: Path) -> list[Run]:
     """Return the finished runs in a folder."""
-    content = (folder / RUNS_FILE).read_bytes()
-    return _decoded(content[: content.rfind(b"\n") + 1], folder / RUNS_FILE)
-
-
-def _decoded(content: bytes, path: Path) -> list[Run]:
-    runs = []
-    for number, line in enumerate(content.splitlines(), start=1):
+    path, runs = folder / RUNS_FILE, []
+    content = path.read_bytes()
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
             runs.append(msgspec.json.decode(line, type=Run))
         except msgspec.DecodeError as error:
@@ -241,63 +228,34 @@ def _decoded(content: bytes, path: Path) -> list[Run]:
 
 def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
     """Raise `Conflict` if runs are of another experiment or of another version."""
-    ours = fingerprint(experiment)
+    ours, advice = fingerprint(experiment), "choose another folder with --out, or delete this one"
     for run in runs:
         if fingerprint(run.experiment) != ours:
             fields = run.experiment.__struct_fields__
             names = [name for name in fields if getattr(run.experiment, name) != getattr(experiment, name)]
             differs = f"{', '.join(names)} differ{'s' * (len(names) == 1)}"
             raise Conflict(
-                f"{folder} has results of a different experiment {run.experiment.name!r} ({differs}); "
-                "choose another folder with --out, or delete this one"
+                f"{folder} has results of a different experiment {run.experiment.name!r} ({differs}); {advice}"
             )
         if run.version != PACKAGE_VERSION:
             raise Conflict(
-                f"{folder} has results of rankloop {run.version}, but this is version {PACKAGE_VERSION}; "
-                "choose another folder with --out, or delete this one"
+                f"{folder} has results of rankloop {run.version}, but this is version {PACKAGE_VERSION}; {advice}"
             )
 
 
-def _warn_of_other_code(runs: list[Run], code: str, folder: Path) -> None:
-    """Warn if saved runs were made by other code, since they are not repeated."""
-    others = sum(run.code not in ("", code) for run in runs)
-    if others:
-        warnings.warn(
-            f"{others} of {len(runs)} runs in {folder} were made by other code and are not repeated; "
-            "to repeat them delete the folder, or choose another with --out",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-def _lock(file: BinaryIO, folder: Path) -> None:
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Conflict(
-            f"another process is writing to {folder}; wait for it, or choose another folder with --out"
-        ) from None
-
-
-def _write_parquet(path: Path, runs: Iterable[Run]) -> None:
+def _write_parquet(path: Path, runs: list[Run]) -> None:
     """Write runs as a long table; `measure` is empty for what learners report."""
-    pa = import_extra("pyarrow")
-    pq = import_extra("pyarrow.parquet")
-
+    pa, pq = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     names = ("experiment", "stream", "arm", "seed", "measure", "quantity", "round", "value")
+    rows = [
+        dict(zip(names, (run.experiment.name, *run.key, measure, quantity, round, value)))
+        for run in runs
+        for measure, quantities in (run.values | {"": run.reports}).items()
+        for quantity, values in quantities.items()
+        for round, value in zip(run.checkpoints, values)
+    ]
     types = {"seed": pa.int64(), "round": pa.int64(), "value": pa.float64()}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(_rows_of(runs)), schema=schema), buffer)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), buffer)
     atomic_write(path, buffer.getvalue())
-
-
-def _rows_of(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-    for run in runs:
-        names = {"experiment": run.experiment.name, "stream": run.stream, "arm": run.arm, "seed": run.seed}
-        for measure, quantities in (run.values | {"": run.reports}).items():
-            for quantity, values in quantities.items():
-                for round, value in zip(run.checkpoints, values):
-                    yield names | {"measure": measure, "quantity": quantity, "round": round, "value": value}

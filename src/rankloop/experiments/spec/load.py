@@ -4,7 +4,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -20,6 +20,7 @@ from rankloop.experiments.spec.model import CEILING, FLOOR, Arm, Claim, Experime
 from rankloop.experiments.spec.plugins import import_modules
 
 MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
+MAX_SEARCHED_LINES = 2000  # longer files are not searched, because every beginning of the file is parsed
 REGRET_REQUIREMENT = (
     f"regret needs a fixed set of items, and a measure that is a sum over items or at most {BRUTE_FORCE_UP_TO} items"
 )
@@ -32,11 +33,7 @@ NESTED_TABLES: dict[str, tuple[Any, ...]] = {
 
 
 class FieldError(InvalidInput):
-    """Error in a field of an experiment.
-
-    Attributes:
-      position: The path of the field, such as `arms[1].learner`; "" for the table itself.
-    """
+    """Error in a field of an experiment; `position` is its path, such as `arms[1].learner`; "": the table itself."""
 
     def __init__(self, position: str, message: str) -> None:
         super().__init__(message)
@@ -56,22 +53,24 @@ def _check_types(table: dict[str, Any], kinds: tuple[Any, ...] = (Experiment,), 
         if name not in names:
             raise FieldError(f"{start}{name}", f"no field {name!r}{inside}{nearest(name, names)}")
     for name in names:
-        if name in table and name in fields:
-            _check_field(table[name], fields[name], f"{start}{name}")
-        elif name not in table and (name == tag_field or fields[name].required):
-            raise FieldError(position, f"the field {name!r} is missing{inside}")
-
-
-def _check_field(value: Any, field: msgspec.structs.FieldInfo, position: str) -> None:
-    for index, part in enumerate(value if isinstance(value, list | tuple) else [value]):
-        if field.name in NESTED_TABLES and isinstance(part, dict):
-            inner = f"{position}[{index}]" if isinstance(value, list | tuple) else position
-            _check_types(part, NESTED_TABLES[field.name], inner)
-    try:
-        msgspec.convert(value, field.type)
-    except msgspec.ValidationError as error:
-        choices = nearest(str(value), get_args(field.type)) if get_origin(field.type) is Literal else ""
-        raise FieldError(position, f"{position} = {value!r:.40}: {error}{choices}") from None
+        if name not in table:
+            if name == tag_field or fields[name].required:
+                raise FieldError(position, f"the field {name!r} is missing{inside}")
+            continue
+        value, place = table[name], f"{start}{name}"
+        parts = [(place, value)]
+        if isinstance(value, list | tuple):
+            parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
+        for inner, part in parts:
+            if name in NESTED_TABLES and isinstance(part, dict):
+                _check_types(part, NESTED_TABLES[name], inner)
+        if name in fields:
+            expected = fields[name].type
+            try:
+                msgspec.convert(value, expected)
+            except msgspec.ValidationError as error:
+                choices = nearest(str(value), get_args(expected)) if get_origin(expected) is Literal else ""
+                raise FieldError(place, f"{place} = {value!r:.40}: {error}{choices}") from None
 
 
 def _check(experiment: Experiment) -> None:
@@ -80,66 +79,54 @@ def _check(experiment: Experiment) -> None:
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
         message = f"name = {name!r} cannot name a folder: use letters, digits, '-', '_' and '.'"
         raise FieldError("name", message)
-    _check_numbers(experiment)
+    for field, valid, advice in _number_rules(experiment):
+        if not valid:
+            raise FieldError(field, f"{field} = {getattr(experiment, field)}: {advice}")
     if (experiment.stream is None) == (not experiment.streams):
         raise FieldError("", 'give one stream, as in stream = "web_search", or several in a table [streams]')
     for name, stream in experiment.all_streams.items():
         _build(stream, "stream", f"streams.{name}" if experiment.streams else "stream", experiment)
     if not experiment.measures:
         raise FieldError("measures", 'measures is empty; give at least one, as in measures = ["nDCG@10"]')
-    for position, measure in enumerate(experiment.measures):
-        _build(measure, "measure", f"measures[{position}]", experiment)
-    _check_arms(experiment)
-    if experiment.regret and len(without_regret(experiment)) == len(experiment.measures):
-        raise FieldError("regret", f"regret = true: {REGRET_REQUIREMENT}")
-    for position, claim in enumerate(experiment.claims):
-        _check_claim(claim, f"claims[{position}]", experiment)
-
-
-def _check_numbers(experiment: Experiment) -> None:
-    horizon, rounds = experiment.horizon, experiment.checkpoints
-    _require(1 <= horizon <= MAX_ROUNDS, "horizon", horizon, f"give a number from 1 to {MAX_ROUNDS:,}")
-    for name, value in (("seeds", experiment.seeds), ("checkpoints", rounds)):
-        too_many = isinstance(value, int) and value > MAX_RUNS
-        _require(not too_many, name, value, f"give at most {MAX_RUNS:,}")
-    seeds = seeds_of(experiment)
-    valid = bool(seeds) and min(seeds) >= 0 and len(set(seeds)) == len(seeds)
-    _require(valid, "seeds", experiment.seeds, "give a number from 1, or a list of different seeds from 0")
-    within = rounds >= 1 if isinstance(rounds, int) else bool(rounds) and _within(rounds, horizon)
-    _require(within, "checkpoints", rounds, f"give a number, or a list of rounds from 1 to the horizon, {horizon}")
-    late = experiment.new_queries
-    _require(_within(late, horizon), "new_queries", late, f"give rounds from 1 to the horizon, {horizon}")
-    window, factor = experiment.window, experiment.regret_factor
-    _require(0.0 < window <= 1.0, "window", window, "give a share of the horizon, above 0 and at most 1")
-    _require(0.0 <= factor < math.inf, "regret_factor", factor, "give a finite number from 0")
-
-
-def _within(rounds: tuple[int, ...], horizon: int) -> bool:
-    return all(1 <= t <= horizon for t in rounds)
-
-
-def _require(valid: bool, name: str, value: Any, message: str) -> None:
-    if not valid:
-        raise FieldError(name, f"{name} = {value}: {message}")
-
-
-def _check_arms(experiment: Experiment) -> None:
+    for number, measure in enumerate(experiment.measures):
+        _build(measure, "measure", f"measures[{number}]", experiment)
     if not experiment.arms:
         raise FieldError("arms", "there are no arms; add at least one [[arms]] with a name and a learner")
     names = [arm.name for arm in experiment.arms]
-    for index, arm in enumerate(experiment.arms):
-        position = f"arms[{index}]"
-        if names.count(arm.name) > 1:
-            raise FieldError(
-                f"{position}.name", f"{position}.name = {arm.name!r}: another arm has this name; choose another name"
-            )
-        if arm.name in (FLOOR, CEILING):
-            message = f"{position}.name = {arm.name!r} is reserved for the baselines; choose another name"
+    for number, arm in enumerate(experiment.arms):
+        position = f"arms[{number}]"
+        if names.count(arm.name) > 1 or arm.name in (FLOOR, CEILING):
+            reserved = arm.name in (FLOOR, CEILING) and names.count(arm.name) == 1
+            problem = " is reserved for the baselines" if reserved else ": another arm has this name"
+            message = f"{position}.name = {arm.name!r}{problem}; choose another name"
             raise FieldError(f"{position}.name", message)
-        _build(arm.learner, "learner", f"{position}.learner", experiment)
-        _build(arm.feedback, "feedback", f"{position}.feedback", experiment)
-        if arm.delivery is not None:
-            _build(arm.delivery, "delivery", f"{position}.delivery", experiment)
+        for category in ("learner", "feedback", "delivery"):
+            if getattr(arm, category) is not None:
+                _build(getattr(arm, category), category, f"{position}.{category}", experiment)
+    if experiment.regret and len(without_regret(experiment)) == len(experiment.measures):
+        raise FieldError("regret", f"regret = true: {REGRET_REQUIREMENT}")
+    for number, claim in enumerate(experiment.claims):
+        _check_claim(claim, f"claims[{number}]", experiment)
+
+
+def _number_rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
+    """Yield fields that hold numbers, true if the value is valid, and what to give instead."""
+    horizon, rounds = experiment.horizon, experiment.checkpoints
+
+    def within(numbers: tuple[int, ...]) -> bool:
+        return all(1 <= number <= horizon for number in numbers)
+
+    yield "horizon", 1 <= horizon <= MAX_ROUNDS, f"give a number from 1 to {MAX_ROUNDS:,}"
+    for name, value in (("seeds", experiment.seeds), ("checkpoints", rounds)):
+        yield name, not isinstance(value, int) or value <= MAX_RUNS, f"give at most {MAX_RUNS:,}"
+    seeds = seeds_of(experiment)
+    distinct = bool(seeds) and min(seeds) >= 0 and len(set(seeds)) == len(seeds)
+    yield "seeds", distinct, "give a number from 1, or a list of different seeds from 0"
+    valid = rounds >= 1 if isinstance(rounds, int) else bool(rounds) and within(rounds)
+    yield "checkpoints", valid, f"give a number, or a list of rounds from 1 to the horizon, {horizon}"
+    yield "new_queries", within(experiment.new_queries), f"give rounds from 1 to the horizon, {horizon}"
+    yield "window", 0.0 < experiment.window <= 1.0, "give a share of the horizon, above 0 and at most 1"
+    yield "regret_factor", 0.0 <= experiment.regret_factor < math.inf, "give a finite number from 0"
 
 
 def _check_claim(claim: Claim, position: str, experiment: Experiment) -> None:
@@ -182,14 +169,10 @@ def _build(thing: Any, category: str, position: str, experiment: Experiment) -> 
         raise FieldError(position, f"{position}: {error}{hint}") from None
 
 
-MAX_SEARCHED_LINES = 2000  # longer files are not searched, because every beginning of the file is parsed
-
-
 def read_spec(path: Path) -> Experiment:
     """Read an experiment; without a name it takes the file's, and its `imports` are looked for beside it.
 
-    Returns:
-      The experiment, every part of it built once, so that what is wrong is found before anything runs.
+    Every part of it is built once, so that what is wrong is found before anything runs.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -258,20 +241,15 @@ def _with_line(source: str, text: str, position: str) -> str:
     deepest, line, begin = 0, None, 1
     for end in range(1, len(lines) + 1 if len(lines) <= MAX_SEARCHED_LINES else 1):
         try:
-            depth = _depth(tomllib.loads("\n".join(lines[:end])), path)
+            table: Any = tomllib.loads("\n".join(lines[:end]))
         except tomllib.TOMLDecodeError:
             continue  # the line ends inside a list or a text
+        depth = 0  # parts of the path that exist in the table
+        with suppress(LookupError, TypeError, ValueError):
+            for part in path:
+                table = table[int(part)] if isinstance(table, list) else table[part]
+                depth += 1
         if depth > deepest:
             deepest, line = depth, begin
         begin = end + 1
     return source if line is None else f"{source}, line {line}"
-
-
-def _depth(table: Any, path: list[str]) -> int:
-    """Return the number of path parts that exist in the table."""
-    for depth, part in enumerate(path):
-        try:
-            table = table[int(part)] if isinstance(table, list) else table[part]
-        except (LookupError, TypeError, ValueError):
-            return depth
-    return len(path)

@@ -35,7 +35,10 @@ def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
         name, file = _find_module(entry, folder)
         if file is not None:
             _look_in(str(file.parent if file.name != "__init__.py" else file.parents[1]))
-            _refuse_another(name.partition(".")[0], file)
+            top = name.partition(".")[0]
+            imported_file = _file_of(top)
+            if imported_file is not None and Path(imported_file).resolve() != file:
+                raise InvalidInput(f"Python already has a module {top!r}, {imported_file}: rename {file}")
         _import(name, f", neither on Python's path nor in {folder.resolve()}: check the name")
 
 
@@ -48,15 +51,19 @@ def import_on_worker(modules: Iterable[Module]) -> None:
 
 def modules_of(imports: Iterable[str]) -> tuple[Module, ...]:
     """Return the names and folders of the imported modules, for workers."""
-    return tuple(_module_of(_name(entry)) for entry in imports)
+    modules = []
+    for name in map(_name, imports):
+        _import(name, ", neither imported nor on Python's path")
+        top = name.partition(".")[0]
+        file, is_package = _file_of(top), hasattr(sys.modules[top], "__path__")
+        modules.append(Module(name, "" if file is None else str(Path(file).resolve().parents[int(is_package)])))
+    return tuple(modules)
 
 
 def code_key(imports: Iterable[str]) -> str:
     """Return a hash of the package and the imported modules: results belong to the code that made them."""
-    files = [Path(file) for file in (_file_of(_name(entry)) for entry in imports) if file]
-    if not files:
-        return source_key()
-    return f"{source_key()}+{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
+    contents = [Path(file).read_bytes() for file in map(_file_of, map(_name, imports)) if file]
+    return source_key() + (f"+{hashlib.sha256(b''.join(contents)).hexdigest()[:12]}" if contents else "")
 
 
 def _name(entry: str) -> str:
@@ -84,43 +91,21 @@ def _look_in(folder: str) -> None:
     importlib.invalidate_caches()
 
 
-def _refuse_another(top: str, file: Path) -> None:
-    imported_file = _file_of(top)
-    if imported_file is not None and Path(imported_file).resolve() != file:
-        raise InvalidInput(f"Python already has a module {top!r}, {imported_file}: rename {file}")
-
-
 def _import(name: str, missing: str) -> None:
+    """Import a module; an error of its code names the line in which it occurred."""
     entries()  # registers ours first, so that a duplicate kind is reported in the imported module
     try:
         importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _import_error(name, error) from error
-        raise NotFound(f"there is no module {error.name!r}{missing}") from None
     except (Exception, SystemExit) as error:
-        raise _import_error(name, error) from error
-
-
-def _import_error(name: str, error: BaseException) -> InvalidInput:
-    """Return the error of a module with the line in which it occurred."""
-    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    theirs = [frame for frame in frames if not frame[0].startswith(("<", str(PACKAGE_FOLDER), importlib.__path__[0]))]
-    message = str(error)
-    if isinstance(error, SyntaxError):
-        theirs, message = [(error.filename or name, error.lineno)], error.msg
-    where = f" ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else ""
-    return InvalidInput(f"{name} cannot be imported: {type(error).__name__}: {message}{where}")
-
-
-def _module_of(name: str) -> Module:
-    _import(name, ", neither imported nor on Python's path")
-    top = name.partition(".")[0]
-    file = _file_of(top)
-    if file is None:
-        return Module(name, "")
-    package = hasattr(sys.modules[top], "__path__")
-    return Module(name, str(Path(file).resolve().parents[1 if package else 0]))
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise NotFound(f"there is no module {error.name!r}{missing}") from None
+        frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+        ours = ("<", str(PACKAGE_FOLDER), importlib.__path__[0])
+        theirs, message = [frame for frame in frames if not frame[0].startswith(ours)], str(error)
+        if isinstance(error, SyntaxError):
+            theirs, message = [(error.filename or name, error.lineno)], error.msg
+        where = f" ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else ""
+        raise InvalidInput(f"{name} cannot be imported: {type(error).__name__}: {message}{where}") from error
 
 
 def _file_of(name: str) -> str | None:
