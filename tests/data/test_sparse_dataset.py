@@ -7,7 +7,7 @@ from numpy.random import default_rng
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Rows
 from rankloop.data.sparse_dataset import Collection, SparseDataset
-from rankloop.training.clicks.batch import _squared_slopes, _with_column
+from rankloop.training.clicks.batch import OFFSET_VALUE, _squared_slopes, _with_offsets
 
 N_HASHED, N_DENSE = 50, 2
 
@@ -61,9 +61,9 @@ def test_a_subset_has_these_queries(chosen: list[int]):
 def test_one_more_column_for_each_item():
     data, _ = sample()
     numbers = np.arange(len(data.relevance)) % 3
-    more = _with_column(data, [-1, -2, -3], numbers, 2.5)
-    expected = np.hstack([data.features.to_array()[:, : len(data.features.columns)], 2.5 * np.eye(3)[numbers]])
-    np.testing.assert_array_equal(more.features.to_array(), np.hstack([expected, data.features.dense]))
+    more = _with_offsets(data.features, numbers)
+    expected = np.hstack([data.features.to_array()[:, : len(data.features.columns)], OFFSET_VALUE * np.eye(3)[numbers]])
+    np.testing.assert_array_equal(more.to_array(), np.hstack([expected, data.features.dense]))
 
 
 def test_squares_are_those_of_each_query():

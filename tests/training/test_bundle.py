@@ -64,11 +64,11 @@ def test_structured_losses_agree_with_one_constraint_for_every_ranking(loss: str
     n = 4
     k = risk.cutoff or n
     a, c = np.zeros(n), np.zeros(n)
-    a[:k], c[:k] = risk.discounts(k), (1.0 + np.arange(k)) ** -0.25
+    a[:k], c[:k] = risk._discounts(k), (1.0 + np.arange(k)) ** -0.25
     slopes, offsets, owner = [], [], []
     for q in range(data.n_queries):
         own = slice(q * n, q * n + n)
-        X, b = data.features[own], risk.gains(data.relevance[own])
+        X, b = data.features[own], risk._gains(data.relevance[own])
         ideal = np.sort(b)[::-1] @ a
         ref = risk.ideal_anchors(data.relevance[own], np.array([0, n]))
         for order in permutations(range(n)) if ideal > 0 else ():
@@ -191,7 +191,7 @@ def test_merged_cuts_keep_the_bound(loss: str, tolerance: float):
         while not search.has_converged and search.iterations < 400:
             search.raise_bound()
             bounds.append(search.bound)
-            search.search_line(search.next_point())
+            search.search_line()
             assert len(search.model.slopes) <= 8
     assert search.has_converged
     assert bounds == sorted(bounds)

@@ -110,10 +110,7 @@ class RERM(RankBundle):
         dataset = as_dataset(X, y, qid)
         longest = float(np.sqrt((dataset.features**2).sum(axis=1).max()))
         self.regularisation_ = rerm_regularisation(self.lipschitz, self.radius, longest or 1.0, dataset.n_queries)
-        model = self._fit_in_ball(dataset)
-        self._keep(model.weights, dataset)
-        self.solution_ = model.solution
-        self._warn(model)
+        self._keep(self._fit_in_ball(dataset), dataset)
         return self
 
     def _fit_in_ball(self, dataset: Dataset) -> Fit:

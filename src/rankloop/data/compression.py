@@ -45,7 +45,17 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     with file:
         magic = file.read(6)
         file.seek(0)
-        yield _decompressor_of(file, magic)
+        content: Any = file
+        if magic.startswith(b"\x1f\x8b"):
+            content = gzip.open(file)  # noqa: SIM115 - `file` is closed above
+        elif magic.startswith(b"BZh"):
+            content = io.BufferedReader(_Members(file, bz2.BZ2Decompressor), PACKED_BYTES)
+        elif magic.startswith(b"\xfd7zXZ\x00"):
+            content = io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
+        elif magic.startswith(b"\x28\xb5\x2f\xfd"):
+            pyarrow = import_extra("pyarrow")
+            content = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+        yield content
 
 
 def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -94,36 +104,18 @@ class _Members(io.RawIOBase):
         """Fill a buffer with decompressed bytes, and return how many there are."""
         unpacked = b""
         while not unpacked:
-            packed = self._read_packed()
-            if self._now.eof and not packed:
-                return 0
+            packed = b""
             if self._now.eof:
+                packed = self._now.unused_data.lstrip(b"\0")  # streams may be padded with zeros
+                while not packed and (more := self._file.read(PACKED_BYTES)):
+                    packed = more.lstrip(b"\0")
+                if not packed:
+                    return 0
                 self._now = self._new()
+            elif self._now.needs_input:
+                packed = self._file.read(PACKED_BYTES)
+                if not packed:
+                    raise EOFError("the file ends before its last packed stream")
             unpacked = self._now.decompress(packed, len(buffer))
         buffer[: len(unpacked)] = unpacked
         return len(unpacked)
-
-    def _read_packed(self) -> bytes:
-        """Return the next compressed bytes; none at the end of the file, or while the decompressor has output left."""
-        if not self._now.eof:
-            packed = self._file.read(PACKED_BYTES) if self._now.needs_input else b""
-            if self._now.needs_input and not packed:
-                raise EOFError("the file ends before its last packed stream")
-            return packed
-        packed = self._now.unused_data.lstrip(b"\0")  # streams may be padded with zeros
-        while not packed and (more := self._file.read(PACKED_BYTES)):
-            packed = more.lstrip(b"\0")
-        return packed
-
-
-def _decompressor_of(file: IO[bytes], magic: bytes) -> Any:
-    if magic.startswith(b"\x1f\x8b"):
-        return gzip.open(file)
-    if magic.startswith(b"BZh"):
-        return io.BufferedReader(_Members(file, bz2.BZ2Decompressor), PACKED_BYTES)
-    if magic.startswith(b"\xfd7zXZ\x00"):
-        return io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        pyarrow = import_extra("pyarrow")
-        return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
-    return file

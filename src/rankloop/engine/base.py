@@ -21,9 +21,12 @@ from rankloop.core.types import Floats
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 E = TypeVar("E")
+T = TypeVar("T")
 Done = Callable[[int, Any], None]
 Function = Callable[[Any, Any], Floats]  # of a partition and an argument; importable, as are its results
 Total = Callable[[Any], Floats]
+PIECE_ENTRIES = 256
+PIECES_IN_MEMORY = 64  # pieces that the workers get at a time
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -33,10 +36,8 @@ class Engine(Protocol):
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
         """Return function(task) of all tasks, in their order; an error of the function stops the others and is raised.
 
-        Args:
-          tasks: The arguments, which can be pickled.
-          function: An importable function, whose results can be pickled.
-          done: Called in this process with index and result of each task as it finishes.
+        Tasks and results can be pickled, and the function imported. `done` is called in this process with index and
+        result of each task as it finishes.
         """
 
 
@@ -95,9 +96,7 @@ def kept(engine: E) -> Iterator[E]:
 
 def usable_cores() -> int:
     """Return the number of cores that this process may use, which a container may limit."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def shares_of(partitions: Sequence[Any], workers: int) -> list[list[Any]]:
@@ -125,7 +124,7 @@ def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> 
     """Return function(partition, argument) of each partition.
 
     Args:
-      partitions: In memory or stored; `load` of a stored one only has the system read ahead, so it is called early.
+      partitions: In memory or stored; a stored one is loaded early, which only has the system read ahead.
       function: Of a partition and the argument.
       argument: Of all calls.
     """
@@ -193,21 +192,12 @@ class Threads(ParallelEngine):
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
         """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
-        workers = min(self.workers or usable_cores(), len(partitions))
-        if workers == 1:
-            yield lambda argument: sum_in_order(answers_of(partitions, function, argument))
-            return
-        with ThreadPoolExecutor(workers) as pool:
 
-            def answer(partition: Any, argument: Any) -> Any:
-                return answers_of([partition], function, argument)[0]
+        def answer(partition: Any, argument: Any) -> Any:
+            return answers_of([partition], function, argument)[0]
 
+        with ThreadPoolExecutor(min(self.workers or usable_cores(), len(partitions))) as pool:
             yield lambda argument: sum_in_order(list(pool.map(answer, partitions, repeat(argument))))
-
-
-T = TypeVar("T")
-PIECE_ENTRIES = 256
-PIECES_IN_MEMORY = 64  # pieces that the workers get at a time
 
 
 class Piece(NamedTuple):
@@ -227,9 +217,7 @@ def over_pieces(
     size: int = PIECE_ENTRIES,
     progress: Callable[[int], None] = lambda finished: None,
 ) -> Iterator[Result]:
-    """Yield function(piece) for every `size` entries, in their order, equal on every engine.
-
-    A few pieces are in memory at a time. A worker that dies is replaced, as in `Engine.map`.
+    """Yield function(piece) for every `size` entries, in their order; a few pieces are in memory at a time.
 
     Args:
       engine: The engine.

@@ -216,16 +216,14 @@ def _check_versions(ray: Any) -> None:
 
 def _watch_over(address: str) -> None:
     """Start a shell that prints a message if Ray ends this process because its node went down."""
-    if os.name != "posix":
-        return
-    message = (
-        f"rankloop: the head of the cluster at {address} is gone, or this machine's node of it, and Ray ended the "
-        "command: nothing was saved; start the cluster again, and then the command"
-    )
-    watcher = subprocess.Popen(
-        ["sh", "-c", 'read word || echo "$0" >&2', message], stdin=subprocess.PIPE, start_new_session=True
-    )
-    atexit.register(watcher.communicate, b"finished\n")
+    if os.name == "posix":
+        message = (
+            f"rankloop: the head of the cluster at {address} is gone, or this machine's node of it, and Ray ended the "
+            "command: nothing was saved; start the cluster again, and then the command"
+        )
+        command = ["sh", "-c", 'read word || echo "$0" >&2', message]
+        watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        atexit.register(watcher.communicate, b"finished\n")
 
 
 def _worker_nodes(ray: Any) -> list[dict[str, Any]]:

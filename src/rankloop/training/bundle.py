@@ -30,10 +30,8 @@ ROUNDING_SHARE = 1e-12  # of the objective at 0: a smaller gap cannot be told fr
 
 @kernel
 def _solve(system: Floats, right: Floats) -> Floats:
-    """Return x with system · x = right by Gaussian elimination with row pivots; both arguments are overwritten.
-
-    NumPy's solver inside a kernel would need SciPy's LAPACK, which a plain installation does not have.
-    """
+    """Return x with system · x = right by Gaussian elimination with row pivots; both arguments are overwritten."""
+    # NumPy's solver inside a kernel would need SciPy's LAPACK, which a plain installation does not have.
     n = len(right)
     for k in range(n):
         pivot = k + np.argmax(np.abs(system[k:, k]))
@@ -134,11 +132,8 @@ class RidgeModel:
         self.proximity = 10.0 * regularisation  # the weight of ‖w − centre‖²/2; each search begins with the last one
         self.max_cuts = max_cuts or max(MIN_CUTS, MAX_CUT_NUMBERS // n_features)
         self._table = np.zeros((min(self.max_cuts, MIN_CUTS), n_features))  # grows as cuts are added
-        self.offsets = np.zeros(1)
-        self.gram = np.zeros((1, 1))
-        self.alpha = np.ones(1)
-        self.near_alpha = np.ones(1)
-        self.idle = np.zeros(1, np.int64)
+        self.offsets, self.gram, self.idle = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
+        self.alpha, self.near_alpha = np.ones(1), np.ones(1)
 
     @property
     def slopes(self) -> Floats:
@@ -148,14 +143,24 @@ class RidgeModel:
     def add(self, value: float, slope: Floats, at: Floats) -> None:
         """Add the cut risk(w) ≥ value + slope · (w − at)."""
         if len(self.offsets) == self.max_cuts:
-            self._merge()
+            products, offset = self.gram @ self.alpha, float(self.offsets @ self.alpha)
+            merged, square = weighted_rows(self.slopes, self.alpha), float(self.alpha @ products)
+            latest = np.lexsort((np.arange(len(self.idle)), -self.idle))[-(self.max_cuts // 2) :]
+            kept = np.union1d([0], latest)
+            self._keep(kept)
+            self.alpha, self.near_alpha = np.zeros(len(kept)), np.zeros(len(kept))
+            self._append(merged, offset, products[kept], square)
+            self.alpha[-1] = self.near_alpha[-1] = 1.0
         self._append(slope, value - float(slope @ at), self.slopes @ slope, float(slope @ slope))
 
     def lowest(self, tolerance: float) -> float:
         """Return the least value of the model: a lower bound of the objective."""
         gram = self.gram / self.regularisation
         self.alpha = _minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_SIMPLEX_STEPS)
-        self._drop_idle()
+        self.idle = np.where((self.alpha > 0.0) | (self.near_alpha > 0.0), 0, self.idle + 1)
+        self.idle[0] = 0  # risk(w) ≥ 0 stays
+        if self.idle.max() >= MAX_IDLE_MINIMISATIONS:
+            self._keep(np.flatnonzero(self.idle < MAX_IDLE_MINIMISATIONS))
         steepness = weighted_rows(self.slopes, self.alpha)  # few cuts carry weight, the others are skipped
         return float(self.offsets @ self.alpha - 0.5 * steepness @ steepness / self.regularisation)
 
@@ -165,11 +170,14 @@ class RidgeModel:
         weakest, strongest = 0.0, np.inf
         for _ in range(MAX_PROXIMITY_TRIALS):
             proximity, total = self.proximity, self.regularisation + self.proximity
-            offsets = self.offsets + proximity / total * products
-            self.near_alpha = _minimise_on_simplex(
-                self.gram / total, offsets, self.near_alpha, tolerance, MAX_SIMPLEX_STEPS
-            )
-            height = self._height(products, centre_square, proximity)
+            gram, offsets = self.gram / total, self.offsets + proximity / total * products
+            self.near_alpha = _minimise_on_simplex(gram, offsets, self.near_alpha, tolerance, MAX_SIMPLEX_STEPS)
+            # The height of the model there, from products of the cuts with themselves and the centre.
+            steps = self.gram @ self.near_alpha
+            square = proximity * (proximity * centre_square - 2.0 * float(self.near_alpha @ products))
+            square += float(self.near_alpha @ steps)
+            height = float(np.max((proximity * products - steps) / total + self.offsets))
+            height += 0.5 * self.regularisation * square / total**2
             if abs(height - level) <= LEVEL_PRECISION * gap:
                 break
             if height > level:
@@ -181,31 +189,6 @@ class RidgeModel:
         steepness = weighted_rows(self.slopes, self.near_alpha)
         return (proximity * centre - steepness) / (self.regularisation + proximity)
 
-    def _height(self, products: Floats, centre_square: float, proximity: float) -> float:
-        """Return the model at the weights of `near_alpha`, from products of the cuts with themselves and the centre."""
-        total, steps = self.regularisation + proximity, self.gram @ self.near_alpha
-        square = proximity * (proximity * centre_square - 2.0 * float(self.near_alpha @ products))
-        square += float(self.near_alpha @ steps)
-        height = float(np.max((proximity * products - steps) / total + self.offsets))
-        return height + 0.5 * self.regularisation * square / total**2
-
-    def _drop_idle(self) -> None:
-        used = (self.alpha > 0.0) | (self.near_alpha > 0.0)
-        self.idle = np.where(used, 0, self.idle + 1)
-        self.idle[0] = 0  # risk(w) ≥ 0 stays
-        if self.idle.max() >= MAX_IDLE_MINIMISATIONS:
-            self._keep(np.flatnonzero(self.idle < MAX_IDLE_MINIMISATIONS))
-
-    def _merge(self) -> None:
-        products, offset = self.gram @ self.alpha, float(self.offsets @ self.alpha)
-        merged, square = weighted_rows(self.slopes, self.alpha), float(self.alpha @ products)
-        latest = np.lexsort((np.arange(len(self.idle)), -self.idle))[-(self.max_cuts // 2) :]
-        kept = np.union1d([0], latest)
-        self._keep(kept)
-        self.alpha, self.near_alpha = np.zeros(len(kept)), np.zeros(len(kept))
-        self._append(merged, offset, products[kept], square)
-        self.alpha[-1] = self.near_alpha[-1] = 1.0
-
     def _append(self, slope: Floats, offset: float, products: Floats, square: float) -> None:
         n_cuts = len(self.offsets)
         if n_cuts == len(self._table):
@@ -215,18 +198,15 @@ class RidgeModel:
         self._table[n_cuts] = slope
         gram = np.empty((n_cuts + 1, n_cuts + 1))
         gram[:-1, :-1], gram[:-1, -1], gram[-1, :-1], gram[-1, -1] = self.gram, products, products, square
-        self.gram = gram
-        self.offsets = np.append(self.offsets, offset)
+        self.gram, self.offsets, self.idle = gram, np.append(self.offsets, offset), np.append(self.idle, 0)
         self.alpha, self.near_alpha = np.append(self.alpha, 0.0), np.append(self.near_alpha, 0.0)
-        self.idle = np.append(self.idle, 0)
 
     def _keep(self, cuts: Ints) -> None:
         # Rows move upwards, so that none is written over before it was moved.
         for new, old in enumerate(cuts.tolist()):
             if new != old:
                 self._table[new] = self._table[old]
-        self.offsets, self.idle = self.offsets[cuts], self.idle[cuts]
-        self.gram = self.gram[np.ix_(cuts, cuts)]
+        self.offsets, self.idle, self.gram = self.offsets[cuts], self.idle[cuts], self.gram[np.ix_(cuts, cuts)]
         self.alpha, self.near_alpha = self.alpha[cuts], self.near_alpha[cuts]
 
 
@@ -281,7 +261,7 @@ def minimise(
       callback: Called after every iteration.
 
     Returns:
-      The solution. Where λ is so small that numbers cannot tell the cuts apart, the best weights so far, not converged.
+      The best weights; not converged where λ is so small that numbers cannot tell the cuts apart.
 
     References:
       Teo, Vishwanathan, Smola and Le (2010), Bundle Methods for Regularized Risk Minimization; Franc and Sonnenburg
@@ -297,8 +277,17 @@ def minimise(
         while not search.has_converged and search.iterations < max_iterations:
             search.raise_bound()
             if not search.has_converged:
-                search.search_line(search.next_point())
-    return search.solution()
+                search.search_line()
+    return Solution(
+        weights=search.weights,
+        objective=search.objective,
+        gap=search.gap,
+        at_zero=search.at_zero,
+        iterations=search.iterations,
+        evaluations=search.evaluations,
+        converged=search.has_converged,
+        history=search.history,
+    )
 
 
 class _NotFinite(ArithmeticError):
@@ -311,8 +300,7 @@ class _Search:
     def __init__(
         self, risk: RiskFunction, model: RidgeModel, tolerance: float, callback: Callable[[Step], None] | None
     ) -> None:
-        self.risk, self.model, self.callback = risk, model, callback
-        self.regularisation, self.tolerance = model.regularisation, tolerance
+        self.risk, self.model, self.tolerance, self.callback = risk, model, tolerance, callback
         self.objective, self.bound, self.at_zero = np.inf, 0.0, np.inf
         self.iterations, self.evaluations = 0, 0
         self.history: list[Step] = []
@@ -341,13 +329,13 @@ class _Search:
         value, slope = self.risk(weights)
         with np.errstate(over="ignore"):
             size = slope @ slope
-            objective = value + 0.5 * self.regularisation * float(weights @ weights)
+            objective = value + 0.5 * self.model.regularisation * float(weights @ weights)
         if not np.isfinite(objective) or not np.isfinite(size):
             problem = "the risk is not finite: scale the features, or use more regularisation"
             raise _NotFinite(problem) if self.evaluations else InvalidInput(problem)
         self.evaluations += 1
         self.model.add(value, slope, weights)
-        gradient = slope + self.regularisation * weights
+        gradient = slope + self.model.regularisation * weights
         if objective < self.objective:
             self.objective, self.weights, self.gradient = objective, weights, gradient
         return objective, gradient
@@ -357,18 +345,15 @@ class _Search:
         bound = self.model.lowest(self.max_gap / 10)
         if not bound <= self.objective + self.tolerance * self.at_zero:
             raise _NotFinite(f"a bound of {bound} on an objective of {self.objective}")
-        self.bound = max(self.bound, bound)
-        self.iterations += 1
+        self.bound, self.iterations = max(self.bound, bound), self.iterations + 1
         self.history.append(Step(self.iterations, self.evaluations, self.objective, self.bound))
         if self.callback:
             self.callback(self.history[-1])
 
-    def next_point(self) -> Floats:
-        """Return weights near the best ones at which the cuts come down to the level."""
-        return self.model.near(self.weights, self.bound + LEVEL_SHARE * self.gap, self.gap, self.max_gap / 100)
-
-    def search_line(self, end: Floats) -> None:
-        """Go from the end back towards the best weights, to where the two nearest tangents of the line meet."""
+    def search_line(self) -> None:
+        """Go from where the cuts meet the level back to the best weights, to where the nearest tangents meet."""
+        level = self.bound + LEVEL_SHARE * self.gap
+        end = self.model.near(self.weights, level, self.gap, self.max_gap / 100)
         origin, direction = self.weights, end - self.weights
         height, slope = self.objective, float(self.gradient @ direction)
         step, steepest = 1.0, 0.0
@@ -380,15 +365,3 @@ class _Search:
                 return
             meeting = (objective - height - rise * step) / (slope - rise) if slope < rise else 0.5 * step
             step = min(max(meeting, 0.1 * step), 0.9 * step)
-
-    def solution(self) -> Solution:
-        return Solution(
-            weights=self.weights,
-            objective=self.objective,
-            gap=self.gap,
-            at_zero=self.at_zero,
-            iterations=self.iterations,
-            evaluations=self.evaluations,
-            converged=self.has_converged,
-            history=self.history,
-        )

@@ -70,25 +70,22 @@ class RankBundle(Estimator):
         n_jobs: int | None = None,
         measure: str = "nDCG@10",
     ) -> None:
-        self.loss = loss
-        self.regularisation = regularisation
-        self.tight = tight
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.measure = measure
+        self.loss, self.regularisation, self.tight, self.tolerance = loss, regularisation, tight, tolerance
+        self.max_iterations, self.warm_start, self.n_jobs, self.measure = max_iterations, warm_start, n_jobs, measure
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RankBundle":
         """Train on rows with grades `y`, each belonging to the query `qid`."""
         dataset = as_dataset(X, y, qid)
-        settings = SolverSettings(self.tolerance, self.max_iterations, _threads(self.n_jobs))
-        start = self._start(dataset)
+        n_jobs = self.n_jobs if self.n_jobs != -1 else None
+        is_number = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+        if n_jobs is not None and not (is_number and n_jobs >= 1):
+            raise InvalidInput(f"n_jobs = {n_jobs!r} must be a whole number from 1; None or -1 is one per core")
+        engine = Threads(workers=None if n_jobs is None else int(n_jobs))
+        settings = SolverSettings(self.tolerance, self.max_iterations, engine)
+        usable = self.warm_start and hasattr(self, "coef_") and len(self.coef_) == dataset.n_features
+        start = self.coef_ if usable else None
         model = fit(dataset, risk_of(self.loss), self.regularisation, tight=self.tight, start=start, settings=settings)
-        self._keep(model.weights, dataset)
-        self.solution_ = model.solution
-        self.n_iter_ = model.solution.iterations
-        self._warn(model, self.tight)
+        self._keep(model, dataset, self.tight)
         return self
 
     def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, costs: ArrayLike | None = None) -> "RankBundle":
@@ -101,8 +98,17 @@ class RankBundle(Estimator):
         """
         if self.loss != "preferences":
             raise InvalidInput(f'fit_pairs needs loss="preferences", this ranker has {self.loss!r}')
-        features = _matrix_of(X)
-        rows, prices = _checked_pairs(pairs, costs, len(features))
+        features, table = _matrix_of(X), np.asarray(pairs)
+        if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
+            raise InvalidInput(f"pairs must be rows of two row numbers of X, got shape {table.shape}")
+        rows = item_indices(table.ravel(), "pairs").reshape(-1, 2)
+        if rows.min() < 0 or rows.max() >= len(features):
+            raise InvalidInput(
+                f"pairs name rows from {rows.min()} to {rows.max()}; X has rows 0 to {len(features) - 1}"
+            )
+        prices = finite_floats(np.ones(len(rows)) if costs is None else costs, 1, "costs")
+        if len(prices) != len(rows) or prices.min() < 0.0:
+            raise InvalidInput(f"costs must be {len(rows)} numbers from 0, one for each pair")
 
         def risk(weights: Floats) -> tuple[float, Floats]:
             value, grad = hinge_of_pairs(scores_of(features, weights), rows, prices)
@@ -110,15 +116,20 @@ class RankBundle(Estimator):
 
         zero = np.zeros(features.shape[1])
         options: Any = {"tolerance": self.tolerance, "max_iterations": self.max_iterations}
-        self.solution_ = minimise(risk, zero, regularisation=self.regularisation, **options)
-        self._keep(self.solution_.weights, Dataset.of(features, np.zeros(len(features)), [0, len(features)]))
-        self.n_iter_ = self.solution_.iterations
-        self._warn(Fit(self.regularisation, self.solution_, self.solution_.at_zero))
+        solution = minimise(risk, zero, regularisation=self.regularisation, **options)
+        dataset = Dataset.of(features, np.zeros(len(features)), [0, len(features)])
+        self._keep(Fit(self.regularisation, solution, solution.at_zero), dataset)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return a score for each row; within a query, higher is better."""
-        features = self._checked(X)
+        self._require_fit()
+        features = _matrix_of(X)
+        if features.shape[1] != self.n_features_in_:
+            raise InvalidInput(
+                f"X has {features.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
         return scores_of(features, self.coef_)
 
     def score(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> float:
@@ -146,29 +157,26 @@ class RankBundle(Estimator):
         notes = {name: value for name, value in self.get_params().items() if isinstance(value, str | float | bool)}
         save(self.to_session(feature_names), path, {"estimator": type(self).__name__} | notes)
 
-    def _keep(self, weights: Floats, dataset: Dataset) -> None:
-        self.coef_ = weights
-        self.n_features_in_ = len(weights)
+    def _keep(self, model: Fit, dataset: Dataset, tight: bool = False) -> None:
+        self.coef_, self.n_features_in_ = model.weights, len(model.weights)
+        self.solution_, self.n_iter_ = model.solution, model.solution.iterations
         self.n_queries_ = dataset.n_queries
         self.max_grade_ = max(1, int(np.ceil(dataset.relevance.max(initial=0.0))))
-
-    def _warn(self, model: Fit, tight: bool = False) -> None:
         for message in model.warnings(self.loss, tight):
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def _require_fit(self) -> None:
-        if not hasattr(self, "coef_"):
-            raise _not_fitted(f"this {type(self).__name__} has no weights yet: call fit first")
+        if hasattr(self, "coef_"):
+            return
+        message = f"this {type(self).__name__} has no weights yet: call fit first"
+        if "sklearn" not in sys.modules:
+            raise InvalidInput(message)
+        from sklearn.exceptions import NotFittedError
 
-    def _checked(self, X: ArrayLike) -> Floats:
-        self._require_fit()
-        features = _matrix_of(X)
-        if features.shape[1] != self.n_features_in_:
-            raise InvalidInput(
-                f"X has {features.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input"
-            )
-        return features
+        class NotFitted(InvalidInput, NotFittedError):  # type: ignore[misc]
+            """Used before `fit`: scikit-learn's error, so that its tools recognise it."""
+
+        raise NotFitted(message)
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -196,31 +204,6 @@ class RankBundle(Estimator):
         request.score.add_request(param="qid", alias=True)
         request.score.add_request(param="sample_weight", alias=None)  # a pipeline asks for it even if it is unused
         return request
-
-    def _start(self, dataset: Dataset) -> Floats | None:
-        usable = self.warm_start and hasattr(self, "coef_") and len(self.coef_) == dataset.n_features
-        return self.coef_ if usable else None
-
-
-def _threads(n_jobs: int | None) -> Threads:
-    if n_jobs is None or n_jobs == -1:
-        return Threads()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise InvalidInput(f"n_jobs = {n_jobs!r} must be a whole number from 1; None or -1 is one per core")
-    return Threads(workers=int(n_jobs))
-
-
-def _checked_pairs(pairs: ArrayLike, costs: ArrayLike | None, n_rows: int) -> tuple[Any, Floats]:
-    table = np.asarray(pairs)
-    if table.ndim != 2 or table.shape[1] != 2 or len(table) == 0:
-        raise InvalidInput(f"pairs must be rows of two row numbers of X, got shape {table.shape}")
-    rows = item_indices(table.ravel(), "pairs").reshape(-1, 2)
-    if rows.min() < 0 or rows.max() >= n_rows:
-        raise InvalidInput(f"pairs name rows from {rows.min()} to {rows.max()}; X has rows 0 to {n_rows - 1}")
-    prices = finite_floats(np.ones(len(rows)) if costs is None else costs, 1, "costs")
-    if len(prices) != len(rows) or prices.min() < 0.0:
-        raise InvalidInput(f"costs must be {len(rows)} numbers from 0, one for each pair")
-    return rows, prices
 
 
 def session_of(weights: Floats, max_grade: int = 1, feature_names: Sequence[str] = ()) -> Session:
@@ -265,15 +248,3 @@ def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:
         if count == 0:
             raise InvalidInput(f"X has 0 {unit} (shape={features.shape}) while a minimum of 1 is required.")
     return Dataset.of_rows(features, grades, [0] * len(features) if qid is None else qid)
-
-
-def _not_fitted(message: str) -> Exception:
-    """Return scikit-learn's error where it is imported, so that its tools recognise it."""
-    if "sklearn" in sys.modules:
-        from sklearn.exceptions import NotFittedError
-
-        class NotFitted(InvalidInput, NotFittedError):  # type: ignore[misc]
-            """Used before `fit`."""
-
-        return NotFitted(message)
-    return InvalidInput(message)

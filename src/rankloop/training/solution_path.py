@@ -3,7 +3,8 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +22,11 @@ from rankloop.training.risks.pairwise import Ordinal
 ROWS_PER_PART, MAX_PARTS = 4096, 64
 PART_BYTES = 64 << 20  # more parts than MAX_PARTS where they would be larger than this
 MAX_ANSWER_NUMBERS = 4_000_000  # in the answers of all parts together, over hashed columns
+MAX_TIGHTENINGS = 20  # convex bounds, one after the other
+NO_IMPROVEMENT_SHARE = 1e-6  # of the objective at w = 0
+DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))  # each fit starts from the last one
 InMemory = Dataset | SparseDataset
+Progress = Callable[[int, int], None]  # called with the number of steps that are done, and of all
 Queries = InMemory | StoredDataset
 
 
@@ -32,20 +37,13 @@ class Part(NamedTuple):
     dataset: InMemory
 
 
-class PartQuestion(NamedTuple):
-    """A question to every part: its loss with the slope in the weights, or the distance of its anchors from ideal."""
-
-    of: Literal["loss", "shift"]
-    weights: Floats
-
-
-def _answer(part: Part, question: PartQuestion) -> Floats:
-    """Answer a question about a part."""
-    dataset = part.dataset
-    scores = scores_of(dataset.features, question.weights)
+def _answer(part: Part, question: tuple[str, Floats]) -> Floats:
+    """Return the loss of a part with its slope in the weights, or ("shift") the distance of its anchors from ideal."""
+    dataset, (quantity, weights) = part.dataset, question
+    scores = scores_of(dataset.features, weights)
     if isinstance(dataset, SparseDataset):
         scores += dataset.base
-    if question.of == "loss":
+    if quantity == "loss":
         value, grad = part.risk.of_lists(scores, dataset.relevance, dataset.offsets)
         return np.append(weighted_rows(dataset.features, grad), value)
     risk = cast(StructuredRisk, part.risk)
@@ -68,9 +66,7 @@ class StoredPart(NamedTuple):
 
 
 def parts_of(dataset: Queries, risk: Risk) -> list[Part] | list[StoredPart]:
-    """Cut a data set into parts of consecutive queries with about equally many rows.
-
-    The cuts depend on the data only, so that sums are equal on every engine.
+    """Cut a data set into parts of consecutive queries with about equally many rows; the cuts depend on the data only.
 
     Args:
       dataset: In memory or on disk.
@@ -93,33 +89,34 @@ def _borders_of(dataset: Queries) -> list[int]:
         n_parts = max(n_parts, 8 * n_rows * dataset.n_features // PART_BYTES)
     n_parts = max(1, min(n_parts, dataset.n_queries))
     cuts = np.searchsorted(dataset.offsets, np.arange(1, n_parts) * (n_rows / n_parts))
-    borders: list[int] = np.unique(np.concatenate(([0], cuts, [dataset.n_queries]))).tolist()
-    return borders
+    return list(map(int, np.unique(np.concatenate(([0], cuts, [dataset.n_queries])))))
 
 
+@dataclass(frozen=True)
 class Objective:
     """The function weights ↦ (1/Q) Σ_q loss with its slope, Q being the number of queries or another divisor."""
 
-    def __init__(self, total: Callable[[PartQuestion], Floats], n_queries: float, shift: Floats | None = None) -> None:
-        self._total, self._n_queries, self._shift = total, n_queries, shift
+    total: Callable[[tuple[str, Floats]], Floats]
+    n_queries: float
+    shift: Floats | None = None  # a linear function that is added
 
     def __call__(self, weights: Floats) -> tuple[float, Floats]:
         """Return the mean loss and its slope."""
-        total = self._total(PartQuestion("loss", weights)) / self._n_queries
+        total = self.total(("loss", weights)) / self.n_queries
         value, slope = float(total[-1]), total[:-1]
-        if self._shift is not None:
-            value += float(np.sum(self._shift * weights))
-            slope = slope + self._shift
+        if self.shift is not None:
+            value += float(np.sum(self.shift * weights))
+            slope = slope + self.shift
         return value, slope
 
     def shifted(self, weights: Floats) -> "Objective":
         """Return the convex bound on the tighter loss that touches it at these weights.
 
-        max_π F(π), which the tighter loss subtracts, is bounded from below by the F of the ranking that these weights
-        predict. That is linear in the weights, with the slope Σ_q Xᵀ(ideal anchors − predicted anchors).
+        max_π F(π), which the tighter loss subtracts, is at least the F of the ranking that these weights predict.
+        That is linear in the weights, with the slope Σ_q Xᵀ(ideal anchors − predicted anchors).
         """
-        shift = self._total(PartQuestion("shift", weights)) / self._n_queries
-        return Objective(self._total, self._n_queries, shift)
+        shift = self.total(("shift", weights)) / self.n_queries
+        return replace(self, shift=shift)
 
 
 @contextmanager
@@ -136,12 +133,6 @@ def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: float
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")
     with engine.sum_over(parts_of(dataset, risk), _answer) as total:
         yield Objective(total, per or dataset.n_queries)
-
-
-MAX_TIGHTENINGS = 20  # convex bounds, one after the other
-NO_IMPROVEMENT_SHARE = 1e-6  # of the objective at w = 0
-# Regularisations from strong to weak: each fit starts from the last one.
-DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))
 
 
 class SolverSettings(NamedTuple):
@@ -224,9 +215,6 @@ def fit(
       start: The first weights; 0 unless given.
       settings: The precision, and the engine that computes the sums.
       per: Q; the number of queries unless given.
-
-    Returns:
-      The solution, and the objective of w = 0.
     """
     return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
 
@@ -271,16 +259,14 @@ def fit_path(
             yield _minimise_tight(objective, regularisation, first, settings)
 
 
-def _minimise_tight(objective: Objective, regularisation: float, start: Floats, settings: SolverSettings) -> Fit:
+def _minimise_tight(objective: Objective, regularisation: float, weights: Floats, settings: SolverSettings) -> Fit:
     """Minimise max_π[Δ + F(π)] − max_π F(π) by the concave–convex procedure.
 
-    Each step minimises a convex bound that touches the loss at the last weights, so that the loss never rises. The
-    reference for whether anything was learned is the loss at w = 0, that of the ranking by item number.
+    Each step minimises a convex bound that touches the loss at the last weights, so that the loss never rises.
     """
-    zero = np.zeros(len(start))
-    at_zero = objective.shifted(zero)(zero)[0]
+    zero = np.zeros(len(weights))
+    at_zero = objective.shifted(zero)(zero)[0]  # by which is judged if anything was learned
     best: Solution | None = None
-    weights = start
     for _ in range(MAX_TIGHTENINGS):
         bound = objective.shifted(weights)
         last_objective = bound(weights)[0] + 0.5 * regularisation * float(weights @ weights)

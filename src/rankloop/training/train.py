@@ -1,7 +1,7 @@
 """Training from Python: one call for data sets with grades, logs of clicks and logs of single choices."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import train_clicks
 from rankloop.training.folds import cut_folds, find_folds
 from rankloop.training.policy import PolicyTraining, train_policy
-from rankloop.training.solution_path import DEFAULT_PATH, DEFAULT_SOLVER, BatchSolver, SolverSettings
+from rankloop.training.solution_path import DEFAULT_PATH, DEFAULT_SOLVER, BatchSolver, Progress, SolverSettings
 from rankloop.training.validation import DatasetTraining, cross_validate
 
 LOG_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather", ".db")
-Progress = Callable[[int, int], None]
 
 
 def train(
@@ -38,10 +37,8 @@ def train(
     """Train a ranker on a data set with grades, or on a log.
 
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
-    measured on its test queries. The model is trained on all queries with the one that is best on average.
-
-    A log of lists is handed to `train_clicks` and a log of single choices to `train_policy`, which have further
-    options.
+    measured on its test queries. The model is trained on all queries with the one that is best on average. Logs are
+    handed to `train_clicks` and `train_policy`, which have further options.
 
     Args:
       data: A `Dataset`, a LETOR file, a folder with folds.json or Fold1 …, a folder or an address of parts, or a log

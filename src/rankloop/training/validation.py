@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,8 @@ from rankloop.training.rank_bundle import NORMALISED_NOTE, session_of
 from rankloop.training.report import draw_curves, text_table
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import Ordinal
-from rankloop.training.solution_path import BatchSolver, Fit, InMemory, Part, Queries, fit, fit_path, parts_of
+from rankloop.training.solution_path import BatchSolver, Fit, InMemory, Part, Progress, Queries, fit, fit_path, parts_of
 
-Progress = Callable[[int, int], None]
 WeightsAndMeasure = tuple[Floats, str]
 REPORTED_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
 SHORT_NAMES = {"AP": "MAP"}
@@ -72,11 +71,9 @@ class DatasetTraining(NamedTuple):
     def __str__(self) -> str:
         names = self.reported
         header = ("fold", "regularisation", *(SHORT_NAMES.get(name, name) for name in names))
-        rows = [
-            (fold.fold, f"{fold.regularisation:g}", *(f"{fold.test[name]:.4f}" for name in names))
-            for fold in self.folds
-        ]
-        rows.append(("mean", f"{self.best:g}", *(f"{self.mean(name):.4f}" for name in names)))
+        values = [(fold.fold, fold.regularisation, fold.test) for fold in self.folds]
+        values.append(("mean", self.best, {name: self.mean(name) for name in names}))
+        rows = [(fold, f"{chosen:g}", *(f"{test[name]:.4f}" for name in names)) for fold, chosen, test in values]
         return f"On the test queries of each fold\n{text_table(header, rows)}"
 
     def to_json(self) -> dict[str, Any]:
@@ -117,10 +114,11 @@ def cross_validate(
       solver: The loss, the regularisations and the settings.
       measure: The measure that chooses the regularisation.
       report: Measures on the test queries.
-      is_normalised: Whether features were scaled inside each query, which the saved model remembers.
+      is_normalised: Features were scaled inside each query, which the saved model remembers.
       progress: Called with the number of fits that are done, and of all.
     """
     risk, path = risk_of(solver.loss), solver.checked_path()
+    best_of, engine = np.argmax if parse_measure(measure).higher_is_better else np.argmin, solver.settings.engine
     total, finished, results = len(folds) * len(path) + 1, 0, []
     for fold in folds:
         fits = []
@@ -128,8 +126,11 @@ def cross_validate(
             fits.append(model)
             finished += 1
             progress(finished, total)
-        results.append(_fold_result(fold, fits, measure, report, solver.settings.engine))
-    best = path[_best(np.mean([result.curve for result in results], axis=0), measure)]
+        curve = np.array(mean_measures([(model.weights, measure) for model in fits], fold.validation, engine))
+        best_fit, names = fits[best_of(curve)], list(dict.fromkeys([*report, measure]))
+        test = mean_measures([(best_fit.weights, name) for name in names], fold.test, engine)
+        results.append(FoldResult(fold.name, best_fit.regularisation, curve, dict(zip(names, test)), best_fit))
+    best = path[best_of(np.mean([result.curve for result in results], axis=0))]
     model = fit(everything(folds), risk, best, tight=solver.tight, settings=solver.settings)
     progress(total, total)
     return DatasetTraining(tuple(path), measure, results, best, model, solver, is_normalised)
@@ -144,7 +145,7 @@ def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: 
       engine: Reads data on disk.
     """
     if isinstance(dataset, Dataset):
-        return [mean_of(_values(weights, dataset, measure)) for weights, measure in pairs]
+        return [mean_of(_values(dataset, *pair)) for pair in pairs]
     with engine.sum_over(parts_of(dataset, Ordinal()), _measure_part) as total:
         sums, counts = total(list(pairs))
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
@@ -152,23 +153,10 @@ def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: 
 
 def _measure_part(part: Part, pairs: Sequence[WeightsAndMeasure]) -> Floats:
     """Return the sum of each measure over the queries of a part, and their number; queries with NaN are left out."""
-    values = [_values(weights, part.dataset, measure) for weights, measure in pairs]
+    values = [_values(part.dataset, weights, measure) for weights, measure in pairs]
     return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
 
 
-def _values(weights: Floats, dataset: InMemory, measure: str) -> Floats:
+def _values(dataset: InMemory, weights: Floats, measure: str) -> Floats:
     scores = scores_of(dataset.features, weights)
     return parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets)
-
-
-def _best(curve: Floats, measure: str) -> int:
-    """Return the index of the best value: the largest, or the least of a loss."""
-    return int(np.argmax(curve) if parse_measure(measure).higher_is_better else np.argmin(curve))
-
-
-def _fold_result(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str], engine: SummingEngine) -> FoldResult:
-    curve = np.array(mean_measures([(model.weights, measure) for model in fits], fold.validation, engine))
-    best = fits[_best(curve, measure)]
-    names = list(dict.fromkeys([*report, measure]))
-    test = mean_measures([(best.weights, name) for name in names], fold.test, engine)
-    return FoldResult(fold.name, best.regularisation, curve, dict(zip(names, test)), best)

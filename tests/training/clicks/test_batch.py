@@ -19,7 +19,7 @@ from rankloop.logs.list_log import ShownList
 from rankloop.training.clicks.batch import _merged, schema_rows
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import _train_on_lists
-from rankloop.training.clicks.weights import _click_weights
+from rankloop.training.clicks.weights import weighted_clicks
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import DEFAULT_PATH, BatchSolver, SolverSettings, fit
@@ -84,7 +84,7 @@ def test_plain_numbers_become_what_the_dense_ranking_svm_makes_of_them() -> None
         lists, Schema(fields), path=[0.01], position_bias=EXAMINED, settings=CLOSE, clip=2.0
     )
     features = np.array([list(row.values()) for one in lists for row in one.rows])
-    weights = np.concatenate([one.clicked * _click_weights(one.position, EXAMINED, 2.0) for one in lists])
+    weights = np.concatenate([weighted_clicks(one.clicked, one.position, EXAMINED, 2.0) for one in lists])
     pairs, costs = clicked_pairs(np.arange(41) * 4, weights)
     dense = RankBundle("preferences", 0.01, tolerance=1e-9).fit_pairs(features, pairs, costs)
     assert trained.solution.objective == pytest.approx(dense.solution_.objective, abs=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.training.clicks.weights import _click_weights, checked_examined, held_out_lists, weighted_clicks
+from rankloop.training.clicks.weights import checked_examined, held_out_lists, weighted_clicks
 
 EXAMINED = np.array([1.0, 0.6, 0.35, 0.2])
 
@@ -23,18 +23,18 @@ def test_weighted_clicks_are_unbiased_by_enumeration():
 
 
 def test_clipping_and_clicks_of_other_weights():
-    np.testing.assert_allclose(_click_weights([0, 3], EXAMINED, clip=2.0), [1.0, 2.0])
+    np.testing.assert_allclose(weighted_clicks(np.ones(2), np.array([0, 3]), EXAMINED, 2.0), [1.0, 2.0])
     weights = weighted_clicks(np.array([0, 2.0, 0, 0, 1]), np.array([0, 1, 0, 1, 2]), EXAMINED, np.inf)
     np.testing.assert_allclose(weights, [0, 2 / 0.6, 0, 0, 1 / 0.35])
 
 
 def test_refusals():
     with pytest.raises(InvalidInput, match="row 1: position 1 is examined with probability 0"):
-        _click_weights([0, 1], [1.0, 0.0])
+        weighted_clicks(np.ones(2), np.array([0, 1]), [1.0, 0.0], 2.0)
     with pytest.raises(InvalidInput, match="outside"):
-        _click_weights([7], EXAMINED)
+        weighted_clicks(np.ones(1), np.array([7]), EXAMINED, 2.0)
     with pytest.raises(InvalidInput, match="clip = nan must be a weight above 0"):
-        _click_weights([0], EXAMINED, clip=float("nan"))
+        weighted_clicks(np.ones(1), np.array([0]), EXAMINED, float("nan"))
     with pytest.raises(InvalidInput, match="position_bias needs 5 probabilities above 0"):
         checked_examined(EXAMINED, 5)
     with pytest.raises(InvalidInput, match="at least two"):

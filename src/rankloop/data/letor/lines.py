@@ -23,8 +23,6 @@ LETTER_Q, LETTER_I, LETTER_D = 113, 105, 100
 
 # Problems of a line.
 FINE, BAD_GRADE, BAD_QUERY, BAD_PAIR, BAD_VALUE, TWICE, TOO_SMALL, TOO_LARGE = range(8)
-# Columns of a number that needs exact reading.
-ROW, COLUMN, NUMBER_START, NUMBER_END = range(4)
 # Places where a line names its query.
 NOWHERE, IN_QID, IN_COMMENT = range(3)
 # Columns of a query's name.
@@ -94,37 +92,12 @@ def _parse_index(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bool]:
-    """Read the decimal number that begins at i.
+    """Read the decimal number that begins at i; return its value, its end, if it is one, and if float() must read it.
 
     A mantissa below 2^53 times or divided by a power of ten up to 10^22 is rounded once, so the result is the nearest
     double. Other numbers are left to float().
     """
     negative, i = _sign(buffer, i, stop)
-    mantissa, n_digits, exponent, i = _mantissa(buffer, i, stop)
-    if n_digits == 0:
-        return 0.0, i, False, False
-    if i < stop and (buffer[i] == BIG_E or buffer[i] == SMALL_E):
-        power, i, is_whole = _exponent(buffer, i + 1, stop)
-        exponent += power
-        if not is_whole:
-            return 0.0, i, False, False
-    if n_digits > MAX_DIGITS or mantissa > EXACT_MANTISSA or exponent < -22 or exponent > 22:
-        return 0.0, i, True, True
-    value = mantissa / EXACT_POWERS[-exponent] if exponent < 0 else mantissa * EXACT_POWERS[exponent]
-    return -value if negative else value, i, True, False
-
-
-@kernel
-def _sign(buffer: Bytes, i: int, stop: int) -> tuple[bool, int]:
-    """Return whether there is a minus, and the position after the sign."""
-    if i < stop and (buffer[i] == MINUS or buffer[i] == PLUS):
-        return buffer[i] == MINUS, i + 1
-    return False, i
-
-
-@kernel
-def _mantissa(buffer: Bytes, i: int, stop: int) -> tuple[int, int, int, int]:
-    """Return mantissa, number of digits, exponent and end."""
     mantissa, n_digits, point = 0, 0, -1
     while i < stop:
         digit = np.int64(buffer[i]) - ZERO
@@ -137,18 +110,30 @@ def _mantissa(buffer: Bytes, i: int, stop: int) -> tuple[int, int, int, int]:
         else:
             break
         i += 1
-    return mantissa, n_digits, point + 1 - i if point >= 0 else 0, i
+    exponent = point + 1 - i if point >= 0 else 0
+    if n_digits == 0:
+        return 0.0, i, False, False
+    if i < stop and (buffer[i] == BIG_E or buffer[i] == SMALL_E):
+        is_below_one, first = _sign(buffer, i + 1, stop)
+        power, i = 0, first
+        while i < stop and ZERO <= buffer[i] <= NINE:
+            power = min(power * 10 + (np.int64(buffer[i]) - ZERO), MAX_EXPONENT)  # type: ignore[assignment]
+            i += 1
+        exponent += -power if is_below_one else power
+        if i == first:
+            return 0.0, i, False, False
+    if n_digits > MAX_DIGITS or mantissa > EXACT_MANTISSA or exponent < -22 or exponent > 22:
+        return 0.0, i, True, True
+    value = mantissa / EXACT_POWERS[-exponent] if exponent < 0 else mantissa * EXACT_POWERS[exponent]
+    return -value if negative else value, i, True, False
 
 
 @kernel
-def _exponent(buffer: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
-    """Return the power after an e, its end, and whether there is one."""
-    negative, first = _sign(buffer, i, stop)
-    power, i = 0, first
-    while i < stop and ZERO <= buffer[i] <= NINE:
-        power = min(power * 10 + (np.int64(buffer[i]) - ZERO), MAX_EXPONENT)  # type: ignore[assignment]
-        i += 1
-    return -power if negative else power, i, i > first
+def _sign(buffer: Bytes, i: int, stop: int) -> tuple[bool, int]:
+    """Return true if there is a minus, and the position after the sign."""
+    if i < stop and (buffer[i] == MINUS or buffer[i] == PLUS):
+        return buffer[i] == MINUS, i + 1
+    return False, i
 
 
 @kernel
@@ -223,42 +208,18 @@ def _parse_pairs(
 
 @kernel
 def _note_hard(hard: Ints, n_hard: int, row: int, column: int, start: int, end: int) -> int:
-    """Append the place of a number that needs exact reading, and return how many there are."""
-    hard[n_hard, ROW], hard[n_hard, COLUMN] = row, column
-    hard[n_hard, NUMBER_START], hard[n_hard, NUMBER_END] = start, end
+    """Append the place of a number that float() must read, and return how many there are."""
+    hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2], hard[n_hard, 3] = row, column, start, end
     return n_hard + 1
-
-
-@kernel
-def _names_query(buffer: Bytes, i: int, stop: int) -> bool:
-    """Return true if `qid:` begins at byte i."""
-    return (
-        i + 4 <= stop
-        and buffer[i] == LETTER_Q
-        and buffer[i + 1] == LETTER_I
-        and buffer[i + 2] == LETTER_D
-        and buffer[i + 3] == COLON
-    )
-
-
-@kernel
-def _lone_number(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
-    """Return start and end of a comment that is one whole number; start = end for any other."""
-    start = _skip_spaces(buffer, i + 1, stop)
-    end = start
-    while end < stop and ZERO <= buffer[end] <= NINE:
-        end += 1
-    after = _skip_spaces(buffer, end, stop)
-    if after < stop and buffer[after] != NEWLINE:
-        return start, start
-    return start, end
 
 
 @kernel
 def _note_query(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> tuple[int, bool]:
     """Note an optional `qid:name`; return the position after it, and false for a `qid:` without a name."""
     queries[row, KIND], queries[row, NAME_START], queries[row, NAME_END] = NOWHERE, 0, 0
-    if not _names_query(buffer, i, stop):
+    if i + 4 > stop or buffer[i] != LETTER_Q or buffer[i + 1] != LETTER_I:
+        return i, True
+    if buffer[i + 2] != LETTER_D or buffer[i + 3] != COLON:
         return i, True
     start = i + 4
     i = start
@@ -270,10 +231,14 @@ def _note_query(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> tu
 
 @kernel
 def _note_comment(buffer: Bytes, i: int, stop: int, row: int, queries: Ints) -> int:
-    """Return the end of the line; a comment that is a number names the query of a line without qid."""
+    """Return the end of the line; a comment that is one whole number names the query of a line without qid."""
     if i < stop and buffer[i] == COMMENT and queries[row, KIND] == NOWHERE:
-        start, end = _lone_number(buffer, i, stop)
-        if start < end:
+        start = _skip_spaces(buffer, i + 1, stop)
+        end = start
+        while end < stop and ZERO <= buffer[end] <= NINE:
+            end += 1
+        after = _skip_spaces(buffer, end, stop)
+        if start < end and (after >= stop or buffer[after] == NEWLINE):
             queries[row, KIND], queries[row, NAME_START], queries[row, NAME_END] = IN_COMMENT, start, end
     return _line_end(buffer, i, stop)
 
@@ -289,19 +254,15 @@ def name_runs(buffer: Bytes, queries: Ints) -> Ints:
     n_rows, n_runs = len(queries), 0
     starts = np.empty(n_rows, np.int64)
     for row in range(n_rows):
-        if row == 0 or not _same_name(buffer, queries, row - 1, row):
+        start, last = queries[row, NAME_START], queries[row - 1, NAME_START]
+        length = queries[row, NAME_END] - start
+        is_same = row > 0 and queries[row, KIND] == queries[row - 1, KIND]
+        is_same = is_same and length == queries[row - 1, NAME_END] - last
+        i = 0
+        while is_same and i < length:
+            is_same = buffer[start + i] == buffer[last + i]
+            i += 1
+        if not is_same:
             starts[n_runs] = row
             n_runs += 1
     return starts[:n_runs].copy()
-
-
-@kernel
-def _same_name(buffer: Bytes, queries: Ints, a: int, b: int) -> bool:
-    """Return true if two queries have the same kind of name and the same bytes."""
-    length = queries[a, NAME_END] - queries[a, NAME_START]
-    if queries[a, KIND] != queries[b, KIND] or length != queries[b, NAME_END] - queries[b, NAME_START]:
-        return False
-    for i in range(length):
-        if buffer[queries[a, NAME_START] + i] != buffer[queries[b, NAME_START] + i]:
-            return False
-    return True

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,40 +25,16 @@ from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.list_log import ClickArrays, ListLog, ShownList, numbers_of, propensity_of
 from rankloop.logs.numeric_features import NumericFeatures
+from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.result import ClickTraining
-from rankloop.training.clicks.weights import (
-    NO_CLICK,
-    HeldOutJudgement,
-    bias_of_offsets,
-    checked_examined,
-    estimate_examined,
-    exponential_grades,
-    held_out_lists,
-    mean_gain,
-    required_bias,
-    weighted_clicks,
-)
 from rankloop.training.risks.base import Risk, risk_of
 from rankloop.training.risks.pairwise import ClickedPairs
 from rankloop.training.risks.pointwise import ClickRegressionRisk
 from rankloop.training.risks.structured_loss import NDCGLoss
-from rankloop.training.solution_path import BatchSolver, Fit, fit_path
+from rankloop.training.solution_path import BatchSolver, Fit, Progress, fit_path
 
 PAIR_LOSSES = ("ordinal", "preferences")  # of clicks in pairs: the weighted ranking SVM
 OFFSET_VALUE = 10.0  # in the column of a position: so large that the regularisation hardly shrinks its offset
-Progress = Callable[[int, int], None]
-
-
-def _with_column(dataset: SparseDataset, marks: Sequence[int], numbers: Ints, value: float) -> SparseDataset:
-    """Return a data set with one more entry in each item."""
-    features, n_items = dataset.features, dataset.features.n_items
-    n_columns = len(features.columns)
-    at = features.starts[1:]
-    positions = np.insert(features.positions, at, n_columns + numbers)
-    values = np.insert(features.values, at, value)
-    starts = features.starts + np.arange(n_items + 1)
-    columns = np.concatenate([features.columns, np.array(marks, np.int64)])
-    return dataset._replace(features=Rows(starts, positions, values, columns, features.dense))
 
 
 @kernel
@@ -94,9 +69,7 @@ class EncodedLists(NamedTuple):
     pair: Ints  # the number of the (query, item) pair
     query_ids: Sequence[str]  # by list
     is_graded: bool
-    merge_keys: Callable[
-        [], tuple[Sequence[Hashable], Sequence[Hashable]]
-    ]  # of lists and of rows; equal keys are merged
+    merge_keys: Callable[[], tuple[Sequence[Hashable], Sequence[Hashable]]]  # of lists and rows; equal ones are merged
     propensity: Floats | None = None  # of the position of each row, or of its list
 
     def log(self) -> ClickArrays:
@@ -111,21 +84,18 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
       log: The lists.
       features: The numbers of each row.
     """
-    numbers, names = log.query_numbers()
-    pair, n_rows = log.pair_numbers(), log.n_rows
+    query, names = log.query_numbers()
+    query_of_list, pair, nothing = query[log.offsets[:-1]].tolist(), log.pair_numbers(), np.empty(0, np.int64)
     is_graded = log.export is not None and "relevances" in log.export.feedback
     return EncodedLists(
-        features=_dense_rows(features.values),
+        features=Rows(np.zeros(log.n_rows + 1, np.int64), nothing, np.empty(0), nothing, features.values),
         offsets=log.offsets,
         position=log.position,
         clicked=log.weight if is_graded or log.columns.weight else log.clicked,
         pair=pair,
-        query_ids=[names[number] for number in numbers[log.offsets[:-1]].tolist()],
+        query_ids=[names[number] for number in query_of_list],
         is_graded=is_graded,
-        merge_keys=lambda: (
-            numbers[log.offsets[:-1]].tolist(),
-            [(int(pair[row]), features.values[row].tobytes()) for row in range(n_rows)],
-        ),
+        merge_keys=lambda: (query_of_list, [(p, row.tobytes()) for p, row in zip(pair.tolist(), features.values)]),
         propensity=log.propensity,
     )
 
@@ -138,47 +108,35 @@ def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = 
       schema: By which values become columns.
       shown: The number of first items of each list that count; None: all.
     """
-    lists = [_cut(page, shown) for page in lists]
+    if shown is not None:
+        lists = [
+            page._replace(**{name: getattr(page, name)[:shown] for name in ("ids", "rows", "position", "clicked")})
+            for page in lists
+        ]
     encoder, collection = Encoder(schema), Collection(schema.n_hashed)
     for page in lists:
         collection.add(page.query_id, page.query(encoder).features)
-    clicked = np.concatenate([page.clicked for page in lists])
-    data = collection.dataset(clicked)
+    data = collection.dataset(np.concatenate([page.clicked for page in lists]))
+
+    def merge_keys() -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+        stamped = any(kind.stamped for kind in (*schema.features.values(), *schema.context.values()))
+        list_keys: list[Hashable] = [
+            (page.query_id, _text(page.context), page.at // DAY_SECONDS * stamped) if page.query_id else number
+            for number, page in enumerate(lists)
+        ]
+        return list_keys, [f"{id!r} {_text(row)}" for page in lists for id, row in zip(page.ids, page.rows)]
+
     return EncodedLists(
         features=data.features,
         offsets=data.offsets,
         position=np.concatenate([page.position for page in lists]),
-        clicked=clicked,
+        clicked=data.relevance,
         pair=numbers_of([(page.query_id, id) for page in lists for id in page.ids]),
         query_ids=data.query_ids,
         is_graded=any(page.feedback == "relevances" for page in lists),
-        merge_keys=partial(_merge_keys, lists, schema),
+        merge_keys=merge_keys,
         propensity=propensity_of(lists),
     )
-
-
-def _dense_rows(features: Floats) -> Rows:
-    """Return a table of numbers as rows without hashed columns."""
-    nothing = np.empty(0, np.int64)
-    return Rows(np.zeros(len(features) + 1, np.int64), nothing, np.empty(0), nothing, features)
-
-
-def _cut(page: ShownList, shown: int | None) -> ShownList:
-    if shown is None or len(page.ids) <= shown:
-        return page
-    return page._replace(
-        ids=page.ids[:shown], rows=page.rows[:shown], position=page.position[:shown], clicked=page.clicked[:shown]
-    )
-
-
-def _merge_keys(lists: Sequence[ShownList], schema: Schema) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
-    """Return the keys by which lists of one query and context, and items with the same values, are merged."""
-    stamped = any(kind.stamped for kind in (*schema.features.values(), *schema.context.values()))
-    list_keys: list[Hashable] = [
-        (page.query_id, _text(page.context), page.at // DAY_SECONDS * stamped) if page.query_id else number
-        for number, page in enumerate(lists)
-    ]
-    return list_keys, [f"{id!r} {_text(row)}" for page in lists for id, row in zip(page.ids, page.rows)]
 
 
 def _text(values: Mapping[str, Any]) -> str:
@@ -186,28 +144,25 @@ def _text(values: Mapping[str, Any]) -> str:
 
 
 def _merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
-    """Merge all lists of a query into one, in which an item has its mean weight: an estimate of its relevance.
+    """Merge all lists of a query and context into one, in which an item has its mean weight: an estimate of relevance.
 
     A measure that is normalised inside a list needs this. A list with one click has the same nDCG loss whatever that
     click weighs, so over single impressions the weights would cancel. An item whose features change is another item.
     """
     list_keys, item_keys = rows.merge_keys()
-    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
-    first_lists: dict[Hashable, int] = {}
-    for number, (start, end) in enumerate(pairwise(rows.offsets.tolist())):
-        first_lists.setdefault(list_keys[number], number)
-        items = groups.setdefault(list_keys[number], {})
-        for row in range(start, end):
-            items.setdefault(item_keys[row], []).append(row)
-    members = [same for items in groups.values() for same in items.values()]
-    chosen = np.array([same[0] for same in members])
+    lists = numbers_of(list_keys)
+    owner = np.repeat(lists, np.diff(rows.offsets))
+    items = numbers_of(list(zip(owner.tolist(), item_keys)))
+    order = np.lexsort((items, owner))  # rows of an item keep their order
+    starts = np.flatnonzero(np.diff(items[order], prepend=-1))
+    chosen = order[starts]
     return rows._replace(
         features=rows.features.take(chosen),
-        offsets=offsets_of([len(items) for items in groups.values()]),
+        offsets=offsets_of(np.bincount(owner[chosen])),
         position=rows.position[chosen],
-        clicked=np.array([np.mean(weights[same]) for same in members]),
+        clicked=np.array([np.mean(weights[same]) for same in np.split(order, starts[1:])]),
         pair=rows.pair[chosen],
-        query_ids=[rows.query_ids[number] for number in first_lists.values()],
+        query_ids=[rows.query_ids[number] for number in np.unique(lists, return_index=True)[1].tolist()],
     )
 
 
@@ -233,28 +188,29 @@ def train_batch(
       progress: Called with the number of fits that are done, and of all.
     """
     if not rows.clicked.any():
-        raise InvalidInput(NO_CLICK)
+        raise InvalidInput(click_weights.NO_CLICK)
     path, task = solver.checked_path(), BatchTask(rows, solver.loss, position_bias, clip)
     data, fits = task.data, partial(fit_path, tight=solver.tight, settings=solver.settings)
-    held_out = held_out_lists(data.n_queries, seed)
+    held_out = click_weights.held_out_lists(data.n_queries, seed)
     training, models = data.subset(np.flatnonzero(~held_out)), []
     for model in fits(training, task.risk, path, per=task.per(training)):
         models.append(model.weights)
         progress(len(models), len(path) + 1)
     judges = data._replace(relevance=task.worth(models[-1])).subset(np.flatnonzero(held_out))
     logged = -task.position[np.repeat(held_out, np.diff(data.offsets))].astype(np.float64)
-    gains = {}
+    gains, is_offset = {}, np.arange(data.n_features) < len(data.features.columns)
+    is_offset[is_offset] = data.features.columns < 0
     for regularisation, weights in zip(path, models):
-        scores = scores_of(judges.features, task.of_items(weights))
-        gains[regularisation] = mean_gain(scores, judges.relevance, judges.offsets)
+        scores = scores_of(judges.features, np.where(is_offset, 0.0, weights))
+        gains[regularisation] = click_weights.mean_gain(scores, judges.relevance, judges.offsets)
     best = max(path, key=lambda regularisation: gains[regularisation])
-    fit = next(fits(data, task.risk, [best], per=task.per(data), start=models[path.index(best)]))
+    best_weights = models[path.index(best)]
+    fit = next(fits(data, task.risk, [best], per=task.per(data), start=best_weights))
     progress(len(path) + 1, len(path) + 1)
     judgement = None
     if not rows.is_graded:
-        of_items = np.delete(models[path.index(best)], np.flatnonzero(data.features.columns < 0))
-        scores = scores_of(rows.features, of_items)
-        judgement = HeldOutJudgement.of(rows.log(), scores, held_out[task.list_number], position_bias)
+        scores, is_judge = scores_of(rows.features, best_weights[~is_offset]), held_out[task.list_number]
+        judgement = click_weights.HeldOutJudgement.of(rows.log(), scores, is_judge, position_bias)
     notes = fit.warnings(solver.loss, solver.tight)
     if task.weights_cancel:
         notes.append(f"no query came twice, so the weights of single clicks cancel in {solver.loss}")
@@ -263,7 +219,7 @@ def train_batch(
         choice="regularisation",
         chosen=best,
         gains=gains,
-        logged_gain=mean_gain(logged, judges.relevance, judges.offsets),
+        logged_gain=click_weights.mean_gain(logged, judges.relevance, judges.offsets),
         judgement=judgement,
         examined=task.examined_by(fit.weights),
         examined_is_known=task.examined is not None,
@@ -279,27 +235,37 @@ class BatchTask:
     """The objective over the lists of a log, and the meaning of its weights."""
 
     def __init__(self, rows: EncodedLists, loss: str, position_bias: ArrayLike | None, clip: float) -> None:
-        self.risk = _risk(loss, rows.is_graded)
-        self.clip, self.n_lists = clip, len(rows.offsets) - 1
-        self.list_number = np.arange(self.n_lists)  # of the objective, by list of the log
-        self.n_positions = int(rows.position.max()) + 1
+        if rows.is_graded and loss == "clicked_items":
+            raise InvalidInput("clicked_items is a loss of clicks, and this log holds grades: use --loss ordinal")
+        self.risk: Risk = ClickedPairs() if loss in PAIR_LOSSES and not rows.is_graded else risk_of(loss)
         self.by_item = isinstance(self.risk, ClickRegressionRisk)
-        self.examined = np.ones(self.n_positions) if rows.is_graded else self._examined(rows, position_bias)
-        self.has_fixed_offsets = self.by_item and position_bias is not None
+        self.clip, self.n_lists, self.n_positions = clip, len(rows.offsets) - 1, int(rows.position.max()) + 1
+        self.examined: Floats | None  # None: the loss learns offsets of positions instead
+        if rows.is_graded:
+            self.examined = np.ones(self.n_positions)
+        elif position_bias is not None:
+            self.examined = click_weights.checked_examined(position_bias, self.n_positions)
+        else:
+            self.examined = click_weights.estimate_examined(rows.log())
+        self.list_number = np.arange(self.n_lists)  # of the objective, by list of the log
+        is_merged = not (rows.is_graded or self.by_item or isinstance(self.risk, ClickedPairs))
         if not (rows.is_graded or self.by_item):
-            weights = self._weighted(rows.clicked, rows.position, self.examined)
-            in_pairs = isinstance(self.risk, ClickedPairs)
-            self.list_number = self.list_number if in_pairs else numbers_of(rows.merge_keys()[0])
-            rows = rows._replace(clicked=weights) if in_pairs else _merged(rows, weights)
+            self.examined = click_weights.required_bias(self.examined)
+            weights = click_weights.weighted_clicks(rows.clicked, rows.position, self.examined, clip)
+            self.list_number = numbers_of(rows.merge_keys()[0]) if is_merged else self.list_number
+            rows = _merged(rows, weights) if is_merged else rows._replace(clicked=weights)
         self.position, self.clicked = rows.position, rows.clicked
         is_exponential = isinstance(self.risk, NDCGLoss) and not rows.is_graded
-        grades = exponential_grades(self.clicked) if is_exponential else self.clicked
-        self.first_offsets = self._first_offsets()
-        self.data = self._with_offsets(
-            SparseDataset(rows.features, grades, rows.offsets, np.zeros(len(grades)), tuple(rows.query_ids))
-        )
-        needs_repeats = not (rows.is_graded or self.by_item or isinstance(self.risk, ClickedPairs))
-        self.weights_cancel = needs_repeats and self.data.n_queries == self.n_lists
+        grades = np.log2(1.0 + self.clicked) if is_exponential else self.clicked  # the gain is the weight
+        features, base = rows.features, np.zeros(len(grades))
+        self.has_fixed_offsets = self.by_item and position_bias is not None
+        if self.by_item:
+            self.first_offsets = self._first_offsets()
+            position = np.minimum(self.position, N_OFFSETS - 1)
+            base = self.first_offsets[position]
+            features = features if self.has_fixed_offsets else _with_offsets(features, position)
+        self.data = SparseDataset(features, grades, rows.offsets, base, tuple(rows.query_ids))
+        self.weights_cancel = is_merged and self.data.n_queries == self.n_lists
 
     def per(self, data: SparseDataset) -> int | None:
         """Return the divisor of the sum; None: the number of lists."""
@@ -309,19 +275,15 @@ class BatchTask:
 
     def worth(self, weights: Floats) -> Floats:
         """Return the weights of the clicks for evaluation; the offsets of positions are those of the weights."""
-        return self._weighted(self.clicked, self.position, self.examined_by(weights)) if self.by_item else self.clicked
-
-    def of_items(self, weights: Floats) -> Floats:
-        """Return the weights without the offsets of positions."""
-        of_items = weights.copy()
-        of_items[: len(self.data.features.columns)][self.data.features.columns < 0] = 0.0
-        return of_items
+        if not self.by_item:
+            return self.clicked
+        return click_weights.weighted_clicks(self.clicked, self.position, self.examined_by(weights), self.clip)
 
     def examined_by(self, weights: Floats) -> Floats:
         """Return the probability of each position to be examined: estimated, or by the learned offsets."""
         if self.examined is not None:
             return self.examined
-        return bias_of_offsets(self._offsets(weights, weights)[0], self.n_positions)
+        return click_weights.bias_of_offsets(self._offsets(weights, weights)[0], self.n_positions)
 
     def new_session(
         self, fit: Fit, schema: Schema, problem: Problem, learner: str | Spec | AnyLearner | None, seed: int
@@ -349,25 +311,6 @@ class BatchTask:
         session.restore(state, generator, self.n_lists, 0)
         return session
 
-    def _weighted(self, clicked: Floats, position: Ints, examined: Floats | None) -> Floats:
-        return clicked if examined is None else weighted_clicks(clicked, position, examined, self.clip)
-
-    def _examined(self, rows: EncodedLists, position_bias: ArrayLike | None) -> Floats | None:
-        if position_bias is not None:
-            return checked_examined(position_bias, self.n_positions)
-        examined = estimate_examined(rows.log())
-        return examined if self.by_item else required_bias(examined)
-
-    def _with_offsets(self, data: SparseDataset) -> SparseDataset:
-        """Add, for click regression, a column for the offset of each position, or the known offsets."""
-        if not self.by_item:
-            return data
-        position = np.minimum(self.position, N_OFFSETS - 1)
-        data = data._replace(base=self.first_offsets[position])
-        if self.has_fixed_offsets:
-            return data
-        return _with_column(data, range(-1, -1 - len(self.first_offsets), -1), position, OFFSET_VALUE)
-
     def _first_offsets(self) -> Floats:
         """Return the offsets of positions: known ones, or the log odds of a click there, where learning begins."""
         if self.has_fixed_offsets and self.examined is not None:
@@ -380,16 +323,17 @@ class BatchTask:
 
     def _offsets(self, weights: Floats, squares: Floats) -> tuple[Floats, Floats]:
         """Return the offsets of all positions and their evidence; positions without data have the last offset."""
-        offsets, evidence = self.first_offsets, np.zeros(len(self.first_offsets))
-        if not self.has_fixed_offsets:
-            at = np.flatnonzero(self.data.features.columns < 0)
-            offsets, evidence = offsets + OFFSET_VALUE * weights[at], squares[at] / OFFSET_VALUE**2
+        at = np.flatnonzero(self.data.features.columns < 0)
+        offsets, evidence = self.first_offsets + OFFSET_VALUE * weights[at], squares[at] / OFFSET_VALUE**2
         n_missing = N_OFFSETS - len(offsets)
         return np.append(offsets, np.full(n_missing, offsets[-1])), np.append(evidence, np.zeros(n_missing))
 
 
-def _risk(loss: str, is_graded: bool) -> Risk:
-    """Return the risk of a loss; for pairs of clicked items, that of the weighted ranking SVM."""
-    if is_graded and loss == "clicked_items":
-        raise InvalidInput("clicked_items is a loss of clicks, and this log holds grades: use --loss ordinal")
-    return ClickedPairs() if loss in PAIR_LOSSES and not is_graded else risk_of(loss)
+def _with_offsets(features: Rows, position: Ints) -> Rows:
+    """Return rows with an entry in the column of their position, whose weight becomes its offset."""
+    n_columns, at = len(features.columns), features.starts[1:]
+    positions = np.insert(features.positions, at, n_columns + position)
+    values = np.insert(features.values, at, OFFSET_VALUE)
+    marks = np.arange(-1, -2 - int(position.max()), -1)
+    starts = features.starts + np.arange(features.n_items + 1)
+    return Rows(starts, positions, values, np.concatenate([features.columns, marks]), features.dense)

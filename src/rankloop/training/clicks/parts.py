@@ -1,6 +1,6 @@
 """Training on logs in several parts, which stay on disk and are read by the workers of an engine."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
-from rankloop.data.parts.catalogue import HASH_END, StoredDataset
+from rankloop.data.parts.catalogue import HASH_END
 from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
 from rankloop.data.parts.source import URL_SCHEME_MARK, PartSource
 from rankloop.engine import kept
@@ -21,20 +21,13 @@ from rankloop.logs.list_log import ListLog
 from rankloop.logs.numeric_features import NumericFeatures, numeric_features
 from rankloop.logs.reader import lists_in
 from rankloop.logs.table_reader import TableReader
+from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.batch import PAIR_LOSSES
 from rankloop.training.clicks.result import ClickTraining
-from rankloop.training.clicks.weights import (
-    GAIN_MEASURE,
-    HELD_OUT_SHARE,
-    NO_CLICK,
-    estimate_examined,
-    required_bias,
-    weighted_clicks,
-)
 from rankloop.training.folds import catalogue_of, list_parts
 from rankloop.training.rank_bundle import session_of
 from rankloop.training.risks.pairwise import ClickedPairs
-from rankloop.training.solution_path import BatchSolver, fit, fit_path
+from rankloop.training.solution_path import BatchSolver, Progress, fit, fit_path
 from rankloop.training.validation import mean_measures
 
 MAX_IMPRESSIONS = 2_000_000  # from which the driver estimates the position bias
@@ -75,7 +68,7 @@ class ClickReader:
         clicked = log.weight if log.columns.weight else log.clicked
         yield PartRows(
             features=np.ascontiguousarray(features.values[:, order]),
-            grades=weighted_clicks(clicked, log.position, self.examined, self.clip),
+            grades=click_weights.weighted_clicks(clicked, log.position, self.examined, self.clip),
             starts=log.offsets[:-1],
             names=[f"{query}{END_OF_NAME}{path.name}:{number}" for number, query in enumerate(queries)],
             lowest=0,
@@ -101,7 +94,12 @@ def _clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
     source, columns, limit = task
     with source.local() as path:
         (log, features), names = columns.read(path), TableReader(path).names
-        pairs = _pair_hashes(path, log)
+        if log.item is None:
+            texts = [f"{path.name} {row}" for row in range(log.n_rows)]
+        else:  # equal in all parts
+            queries = log.query if log.columns.query else [""] * log.n_rows
+            texts = [f"{len(query)} {query} {item}" for query, item in zip(queries, log.item)]
+    pairs = np.array([hash_of(text) for text in texts], np.uint64)
     end = HASH_END if len(pairs) <= limit else HASH_END * limit // len(pairs)
     some = pairs <= np.uint64(end - 1)
     return PartClicks(
@@ -123,19 +121,17 @@ def train_click_parts(
     *,
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Progress = lambda done, of: None,
 ) -> ClickTraining:
     """Train on the clicks of a log whose parts the workers of an engine read.
 
     The first part sets which columns are features. A fifth of the queries, by their hash, chooses the regularisation.
-    The position bias is estimated from the impressions of some pairs of query and item, by their hash, unless it is
-    given: of all pairs where the log has fewer than MAX_IMPRESSIONS rows.
 
     Args:
       address: A folder or an address of CSV or Parquet tables.
       solver: The regularisations, and the engine whose workers read the parts; the loss is `ordinal`.
       columns: The roles of the columns.
-      position_bias: The probability of each position to be examined.
+      position_bias: The probability of each position to be examined; estimated from about MAX_IMPRESSIONS rows.
       clip: No click weighs more than this.
       progress: Called with the number of fits that are done, and of all.
     """
@@ -151,31 +147,34 @@ def train_click_parts(
             )
         limit = max(1, MAX_IMPRESSIONS // len(sources))
         first = engine.map([(sources[0], columns, limit)], _clicks_in)[0]
-        without = tuple(dict.fromkeys([*columns.without, *_not_roles(first, columns)]))
-        understood = columns._replace(without=without, features=first.feature_names)
+        names = [*first.feature_names, *first.unused]
+        roles = list_columns_of(names, columns.without, dict(columns.columns), "the log")
+        used = {roles.list, roles.query, roles.item, roles.position, roles.click}
+        without = dict.fromkeys([*columns.without, *(name for name in first.unused if name not in used)])
+        understood = columns._replace(without=tuple(without), features=first.feature_names)
         parts = [first, *engine.map([(source, understood, limit) for source in sources[1:]], _clicks_in)]
         n_lists, n_pairs = sum(part.n_lists for part in parts), sum(part.n_pairs for part in parts)
         if n_pairs == 0:
-            raise InvalidInput(NO_CLICK)
+            raise InvalidInput(click_weights.NO_CLICK)
         examined = _examined(parts) if position_bias is None else finite_floats(position_bias, 1, "position_bias")
         reader = ClickReader(understood, tuple(examined.tolist()), clip)
         catalogue = catalogue_of(sources, PartOptions(reader), engine)
-        cut, path = HASH_END // HELD_OUT_SHARE, solver.checked_path()
+        cut, path = HASH_END // click_weights.HELD_OUT_SHARE, solver.checked_path()
         training, held_out = catalogue.within([(cut, HASH_END)]), catalogue.within([(0, cut)])
         if 0 in (training.n_queries, held_out.n_queries):
             raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
 
-        def per(dataset: StoredDataset) -> float:
-            return n_pairs * dataset.n_queries / n_lists
-
-        models = []
-        for model in fit_path(training, ClickedPairs(), path, settings=settings, per=per(training)):
+        models, per = [], n_pairs * training.n_queries / n_lists
+        for model in fit_path(training, ClickedPairs(), path, settings=settings, per=per):
             models.append(model.weights)
             progress(len(models), len(path))
-        gains = dict(zip(path, mean_measures([(weights, GAIN_MEASURE) for weights in models], held_out, engine)))
+        gains = dict(
+            zip(path, mean_measures([(weights, click_weights.GAIN_MEASURE) for weights in models], held_out, engine))
+        )
         best = max(gains, key=lambda regularisation: gains[regularisation])
         everything = catalogue.within([(0, HASH_END)])
-        final = fit(everything, ClickedPairs(), best, settings=settings, per=per(everything))
+        per = n_pairs * everything.n_queries / n_lists
+        final = fit(everything, ClickedPairs(), best, settings=settings, per=per)
     return ClickTraining(
         session=session_of(final.weights, feature_names=first.feature_names),
         choice="regularisation",
@@ -192,22 +191,6 @@ def train_click_parts(
     )
 
 
-def _pair_hashes(path: Path, log: ListLog) -> Hashes:
-    """Return for each row the hash of its query and item, which is equal in all parts."""
-    if log.item is None:
-        return np.array([hash_of(f"{path.name} {row}") for row in range(log.n_rows)], np.uint64)
-    queries = log.query if log.columns.query else [""] * log.n_rows
-    return np.array([hash_of(f"{len(query)} {query} {item}") for query, item in zip(queries, log.item)], np.uint64)
-
-
-def _not_roles(first: PartClicks, columns: LogColumns) -> list[str]:
-    """Return the columns of the first part that are neither features nor have a role."""
-    names = [*first.feature_names, *first.unused]
-    roles = list_columns_of(names, columns.without, dict(columns.columns), "the log")
-    used = {roles.list, roles.query, roles.item, roles.position, roles.click}
-    return [name for name in first.unused if name not in used]
-
-
 def _examined(parts: Sequence[PartClicks]) -> Floats:
     """Estimate the position bias from the pairs of which every part reported all impressions."""
     end = np.uint64(min(part.end for part in parts) - 1)
@@ -217,4 +200,4 @@ def _examined(parts: Sequence[PartClicks]) -> Floats:
         for name in ("pairs", "positions", "clicked")
     )
     numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-    return required_bias(estimate_examined(rows_as_log(numbers, positions, clicked)))
+    return click_weights.required_bias(click_weights.estimate_examined(rows_as_log(numbers, positions, clicked)))

@@ -22,43 +22,24 @@ SENTENCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ClickTraining:
-    """A ranker that was trained on clicks; it prints as the table by which it was chosen.
+    """A ranker that was trained on clicks; it prints as the table by which it was chosen."""
 
-    Attributes:
-      session: The ranker in use.
-      choice: The quantity that held-out lists chose: the regularisation, or the number of passes over the log.
-      chosen: Its value.
-      gains: By value, the weighted clicks gained on held-out lists.
-      logged_gain: The same for the order that was logged; None where the lists stay on disk.
-      judgement: That of `evaluate` about the trained order on held-out lists; None for grades and lists on disk.
-      examined: The probability of each position to be examined.
-      examined_is_known: Whether that was given or estimated from items that moved; else the loss learned it.
-      n_lists: The number of lists of the log.
-      loss: The loss; empty for passes of an online learner.
-      tight: Whether the tighter, non-convex bound was taken.
-      solution: That of the batch solver; None for passes of an online learner.
-      schema: By which values became features; None for plain numbers.
-      feature_names: Of plain numbers, where the log tells them.
-      columns: One line with the roles of the columns.
-      notes: Warnings, a sentence each.
-    """
-
-    session: Session
-    choice: Literal["regularisation", "passes"]
-    chosen: float
-    gains: dict[float, float]
-    logged_gain: float | None
-    examined: Floats
-    examined_is_known: bool
-    n_lists: int
-    loss: str = ""
-    tight: bool = False
-    solution: Solution | None = None
-    judgement: HeldOutJudgement | None = None
-    schema: Schema | None = None
-    feature_names: tuple[str, ...] = ()
-    columns: str = ""
-    notes: tuple[str, ...] = ()
+    session: Session  # the ranker in use
+    choice: Literal["regularisation", "passes"]  # the quantity that held-out lists chose
+    chosen: float  # its value
+    gains: dict[float, float]  # by value, the weighted clicks gained on held-out lists
+    logged_gain: float | None  # the same for the order that was logged; None where the lists stay on disk
+    examined: Floats  # the probability of each position to be examined
+    examined_is_known: bool  # given, or estimated from items that moved; else the loss learned it
+    n_lists: int  # of the log
+    loss: str = ""  # empty for passes of an online learner
+    tight: bool = False  # the tighter, non-convex bound was taken
+    solution: Solution | None = None  # of the batch solver
+    judgement: HeldOutJudgement | None = None  # of `evaluate`; None for grades and lists on disk
+    schema: Schema | None = None  # by which values became features; None for plain numbers
+    feature_names: tuple[str, ...] = ()  # of plain numbers, where the log tells them
+    columns: str = ""  # one line with the roles of the columns
+    notes: tuple[str, ...] = ()  # warnings, a sentence each
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker as a file that `Ranker.load`, `rankloop evaluate` and the service read."""

@@ -1,6 +1,6 @@
 """Training on clicks: one call for a log of lists, with plain numbers or with a schema, in one file or in parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,8 @@ from rankloop.training.clicks.parts import LogColumns, train_click_parts
 from rankloop.training.clicks.passes import OnlinePasses, train_in_passes
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.rank_bundle import session_of
-from rankloop.training.solution_path import BatchSolver, Fit
+from rankloop.training.solution_path import BatchSolver, Fit, Progress
 
-Progress = Callable[[int, int], None]
 DEFAULT_BATCH, DEFAULT_PASSES = BatchSolver(), OnlinePasses()
 
 
@@ -53,11 +52,10 @@ def train_clicks(
 
     Args:
       log: A `ListLog`, or what `read_log` reads.
-      schema: By which values become features; that of the log itself unless given, or a guessed one where the log holds
-        more than numbers.
+      schema: By which values become features; that of the log itself unless given, or a guessed one.
       solver: `BatchSolver` (a loss over all lists at once) or, with a schema, `OnlinePasses`, which is its default.
-      learner: With a schema, the learner that continues after `BatchSolver`; unless given, `click_regression` for the
-        loss `clicked_items` and `fair_pairs` for others.
+      learner: The learner that continues after `BatchSolver` with a schema; by default `click_regression` for the loss
+        `clicked_items`, else `fair_pairs`.
       features: Columns that are features even if they look like outcomes, such as a purchase.
       position_bias: The probability of each position to be examined; estimated from items that moved unless given.
       clip: No click weighs more than this.
@@ -77,26 +75,24 @@ def train_clicks(
                 f"{str(log)!r} holds parts, which are streamed as numbers: a schema, passes, a learner and shown are "
                 "for a log in one file"
             )
-        return train_click_parts(
-            str(log),
-            solver or DEFAULT_BATCH,
-            LogColumns(features=tuple(features)),
-            position_bias=position_bias,
-            clip=clip,
-            progress=progress,
-        )
-    check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
+        batch, roles = solver or DEFAULT_BATCH, LogColumns(features=tuple(features))
+        return train_click_parts(str(log), batch, roles, position_bias=position_bias, clip=clip, progress=progress)
+    solver_kind = "batch" if isinstance(solver, BatchSolver) else "online"
+    check_log_size(log, schema, solver_kind)
     lists = lists_in(log, schema=schema)
     notes = lists.notes
     if schema is None:
         is_needed = isinstance(solver, OnlinePasses) or learner is not None or shown is not None
         schema, schema_note = schema_for(lists, features, is_needed=is_needed)
         if schema_note:
-            check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
+            check_log_size(log, schema, solver_kind)
             lists, notes = lists.typed_by(schema), (*notes, schema_note)
     common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
     if schema is not None:
-        _check_feedback(lists)
+        kinds = [] if lists.export is None else lists.export.feedback
+        other = next((kind for kind in kinds if kind not in ("clicks", "relevances", "")), None)
+        if other is not None:
+            raise InvalidInput(f"{lists.name} holds feedback of the kind {other}; training on lists needs clicks")
         solver = solver or DEFAULT_PASSES
         if isinstance(solver, OnlinePasses) and solver.base == LOGGED_SCORE and not lists.has_engine_order:
             solver = solver._replace(base="")
@@ -137,7 +133,7 @@ def schema_for(lists: ListLog, features: Sequence[str] = (), *, is_needed: bool 
 def _train_on_lists(
     pages: Sequence[ShownList],
     schema: Schema,
-    solver: BatchSolver | OnlinePasses | None = None,
+    solver: BatchSolver | OnlinePasses,
     *,
     learner: str | Spec | AnyLearner | None = None,
     shown: int | None = None,
@@ -145,7 +141,6 @@ def _train_on_lists(
     **common: Any,
 ) -> ClickTraining:
     """Train a ranker with a schema on shown lists."""
-    solver = solver or DEFAULT_PASSES
     problem = schema.problem(shown=max(len(page.ids) for page in pages) if shown is None else shown)
     columns = f"features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
     if isinstance(solver, OnlinePasses):
@@ -208,13 +203,6 @@ def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:
         path = Path(log)
         if schema is not None or (is_export(path) and exported_schemas(path)):
             check_memory(path, solver)
-
-
-def _check_feedback(lists: ListLog) -> None:
-    kinds = [] if lists.export is None else lists.export.feedback
-    other = next((kind for kind in kinds if kind not in ("clicks", "relevances", "")), None)
-    if other is not None:
-        raise InvalidInput(f"{lists.name} holds feedback of the kind {other}; training on lists needs clicks")
 
 
 def _outcome_notes(lists: ListLog, schema: Schema, features: Sequence[str]) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from rankloop.data.dataset import Dataset
 from rankloop.features.schema import Schema
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.reader import lists_in
+from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.train import schema_for
-from rankloop.training.clicks.weights import NO_CLICK, estimate_examined, required_bias, weighted_clicks
 from rankloop.training.trees import N_FOLDS, TreeRanker, TreeSettings, fit_trees, fold_of
 from rankloop.training.trees.tree_columns import TreeColumn, encode_columns, tree_columns
 from rankloop.training.trees.tree_ranker import LIGHTGBM
@@ -43,8 +43,7 @@ def train_click_trees(
       log: A `ListLog`, or what `read_log` reads.
       schema: The kinds of the item fields; that of the log, or a guessed one where it holds more than numbers.
       features: Columns that are features even if they look like outcomes.
-      without: Features that the trees do not get: above all a base score that was shown, which has learned from the
-        clicks of every fold.
+      without: Features that the trees do not get, above all a base score that was shown: it knows the clicks.
       position_bias: The probability of each position to be examined; estimated from the log unless given.
       clip: No click weighs more than this.
       n_folds: The number of boosters, each grown without the queries of its fold; fewer where queries are few.
@@ -66,13 +65,14 @@ def train_click_trees(
         rows = rows_as_log(
             lists.pair_numbers(), lists.position, lists.clicked, lists.offsets, queries, lists.propensity
         )
-        examined = required_bias(estimate_examined(rows))
+        examined = click_weights.required_bias(click_weights.estimate_examined(rows))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")
-    weights = weighted_clicks(lists.weight if lists.columns.weight else lists.clicked, lists.position, examined, clip)
+    logged_weights = lists.weight if lists.columns.weight else lists.clicked
+    weights = click_weights.weighted_clicks(logged_weights, lists.position, examined, clip)
     clicked = np.flatnonzero(weights)
     if not len(clicked):
-        raise InvalidInput(NO_CLICK)
+        raise InvalidInput(click_weights.NO_CLICK)
     owner = np.searchsorted(lists.offsets, clicked, "right") - 1
     sizes = np.diff(lists.offsets)[owner]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -82,10 +82,9 @@ def train_click_trees(
     unknown = next((name for name in without if name not in names), None)
     if unknown is not None:
         raise InvalidInput(f"the log has no feature {unknown!r}{nearest(unknown, names)}")
-    is_kept = np.repeat([name not in without for name in names], [column.width for column in columns])
-    values = values[:, is_kept] if columns else values
+    is_kept = np.repeat(np.array([name not in without for name in names], bool), [column.width for column in columns])
     copies = Dataset(
-        features=values[rows],
+        features=values[rows][:, is_kept],
         relevance=(rows == np.repeat(clicked, sizes)).astype(np.float64),
         offsets=offsets,
         query_ids=tuple(query_ids[number] for number in query[clicked].tolist()),

@@ -31,59 +31,42 @@ LOGGED_ORDER_WEIGHT = 0.3  # of `click_regression` without a base score, for pag
 NO_CLICK = "the log has no click, so there is nothing to learn from"
 
 
-def _click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf) -> Floats:
-    """Return min(clip, 1 / examined[position]) for each click.
-
-    References:
-      Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
-    """
-    positions, probabilities = item_indices(position, "position"), finite_floats(examined, 1, "examined")
-    if not clip > 0.0:
-        raise InvalidInput(f"clip = {clip} must be a weight above 0")
-    if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
-        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, for which examined is known")
-    faults = np.flatnonzero(~(probabilities[positions] > 0.0))
-    if len(faults):
-        row = int(faults[0])
-        raise InvalidInput(
-            f"row {row}: position {positions[row]} is examined with probability {probabilities[positions[row]]}"
-        )
-    return np.minimum(clip, 1.0 / probabilities[positions])
-
-
 def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: float) -> Floats:
-    """Return the weight of each row's click: its weight in the log times that of its position, 0 without a click.
+    """Return each click's weight in the log times min(clip, 1 / examined[position]), 0 without a click.
 
     Args:
       clicked: The weight of each row's click in the log.
       position: Of each row, from 0.
       examined: The probability of each position to be examined.
       clip: The largest weight of a position.
+
+    References:
+      Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
     """
     weights, rows = np.zeros(len(clicked)), np.flatnonzero(clicked > 0.0)
-    weights[rows] = _click_weights(position[rows], examined, clip) * clicked[rows]
+    positions, probabilities = item_indices(position[rows], "position"), finite_floats(examined, 1, "examined")
+    if not clip > 0.0:
+        raise InvalidInput(f"clip = {clip} must be a weight above 0")
+    if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
+        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, for which examined is known")
+    faults = np.flatnonzero(~(probabilities[positions] > 0.0))
+    if len(faults):
+        fault = positions[int(faults[0])]
+        raise InvalidInput(
+            f"row {rows[faults[0]]}: position {fault} is examined with probability {probabilities[fault]}"
+        )
+    weights[rows] = np.minimum(clip, 1.0 / probabilities[positions]) * clicked[rows]
     return weights
-
-
-def exponential_grades(weights: ArrayLike) -> Floats:
-    """Return log₂(1 + weight): the grades whose gain 2^grade − 1, as nDCG counts, is the weight."""
-    return np.log2(1.0 + finite_floats(weights, 1, "weights"))
 
 
 def estimate_examined(log: ClickArrays) -> Floats | None:
     """Return the examination of each position by the shared estimate; None where no (query, item) pair moved."""
     examination = estimate_examination(log)
-    if not examination.n_units and log.n_positions > 1:
-        return None
-    examined: Floats = np.minimum(examination.curve, 1.0)
-    return examined
+    return np.minimum(examination.curve, 1.0) if examination.n_units or log.n_positions <= 1 else None
 
 
 def not_below_click_rates(examined: Floats, log: ClickArrays) -> Floats:
-    """Return an examination by which the logged order does not put worse items first.
-
-    No position is taken to be examined less than its clicks say. Noise in a thin estimate would otherwise turn an order
-    around that a learner starts from.
+    """Return an examination that is not below the clicks: noise would else turn the order that a learner starts from.
 
     Args:
       examined: The examination of each position.
@@ -112,9 +95,10 @@ def with_examination(learner: AnyLearner, examined: Floats) -> AnyLearner:
       learner: The learner, perhaps in wrappers.
       examined: The examination of each position.
     """
-    if from_layers(learner, "examination") is None or any(isinstance(layer, BaseScore) for layer in layers_of(learner)):
+    examination = from_layers(learner, "examination")
+    if examination is None or any(isinstance(layer, BaseScore) for layer in layers_of(learner)):
         return learner
-    if from_layers(learner, "examination") == ():
+    if examination == ():
         learner = with_in_layers(learner, "examination", tuple(examined[:N_OFFSETS].tolist()))
     order_weight = from_layers(learner, "order_weight") or LOGGED_ORDER_WEIGHT
     return cast(AnyLearner, with_in_layers(learner, "order_weight", order_weight))
@@ -151,8 +135,7 @@ def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
       n_positions: The length of the result.
     """
     by_position = offsets[np.minimum(np.arange(n_positions), len(offsets) - 1)]
-    examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
-    return examined
+    return np.minimum(1.0, np.exp(by_position - by_position[0]))  # type: ignore[no-any-return]
 
 
 def checked_examined(bias: ArrayLike, n_positions: int) -> Floats:

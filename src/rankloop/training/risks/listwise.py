@@ -7,20 +7,10 @@ import numpy as np
 
 import rankloop.training.risks.base  # noqa: F401  (declares the category)
 from rankloop.core.kernels import kernel
-from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.list_net import cross_entropy
 from rankloop.surrogates.pairwise import Slam
-
-
-def _sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-    """Sum a surrogate over lists."""
-    value, grad = 0.0, np.empty(len(scores))
-    for first, end in pairwise(offsets.tolist()):
-        part, grad[first:end] = surrogate.value_and_grad(scores[first:end], relevance[first:end])
-        value += part
-    return value, grad
 
 
 @kernel
@@ -64,13 +54,12 @@ class SlamRisk:
     def __post_init__(self) -> None:
         self._surrogate()
 
-    @property
-    def bounds(self) -> str | None:
-        """The measure that the loss bounds, as 1 − measure."""
-        return next(iter(self._surrogate().bounds), None)
-
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        return _sum_over_lists(self._surrogate(), scores, relevance, offsets)
+        surrogate, value, grad = self._surrogate(), 0.0, np.empty(len(scores))
+        for first, end in pairwise(offsets.tolist()):
+            part, grad[first:end] = surrogate.value_and_grad(scores[first:end], relevance[first:end])
+            value += part
+        return value, grad
 
     def _surrogate(self) -> Slam:
         return Slam(measure=self.measure, cutoff=self.cutoff, within=self.within, margin=self.margin)

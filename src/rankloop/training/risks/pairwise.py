@@ -98,16 +98,12 @@ class Ordinal:
         """Return costs[a, b] for the levels a < b that occur."""
         if self.costs == "equal":
             return np.ones((n_levels, n_levels))
-        if not isinstance(self.costs, str):
-            return self._matrix_of_grades(relevance, n_levels)
-        worth = np.zeros(n_levels)
-        worth[levels] = relevance if self.costs == "difference" else 2.0**relevance - 1.0
-        return np.abs(worth[None, :] - worth[:, None])
-
-    def _matrix_of_grades(self, relevance: Floats, n_levels: int) -> Floats:
+        if isinstance(self.costs, str):
+            worth = np.zeros(n_levels)
+            worth[levels] = relevance if self.costs == "difference" else 2.0**relevance - 1.0
+            return np.abs(worth[None, :] - worth[:, None])
         costs = np.array(self.costs)
-        has_row = np.all((relevance == np.floor(relevance)) & (relevance >= 0.0) & (relevance < len(costs)))
-        if not has_row:
+        if not np.all((relevance == np.floor(relevance)) & (relevance >= 0.0) & (relevance < len(costs))):
             raise InvalidInput(f"costs is for the grades 0 to {len(costs) - 1}; other grades occur")
         return costs[:n_levels, :n_levels].copy()
 

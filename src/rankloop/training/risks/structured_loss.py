@@ -189,34 +189,29 @@ class PositionLoss(ABC):
             raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
 
     @abstractmethod
-    def gains(self, relevance: Floats) -> Floats:
+    def _gains(self, relevance: Floats) -> Floats:
         """Return b, not yet divided by its ideal total."""
 
     @abstractmethod
-    def discounts(self, n_positions: int) -> Floats:
+    def _discounts(self, n_positions: int) -> Floats:
         """Return a, from 1 downwards."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        n_positions = self._n_positions(offsets)
-        discounts, weights = self.discounts(n_positions), _position_weights(n_positions)
-        return _of_lists(scores, self.gains(relevance), offsets, discounts, weights, self.normalised)
+        weights = self._position_weights(offsets)
+        return _of_lists(
+            scores, self._gains(relevance), offsets, self._discounts(len(weights)), weights, self.normalised
+        )
 
     def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
-        """Return c at the position of each item in the ranking by score."""
-        return _anchors(scores, self.gains(relevance), offsets, _position_weights(self._n_positions(offsets)), False)
+        return _anchors(scores, self._gains(relevance), offsets, self._position_weights(offsets), False)
 
     def ideal_anchors(self, relevance: Floats, offsets: Ints) -> Floats:
-        """Return c at the position of each item in an ideal ranking."""
-        return _anchors(relevance, self.gains(relevance), offsets, _position_weights(self._n_positions(offsets)), True)
+        return _anchors(relevance, self._gains(relevance), offsets, self._position_weights(offsets), True)
 
-    def _n_positions(self, offsets: Ints) -> int:
+    def _position_weights(self, offsets: Ints) -> Floats:
         longest = int(np.diff(offsets).max(initial=0))
-        return longest if self.cutoff is None else min(self.cutoff, longest)
-
-
-def _position_weights(n_positions: int) -> Floats:
-    weights: Floats = np.power(np.arange(1.0, n_positions + 1.0), -0.25)
-    return weights
+        n_positions = longest if self.cutoff is None else min(self.cutoff, longest)
+        return np.power(np.arange(1.0, n_positions + 1.0), -0.25)  # type: ignore[no-any-return]
 
 
 @register("ndcg", category="risk")
@@ -230,18 +225,10 @@ class NDCGLoss(PositionLoss):
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2})
 
-    @property
-    def bounds(self) -> str:
-        """The measure that the loss bounds."""
-        return "nDCG" if self.cutoff is None else f"nDCG@{self.cutoff}"
+    def _gains(self, relevance: Floats) -> Floats:
+        return 2.0**relevance - 1.0
 
-    def gains(self, relevance: Floats) -> Floats:
-        """Return 2^relevance − 1."""
-        gains: Floats = 2.0**relevance - 1.0
-        return gains
-
-    def discounts(self, n_positions: int) -> Floats:
-        """Return 1 / log₂(p + 2)."""
+    def _discounts(self, n_positions: int) -> Floats:
         return log_discounts(n_positions)
 
 
@@ -257,17 +244,10 @@ class PrecisionLoss(PositionLoss):
 
     examples: ClassVar[tuple[Spec, ...]] = ({"cutoff": 2}, {"cutoff": 1, "relevant_from": 2.0})
 
-    @property
-    def bounds(self) -> str:
-        """The measure that the loss bounds."""
-        return "P" if self.cutoff is None else f"P(relevant_from={self.relevant_from})@{self.cutoff}"
-
-    def gains(self, relevance: Floats) -> Floats:
-        """Return 1 for relevant items, 0 for others."""
+    def _gains(self, relevance: Floats) -> Floats:
         return (relevance >= self.relevant_from).astype(np.float64)
 
-    def discounts(self, n_positions: int) -> Floats:
-        """Return 1 for every position."""
+    def _discounts(self, n_positions: int) -> Floats:
         return np.ones(n_positions)
 
 
@@ -283,21 +263,11 @@ class _HalfLife(PositionLoss):
                 f"half_life must be above 1 and neutral at least 0, got {self.half_life} and {self.neutral}"
             )
 
-    @property
-    def bounds(self) -> str:
-        """The measure that the loss bounds."""
-        kind = "NERU" if self.normalised else "ERU"
-        name = f"{kind}(half_life={self.half_life}, neutral={self.neutral})"
-        return name if self.cutoff is None else f"{name}@{self.cutoff}"
-
-    def gains(self, relevance: Floats) -> Floats:
-        """Return b of equation (9)."""
+    def _gains(self, relevance: Floats) -> Floats:
         return np.maximum(relevance - self.neutral, 0.0)
 
-    def discounts(self, n_positions: int) -> Floats:
-        """Return a of equation (9)."""
-        values: Floats = 2.0 ** (-np.arange(n_positions) / (self.half_life - 1.0))
-        return values
+    def _discounts(self, n_positions: int) -> Floats:
+        return 2.0 ** (-np.arange(n_positions) / (self.half_life - 1.0))
 
 
 @register("eru", category="risk")

@@ -28,7 +28,6 @@ def check_booster(content: bytes) -> None:
 
 
 def _read_booster(content: bytes) -> TreeRanker:
-    """Return the trees of a file, not yet checked for a library; `InvalidInput` says what a wrong file is."""
     if content.startswith(UBJ_START):
         raise InvalidInput("this is XGBoost's binary format: save the model as JSON, booster.save_model('model.json')")
     try:
@@ -67,7 +66,8 @@ class NamedBooster:
     @cached_property
     def grown(self) -> list[Grown]:
         """The boosters of the file, checked for a library; all on the same features."""
-        structures = [_structure(self._unchecked.kind, text) for text in self._unchecked.texts]
+        check = lightgbm_structure if self._unchecked.kind == LIGHTGBM else xgboost_structure
+        structures = [check(text) for text in self._unchecked.texts]
         if len({(structure.n_features, structure.names) for structure in structures}) != 1:
             raise InvalidInput("its boosters were grown on different features")
         return structures
@@ -97,7 +97,8 @@ class NamedBooster:
         n_columns = sum(column.width for column in self._unchecked.columns) or len(names)
         if n_columns != n_features:
             raise InvalidInput(f"the file names {n_columns} features for trees of {n_features}")
-        ranker_names = {_plain(name): name for name in self.names} | {name: name for name in self.names}
+        ranker_names = {name.replace(" ", "_"): name for name in self.names}  # as LightGBM stores them
+        ranker_names |= {name: name for name in self.names}
         lacking = [name for name in names if name not in ranker_names]
         if lacking:
             listed = ", ".join(self.names)
@@ -134,12 +135,3 @@ class NamedBooster:
         if not np.isfinite(scores).all():
             raise InvalidInput("the booster gives a score that is not finite")
         return scores
-
-
-def _structure(kind: str, text: str) -> Grown:
-    return lightgbm_structure(text) if kind == LIGHTGBM else xgboost_structure(text)
-
-
-def _plain(name: str) -> str:
-    """Return a name as LightGBM stores it, without blanks."""
-    return "_".join(name.split(" "))

@@ -25,19 +25,12 @@ CATEGORY_TOKENS = Category()
 
 
 class TreeColumn(NamedTuple):
-    """A field of the items, and the numbers that it becomes; NaN is a missing value.
-
-    Attributes:
-      field: The name of the field.
-      kind: number, date (in days since 1970), category or words.
-      values: Of a category, whose numbers are their positions here; any other value is missing.
-      n_buckets: The number of columns that count hashed words, or hashed categories; 0 for one column.
-    """
+    """A field of the items, and the numbers that it becomes; NaN is a missing value."""
 
     field: str
-    kind: str = NUMBER
-    values: tuple[str, ...] = ()
-    n_buckets: int = 0
+    kind: str = NUMBER  # number, date (in days since 1970), category or words
+    values: tuple[str, ...] = ()  # of a category, whose numbers are their positions here; any other is missing
+    n_buckets: int = 0  # columns that count hashed words, or hashed categories; 0 for one column
 
     @property
     def width(self) -> int:

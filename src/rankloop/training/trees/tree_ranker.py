@@ -1,8 +1,7 @@
 """Gradient-boosted trees as a base score: a LightGBM or XGBoost ranker, cross-fitted, identified by a hash.
 
-A booster is better on queries that it was trained on than on others, and a learner that continues from its score would
-trust it too much. So the queries are cut into folds, and one booster is fitted without each fold. A query of the
-training data is scored by the booster that was fitted without it; any other query by the mean of all boosters.
+A booster is better on the queries that it was trained on, and a learner that continues from its score would trust it
+too much. So one booster is fitted without each fold of the queries, which scores them; other queries get the mean.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
-from rankloop.core.types import Floats, Ints, finite_floats, real_numbers, whole_number
+from rankloop.core.types import Floats, finite_floats, real_numbers, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.data.folder import given_path
 from rankloop.data.letor.file import read_letor
@@ -34,26 +33,11 @@ TREE_MEASURES = ("nDCG@5", "nDCG@10", "AP")
 NO_OPTIONS: Mapping[str, Any] = {}
 LIGHTGBM, XGBOOST = "lightgbm", "xgboost"
 BOOSTER_KINDS = (LIGHTGBM, XGBOOST)
+LIBRARY_NAMES = {LIGHTGBM: "LightGBM", XGBOOST: "XGBoost"}
 INSTALL_ADVICE = {
     LIGHTGBM: "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'",
     XGBOOST: "these trees need XGBoost, which is not installed: pip install xgboost-cpu",
 }
-
-
-class Training(NamedTuple):
-    """The rows that a booster is fitted to."""
-
-    features: Floats
-    grades: Floats
-    weights: Floats
-    sizes: Ints  # of the queries
-    columns: Sequence[TreeColumn]
-
-    @property
-    def categories(self) -> list[int]:
-        """The features that are codes of categories."""
-        columns = [column for column in self.columns for _ in range(column.width)]
-        return [position for position, column in enumerate(columns) if column.values]
 
 
 class TreeSettings(NamedTuple):
@@ -121,13 +105,16 @@ class TreeRanker:
     @cached_property
     def boosters(self) -> list[Any]:
         """The boosters, loaded by their library."""
-        if self.kind == XGBOOST:
-            return [_xgboost_booster(text) for text in self.texts]
-        lightgbm = _library(LIGHTGBM)
+        library, refused = _library(self.kind)
         try:
-            return [lightgbm.Booster(model_str=text) for text in self.texts]
-        except lightgbm.basic.LightGBMError as error:
-            raise InvalidInput(f"these are not trees of LightGBM: {error}") from None
+            if self.kind == LIGHTGBM:
+                return [library.Booster(model_str=text) for text in self.texts]
+            boosters = [library.Booster({"nthread": 1}) for _ in self.texts]
+            for booster, text in zip(boosters, self.texts):
+                booster.load_model(bytearray(text.encode()))
+            return boosters
+        except refused as error:
+            raise InvalidInput(f"these are not trees of {LIBRARY_NAMES[self.kind]}: {error}") from None
 
     def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
         """Return the base score of each row, of a training query by the booster without it; NaN is a missing value."""
@@ -140,7 +127,11 @@ class TreeRanker:
         boosters = self.boosters
         if query_id in self.query_ids:
             boosters = [self.boosters[fold_of(query_id, len(self.boosters))]]
-        return np.asarray(np.mean([self._predict_scores(booster, rows) for booster in boosters], axis=0) / self.scale)
+        if self.kind == XGBOOST:
+            scores = [np.asarray(booster.inplace_predict(rows, predict_type="margin"), float) for booster in boosters]
+        else:
+            scores = [np.asarray(booster.predict(rows, raw_score=True, num_threads=1)) for booster in boosters]
+        return np.asarray(np.mean(scores, axis=0) / self.scale)
 
     def scores_of_values(self, rows: Sequence[Mapping[str, Any]], query_id: str = "") -> Floats:
         """Return the base score of items with values by name; an absent value is missing."""
@@ -148,11 +139,6 @@ class TreeRanker:
             raise InvalidInput("the trees have no names of their features: give rows of numbers to scores()")
         values = {name: [row.get(name) for row in rows] for name in self.names}
         return self.scores(encode_columns(self.columns, values), query_id)
-
-    def _predict_scores(self, booster: Any, rows: Floats) -> Floats:
-        if self.kind == XGBOOST:
-            return np.asarray(booster.inplace_predict(rows, predict_type="margin"), dtype=np.float64)
-        return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
 
     def scores_of(self, dataset: Dataset) -> Floats:
         """Return the base score of every item of a data set."""
@@ -197,12 +183,8 @@ class TreeRanker:
         return loaded
 
     def _content(self) -> bytes:
-        table = {
-            "format": FILE_FORMAT,
-            "scale": self.scale,
-            "query_ids": sorted(self.query_ids),
-            "boosters": self.texts,
-        }
+        table: dict[str, Any] = {"format": FILE_FORMAT, "scale": self.scale, "query_ids": sorted(self.query_ids)}
+        table["boosters"] = self.texts
         if self.kind != LIGHTGBM:
             table["kind"] = self.kind
         if self.columns:
@@ -247,29 +229,41 @@ def fit_trees(
         raise InvalidInput(f"{len(item_weights)} weights for {len(grades)} items")
     if np.any(item_weights < 0.0):
         raise InvalidInput("a weight is below 0")
+    library, refused = _library(settings.kind)
+    per_feature = [column for column in columns for _ in range(column.width)]
+    categories = [position for position, column in enumerate(per_feature) if column.values]
     folds = np.array([fold_of(id, n_folds) for id in dataset.query_ids])
     fold_of_row, texts = np.repeat(folds, dataset.sizes), []
     for fold in range(n_folds):
         if not np.any(folds == fold) or np.all(folds == fold):
             raise InvalidInput(f"{len(set(dataset.query_ids))} queries are too few for {n_folds} folds")
-        rows = fold_of_row != fold
-        group = dataset.sizes[folds != fold]
-        grow = _xgboost_text if settings.kind == XGBOOST else _lightgbm_text
-        training = Training(dataset.features[rows], grades[rows], item_weights[rows], group, columns)
-        texts.append(grow(parameters, training, settings.n_trees))
-    plain = TreeRanker(texts, dataset.query_ids, kind=settings.kind)
-    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind, columns)
+        rows, sizes = fold_of_row != fold, dataset.sizes[folds != fold]
+        try:
+            if settings.kind == XGBOOST:  # which weighs queries: a query has the mean weight of its items
+                matrix = library.DMatrix(dataset.features[rows], grades[rows])
+                matrix.set_group(sizes)
+                starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+                matrix.set_weight(np.add.reduceat(item_weights[rows], starts) / np.maximum(sizes, 1))
+                booster = library.train(parameters, matrix, settings.n_trees)
+                texts.append(bytes(booster.save_raw("json")).decode())
+            else:
+                options: Any = {"weight": item_weights[rows], "group": sizes, "categorical_feature": categories}
+                table = library.Dataset(dataset.features[rows], grades[rows], **options)
+                texts.append(str(library.train(parameters, table, settings.n_trees).model_to_string()))
+        except refused as error:
+            raise InvalidInput(f"{LIBRARY_NAMES[settings.kind]} cannot fit this: {error}") from None
+    scores = TreeRanker(texts, dataset.query_ids, kind=settings.kind).scores_of(dataset)
+    means = np.add.reduceat(scores, dataset.offsets[:-1]) / dataset.sizes
+    spread = float(np.std(scores - np.repeat(means, dataset.sizes)))
+    return TreeRanker(texts, dataset.query_ids, spread if spread > 0.0 else 1.0, settings.kind, columns)
 
 
 def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[TreeRanker, dict[str, float]]:
-    """Cross-fit trees to a LETOR file, and measure each query by the booster that was fitted without it.
+    """Cross-fit trees to a LETOR file, and return them with the mean of each measure, by boosters without the query.
 
     Args:
       path: The file, also in the data folder.
       kind: "lightgbm" or "xgboost".
-
-    Returns:
-      The trees, and the mean of each measure over all queries.
     """
     file = given_path(os.fspath(path))
     if file.is_dir():
@@ -279,44 +273,6 @@ def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[Tre
     scores = trees.scores_of(dataset)
     values = {name: parse_measure(name).of_scores(scores, dataset.relevance, dataset.offsets) for name in TREE_MEASURES}
     return trees, {name: mean_of(each) for name, each in values.items()}
-
-
-def _lightgbm_text(parameters: dict[str, Any], training: Training, n: int) -> str:
-    lightgbm = _library(LIGHTGBM)
-    table = lightgbm.Dataset(
-        training.features,
-        training.grades,
-        weight=training.weights,
-        group=training.sizes,
-        categorical_feature=training.categories,
-    )
-    try:
-        return str(lightgbm.train(parameters, table, n).model_to_string())
-    except lightgbm.basic.LightGBMError as error:
-        raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
-
-
-def _xgboost_text(parameters: dict[str, Any], training: Training, n: int) -> str:
-    """Fit by XGBoost, which weighs queries: a query has the mean weight of its items."""
-    xgboost, sizes = _library(XGBOOST), training.sizes
-    table = xgboost.DMatrix(training.features, training.grades)
-    table.set_group(sizes)
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    table.set_weight(np.add.reduceat(training.weights, starts) / np.maximum(sizes, 1))
-    try:
-        return bytes(xgboost.train(parameters, table, n).save_raw("json")).decode()
-    except xgboost.core.XGBoostError as error:
-        raise InvalidInput(f"XGBoost cannot fit this: {error}") from None
-
-
-def _xgboost_booster(text: str) -> Any:
-    xgboost = _library(XGBOOST)
-    booster = xgboost.Booster({"nthread": 1})
-    try:
-        booster.load_model(bytearray(text.encode()))
-    except xgboost.core.XGBoostError as error:
-        raise InvalidInput(f"these are not trees of XGBoost: {error}") from None
-    return booster
 
 
 def fold_of(query_id: str, n_folds: int) -> int:
@@ -329,16 +285,10 @@ def fold_of(query_id: str, n_folds: int) -> int:
     return zlib.crc32(query_id.encode()) % n_folds
 
 
-def _library(kind: str) -> Any:
-    """Import LightGBM or XGBoost, or raise an error that says how to install it."""
+def _library(kind: str) -> tuple[Any, type[Exception]]:
+    """Import LightGBM or XGBoost, and return it with its error, or raise an error that says how to install it."""
     try:
-        return __import__(kind)
+        library = __import__(kind)
     except ImportError:
         raise InvalidInput(INSTALL_ADVICE[kind]) from None
-
-
-def _spread(scores: Floats, dataset: Dataset) -> float:
-    """Return the standard deviation inside a query, over all items; 1 if all scores are equal."""
-    means = np.add.reduceat(scores, dataset.offsets[:-1]) / dataset.sizes
-    spread = float(np.std(scores - np.repeat(means, dataset.sizes)))
-    return spread if spread > 0.0 else 1.0
+    return library, library.basic.LightGBMError if kind == LIGHTGBM else library.core.XGBoostError
