@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import numpy as np
 from rankloop.core.registry import build
 from rankloop.experiments.analysis.curves import Curves, estimate, number, values_at
 from rankloop.experiments.analysis.verdicts import CONFIDENCE_LEVEL, holm, judge, paired
-from rankloop.experiments.report.charts import Line, chart
+from rankloop.experiments.report.charts import Line, Role, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.report.result_tables import final_values
 from rankloop.experiments.run.runner import Run
@@ -44,15 +45,27 @@ def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
 def summarise(curves: Curves) -> Finding:
     """Return the section of a report about runs that are arranged as curves."""
     experiment = curves.experiment
+    missing = without_regret(experiment) if experiment.regret else []
+    panels = [(stream, measure) for stream in curves.streams for measure in curves.measures]
     return Finding(
         id=experiment.name,
         title=experiment.title or experiment.name,
         text=experiment.description,
         claims=tuple(judge(claim, curves) for claim in experiment.claims),
         charts=tuple(_charts(curves)),
-        tables=tuple(_tables(curves)),
+        tables=(
+            *(_first_and_last_table(curves, stream, measure) for stream, measure in panels),
+            *(_comparison(curves, stream, measure) for stream, measure in panels),
+        ),
         inside=tuple(_reports(curves)),
-        facts=_facts(curves),
+        facts=(
+            *((f"regret of {measure}", "not available (too many items to try all rankings)") for measure in missing),
+            *((f"unstable updates of {arm}", f"{count:,} refused") for arm, count in curves.refused().items()),
+            ("rounds", f"{experiment.horizon:,}"),
+            ("seeds", ", ".join(map(str, curves.seeds))),
+            *([("streams", ", ".join(curves.streams))] if len(curves.streams) > 1 else []),
+            ("rankloop", PACKAGE_VERSION),
+        ),
         spec=msgspec.json.format(msgspec.json.encode(experiment), indent=2).decode(),
     )
 
@@ -60,8 +73,6 @@ def summarise(curves: Curves) -> Finding:
 def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
     """Compare the first rounds with the last ones, arms from best to worst."""
     experiment, window = curves.experiment, window_of(curves.experiment)
-    share = f"{100 * window / experiment.horizon:.3g} %"
-    first = curves.column_of(window)
     overall: dict[Quantity, str] = {"average": "all rounds"}
     if experiment.regret and measure not in without_regret(experiment):
         overall["regret"] = "regret"
@@ -69,15 +80,11 @@ def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
     for arm in _from_best(curves, stream, measure):
         values = curves.of(stream, arm, measure, "recent")
         if values is not None:
-            first_values, last_values = values[:, first], values[:, -1]
-            overall_means = [estimate(values_at(curves, arm, measure, quantity, stream)) for quantity in overall]
-            cells = (
-                estimate(first_values),
-                estimate(last_values),
-                _with_sign(estimate(last_values - first_values).mean),
-                *overall_means,
-            )
+            first, last = values[:, curves.column_of(window)], values[:, -1]
+            means = [estimate(values_at(curves, arm, measure, quantity, stream)) for quantity in overall]
+            cells = (estimate(first), estimate(last), _with_sign(estimate(last - first).mean), *means)
             rows.append((arm, *map(str, cells)))
+    share = f"{100 * window / experiment.horizon:.3g} %"
     header = ("arm", f"first {share}", f"last {share}", "change", *overall.values())
     notes = [f"Mean ± standard error over {_seeds(curves)}.", *([ceiling_note(measure)] * experiment.ceiling)]
     return Table(_title_with_stream(measure, stream, curves), header, rows, " ".join(notes))
@@ -85,73 +92,52 @@ def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
 
 def _charts(curves: Curves) -> Iterator[Chart]:
     experiment = curves.experiment
-    for stream in curves.streams:
-        for measure in curves.measures:
-            for quantity in _quantities(experiment):
-                lines = list(_lines(curves, stream, measure, quantity))
-                if lines:
-                    words = QUANTITY_TITLES[quantity].format(window=window_of(experiment))
-                    yield chart(
-                        _file_name(stream, measure, quantity),
-                        f"{_title_with_stream(measure, stream, curves)}: {words}",
-                        curves.rounds,
-                        lines,
-                        caption=_caption(curves),
-                        y_label=f"{measure} regret" if quantity == "regret" else measure,
-                        log_x=_log_x(experiment),
-                        log_y=experiment.figures.log_y,
-                    )
+    usual: tuple[Quantity, ...] = ("average", "regret") if experiment.regret else ("average",)
+    roles: dict[str, Role] = {FLOOR: "floor", CEILING: "ceiling"}
+    for stream, measure, quantity in product(curves.streams, curves.measures, experiment.figures.quantities or usual):
+        lines = [
+            Line(arm, rows, colour, roles.get(arm, "arm"))
+            for colour, arm in enumerate(curves.arms)
+            if (rows := curves.of(stream, arm, measure, quantity)) is not None
+        ]
+        if lines:
+            words = QUANTITY_TITLES[quantity].format(window=window_of(experiment))
+            yield chart(
+                _file_name(stream, measure, quantity),
+                f"{_title_with_stream(measure, stream, curves)}: {words}",
+                curves.rounds,
+                lines,
+                caption=_caption(curves),
+                y_label=f"{measure} regret" if quantity == "regret" else measure,
+                log_x=_log_x(experiment),
+                log_y=experiment.figures.log_y,
+            )
 
 
 def _reports(curves: Curves) -> Iterator[Chart]:
     """Draw the values that learners report, unless they only count rounds or never change."""
-    for stream in curves.streams:
-        for path in curves.reported():
-            lines = [
-                Line(arm, rows, colour)
-                for colour, arm in enumerate(curves.arms)
-                if (rows := curves.report(stream, arm, path)) is not None
-            ]
-            if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
-                title = _title_with_stream(REPORT_TITLES.get(path, path), stream, curves)
-                name = _file_name(stream, "report", path)
-                yield chart(
-                    name, title, curves.rounds, lines, caption=_caption(curves), log_x=_log_x(curves.experiment)
-                )
+    for stream, path in product(curves.streams, curves.reported()):
+        lines = [
+            Line(arm, rows, colour)
+            for colour, arm in enumerate(curves.arms)
+            if (rows := curves.report(stream, arm, path)) is not None
+        ]
+        if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
+            name = _file_name(stream, "report", path)
+            title = _title_with_stream(REPORT_TITLES.get(path, path), stream, curves)
+            log_x, caption = _log_x(curves.experiment), _caption(curves)
+            yield chart(name, title, curves.rounds, lines, caption=caption, log_x=log_x)
 
 
 def _log_x(experiment: Experiment) -> bool:
     return experiment.spacing == "log" if experiment.figures.log_x is None else experiment.figures.log_x
 
 
-def _lines(curves: Curves, stream: str, measure: str, quantity: Quantity) -> Iterator[Line]:
-    for colour, arm in enumerate(curves.arms):
-        rows = curves.of(stream, arm, measure, quantity)
-        if rows is not None:
-            yield Line(arm, rows, colour, "floor" if arm == FLOOR else "ceiling" if arm == CEILING else "arm")
-
-
-def _quantities(experiment: Experiment) -> tuple[Quantity, ...]:
-    if experiment.figures.quantities:
-        return experiment.figures.quantities
-    return ("average", "regret") if experiment.regret else ("average",)
-
-
-def _tables(curves: Curves) -> Iterator[Table]:
-    for stream in curves.streams:
-        for measure in curves.measures:
-            yield _first_and_last_table(curves, stream, measure)
-    for stream in curves.streams:
-        for measure in curves.measures:
-            yield _comparison(curves, stream, measure)
-
-
 def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     """Compare every arm with the best one, paired by seed, over all rounds."""
     title = f"{_title_with_stream(measure, stream, curves)}: every arm against the best, all rounds"
-    signed_ranks = (
-        2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE_LEVEL
-    )  # else Wilcoxon's test can never be significant
+    # With fewer seeds Wilcoxon's test can never be significant.
+    signed_ranks = 2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE_LEVEL
     header = ("arm", "against", "difference", "95 % interval", "paired t", *(["Wilcoxon"] if signed_ranks else []))
     if len(curves.seeds) < 2:
         return Table(title, header, [], "Tests of significance need at least two seeds.")
@@ -173,19 +159,6 @@ def _from_best(curves: Curves, stream: str, measure: str) -> list[str]:
     sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
     worth = {arm: sign * estimate(values_at(curves, arm, measure, "average", stream)).mean for arm in curves.arms}
     return sorted(curves.arms, key=lambda arm: (arm != CEILING, -worth[arm] if not math.isnan(worth[arm]) else np.inf))
-
-
-def _facts(curves: Curves) -> tuple[tuple[str, str], ...]:
-    experiment = curves.experiment
-    missing = without_regret(experiment) if experiment.regret else []
-    return (
-        *((f"regret of {measure}", "not available (too many items to try all rankings)") for measure in missing),
-        *((f"unstable updates of {arm}", f"{count:,} refused") for arm, count in curves.refused().items()),
-        ("rounds", f"{experiment.horizon:,}"),
-        ("seeds", ", ".join(map(str, curves.seeds))),
-        *([("streams", ", ".join(curves.streams))] if len(curves.streams) > 1 else []),
-        ("rankloop", PACKAGE_VERSION),
-    )
 
 
 def _title_with_stream(name: str, stream: str, curves: Curves) -> str:
@@ -221,11 +194,12 @@ def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, repo
       finding: The section of the report about it.
       report: The path of the report.
     """
-    claims = [msgspec.structs.asdict(verdict) for verdict in finding.claims]
-    named = {
+    summary = {
         "experiment": experiment.name,
         "version": PACKAGE_VERSION,
         "rounds": experiment.horizon,
         "report": str(report),
+        "results": final_values(Curves(experiment, runs)),
+        "claims": [msgspec.structs.asdict(verdict) for verdict in finding.claims],
     }
-    return msgspec.json.encode(named | {"results": final_values(Curves(experiment, runs)), "claims": claims}).decode()
+    return msgspec.json.encode(summary).decode()

@@ -84,7 +84,14 @@ def chart(
         axes.grid(axis="y", color=TEXT_COLOUR, alpha=0.12, linewidth=0.6)
         axes.set_axisbelow(True)
         for line in lines:
-            _draw(axes, rounds, line, log_y)
+            (mean, error), colour, is_arm = band(line.rows), colour_of(line), line.role == "arm"
+            if log_y:
+                mean = np.where(mean > 0.0, mean, np.nan)
+            width = 2.0 if is_arm else 1.4
+            axes.plot(rounds, mean, color=colour, linestyle=LINE_STYLES[line.role], linewidth=width)
+            if is_arm:
+                low = np.maximum(mean - error, mean / 10) if log_y else mean - error
+                axes.fill_between(rounds, low, mean + error, color=colour, alpha=0.18, linewidth=0)
         axes.set_xlim(rounds[0], rounds[-1])
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _label(axes, lines)
@@ -100,19 +107,6 @@ def band(rows: Floats) -> tuple[Floats, Floats]:
 def colour_of(line: Line) -> str:
     """Return the colour of a curve: a palette colour for an arm, grey for floor and ceiling."""
     return ARM_COLOURS[line.colour % len(ARM_COLOURS)] if line.role == "arm" else BASELINE_COLOUR
-
-
-def _draw(axes: "Axes", rounds: Ints, line: Line, log_y: bool) -> None:
-    colour = colour_of(line)
-    mean, error = band(line.rows)
-    if log_y:
-        mean = np.where(mean > 0.0, mean, np.nan)
-    axes.plot(
-        rounds, mean, color=colour, linestyle=LINE_STYLES[line.role], linewidth=2.0 if line.role == "arm" else 1.4
-    )
-    if line.role == "arm":
-        low = np.maximum(mean - error, mean / 10) if log_y else mean - error
-        axes.fill_between(rounds, low, mean + error, color=colour, alpha=0.18, linewidth=0)
 
 
 def _label(axes: "Axes", lines: Sequence[Line]) -> None:
@@ -135,21 +129,17 @@ def spread(heights: list[float], gap: float) -> list[float]:
       heights: The heights, in rising order.
       gap: The least distance.
     """
+
+    def bottom(group: list[float]) -> float:
+        return sum(group) / len(group) - gap * (len(group) - 1) / 2
+
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
-        while len(groups) > 1 and _bottom(groups[-1], gap) < _top(groups[-2], gap) + gap:
+        while len(groups) > 1 and bottom(groups[-1]) < bottom(groups[-2]) + gap * len(groups[-2]):
             last = groups.pop()
             groups[-1].extend(last)
-    return [_bottom(group, gap) + position * gap for group in groups for position in range(len(group))]
-
-
-def _bottom(group: list[float], gap: float) -> float:
-    return sum(group) / len(group) - gap * (len(group) - 1) / 2
-
-
-def _top(group: list[float], gap: float) -> float:
-    return _bottom(group, gap) + gap * (len(group) - 1)
+    return [bottom(group) + position * gap for group in groups for position in range(len(group))]
 
 
 @contextmanager
@@ -170,7 +160,7 @@ def new_figure(
 
 
 def chart_of(figure: "Figure", name: str, title: str, caption: str) -> Chart:
-    """Return a drawn figure as a chart of a report.
+    """Return a drawn figure as a chart of a report, in the text colour and font of the page.
 
     Args:
       figure: The figure.
@@ -178,20 +168,10 @@ def chart_of(figure: "Figure", name: str, title: str, caption: str) -> Chart:
       title: The title above it.
       caption: The text below it.
     """
-    return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
-
-
-def _svg_of(figure: "Figure") -> str:
-    """Return the SVG element, with the text colour and font of the page."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
+    text, png = io.StringIO(), io.BytesIO()
+    figure.savefig(text, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
+    figure.savefig(png, format="png", dpi=160, bbox_inches="tight", facecolor="white")
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :].replace(TEXT_COLOUR, "currentColor").replace("'DejaVu Sans'", "inherit")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return svg.replace("'DejaVu Sans'", "inherit")
-
-
-def _png_of(figure: "Figure") -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", facecolor="white")
-    return buffer.getvalue()
+    return Chart(name, title, caption, svg, png.getvalue())

@@ -57,23 +57,19 @@ def css_class(word: Word) -> str:
 
 def _finding(finding: Finding, heading: bool) -> str:
     title = f"<h2><small>{escape(finding.id)}</small> {escape(finding.title)}</h2>" if heading else ""
+    claims = "".join(map(_claim, finding.claims))
+    facts = "".join(f"<span>{escape(name)}: {escape(value)}</span>" for name, value in finding.facts)
     parts = [
-        _paragraphs(finding.text),
-        _claims(finding.claims),
+        *(f"<p>{escape(part.strip())}</p>" for part in finding.text.split("\n\n") if part.strip()),
+        f'<ul class="claims">{claims}</ul>' if claims else "",
         _some("figures", [_chart(chart) for chart in finding.charts]),
         _some("tables", [_table(table) for table in finding.tables]),
         _folded("Values reported by the learners", "".join(map(_chart, finding.inside))),
-        _facts(finding.facts),
+        f'<div class="facts">{facts}</div>' if facts else "",
         _folded("The experiment as JSON", f"<pre>{escape(finding.spec)}</pre>" if finding.spec else ""),
         '<p class="note"><a href="#top">Back to the top</a></p>' if heading else "",
     ]
     return f'<section id="{escape(finding.id)}">{title}{"".join(parts)}</section>'
-
-
-def _claims(claims: Sequence[Verdict]) -> str:
-    if not claims:
-        return ""
-    return f'<ul class="claims">{"".join(map(_claim, claims))}</ul>'
 
 
 def _claim(verdict: Verdict) -> str:
@@ -103,16 +99,5 @@ def _table(table: Table) -> str:
     return f'<h3>{escape(table.title)}</h3><div class="scroll">{grid}</div>{note}'
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    if not facts:
-        return ""
-    cells = "".join(f"<span>{escape(name)}: {escape(value)}</span>" for name, value in facts)
-    return f'<div class="facts">{cells}</div>'
-
-
 def _folded(summary: str, content: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{content}</details>" if content else ""
-
-
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())

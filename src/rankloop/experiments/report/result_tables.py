@@ -48,29 +48,36 @@ def latex_table(curves: Curves) -> str:
     """
     columns = [(stream, measure) for stream in curves.streams for measure in curves.measures]
     cells = {
-        (arm, column): estimate(values_at(curves, arm, column[1], "average", column[0]))
+        (arm, stream, measure): estimate(values_at(curves, arm, measure, "average", stream))
         for arm in curves.arms
-        for column in columns
+        for stream, measure in columns
     }
-    winners = {column: _best_arm(curves, column, cells) for column in columns}
-    titles = [measure if len(curves.streams) == 1 else f"{stream}, {measure}" for stream, measure in columns]
-    lines = [
-        f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
-        "\\toprule",
-        _latex_row(["arm", *titles]),
-        "\\midrule",
-        *(
-            _latex_row([arm], [_latex_cell(cells[arm, column], bold=winners[column] == arm) for column in columns])
-            for arm in curves.arms
-        ),
-        "\\bottomrule",
-        "\\end{tabular}",
-    ]
-    seeds = len(curves.seeds)
-    comment = (
-        f"% Mean over {curves.experiment.horizon} rounds and {seeds} seed{'s' if seeds != 1 else ''}, ± standard error."
+    rows = [["arm"], *([arm] for arm in curves.arms)]
+    for row in rows:
+        row[0] = row[0].translate(LATEX_ESCAPES)
+    for stream, measure in columns:
+        title = measure if len(curves.streams) == 1 else f"{stream}, {measure}"
+        rows[0].append(title.translate(LATEX_ESCAPES))
+        sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
+        means = {arm: sign * cells[arm, stream, measure].mean for arm in curves.arms if arm != CEILING}
+        worth = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+        best = max(worth, key=lambda arm: worth[arm], default="")
+        for row, arm in zip(rows[1:], curves.arms):
+            row.append(_latex_cell(cells[arm, stream, measure], bold=arm == best))
+    header, *lines = (" & ".join(row) + r" \\" for row in rows)
+    seeds = f"{len(curves.seeds)} seed{'s' if len(curves.seeds) != 1 else ''}"
+    return "\n".join(
+        [
+            f"% Mean over {curves.experiment.horizon} rounds and {seeds}, ± standard error.",
+            f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
+            "\\toprule",
+            header,
+            "\\midrule",
+            *lines,
+            "\\bottomrule",
+            "\\end{tabular}\n",
+        ]
     )
-    return "\n".join([comment, *lines]) + "\n"
 
 
 def write_result_tables(folder: Path, curves: Curves) -> None:
@@ -84,19 +91,9 @@ def write_result_tables(folder: Path, curves: Curves) -> None:
     atomic_write(folder / "results.tex", latex_table(curves))
 
 
-def _best_arm(curves: Curves, column: tuple[str, str], cells: dict[tuple[str, tuple[str, str]], SeedMean]) -> str:
-    sign = 1.0 if build(column[1], "measure").higher_is_better else -1.0
-    arms = [arm for arm in curves.arms if arm != CEILING and not math.isnan(cells[arm, column].mean)]
-    return max(arms, key=lambda arm: sign * cells[arm, column].mean, default="")
-
-
 def _latex_cell(value: SeedMean, bold: bool) -> str:
     if math.isnan(value.mean):
         return "--"
     mean, _, error = str(value).replace("−", "-").partition(" ± ")
     shown = f"\\mathbf{{{mean}}}" if bold else mean
     return f"${shown} \\pm {error}$" if error else f"${shown}$"
-
-
-def _latex_row(texts: list[str], cells: list[str] | None = None) -> str:
-    return " & ".join([text.translate(LATEX_ESCAPES) for text in texts] + (cells or [])) + r" \\"
