@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.service.domain.counters import Counters
-from rankloop.service.domain.drift import DriftAlarms, click_rate_drift
+from rankloop.service.domain.drift import click_rate_drift, log_drift_alarm
 from tests.service.cases import Location, learn, running
 
 
@@ -19,16 +19,16 @@ def counters(recent: float) -> Counters:
 def test_the_z_score_is_the_change_in_standard_errors() -> None:
     from rankloop.service.domain.counters import RECENT_RATE_STEP as STEP
 
-    drift = click_rate_drift(counters(0.2))
-    assert drift.z_score == pytest.approx(-0.1 / (0.3 * 0.7 * STEP / (2 - STEP)) ** 0.5)
+    z_score, _ = click_rate_drift(counters(0.2))
+    assert z_score == pytest.approx(-0.1 / (0.3 * 0.7 * STEP / (2 - STEP)) ** 0.5)
     assert click_rate_drift(Counters()) == (0.0, False)
 
 
 def test_an_alarm_is_logged_when_it_is_raised_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    alarms = DriftAlarms()
+    raised_alarms = set[str]()
     with caplog.at_level(logging.WARNING, "rankloop.service"):
         for recent in (0.3, 0.01, 0.0, 0.3, 0.3):
-            alarms.update("shop", counters(recent))
+            log_drift_alarm("shop", counters(recent), raised_alarms)
     raised, ended = (record.getMessage() for record in caplog.records)
     assert raised.startswith("drift alarm of ranker shop: the click rate went from 0.300 to 0.010, z = -")
     assert ended == "drift alarm of ranker shop has ended"

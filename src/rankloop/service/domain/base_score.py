@@ -27,9 +27,6 @@ def base_column(base: BaseBody | None, problem: Problem, n_features: int) -> tup
       base: The base of a request; None if there is none.
       problem: The problem of the request.
       n_features: The number of features of a request; a score computed here is added after them.
-
-    Raises:
-      Rejected: If a field of the base is wrong.
     """
     if base is None:
         return None, None
@@ -57,9 +54,6 @@ def base_slot(base: BaseBody | None, schema: Schema) -> int | None:
     Args:
       base: The base of a request; None if there is none.
       schema: The schema of the request.
-
-    Raises:
-      Rejected: If a field of the base is wrong.
     """
     if base is None:
         return None

@@ -11,11 +11,7 @@ ReadChanges = Callable[[int], Iterable[Record]]  # returns the changes after an 
 
 
 class ItemCatalogue:
-    """The current rows by id; the version of a catalogue is the event that changed it last.
-
-    Args:
-      read: Reads changes from the log.
-    """
+    """The current rows by id; the version of a catalogue is the event that changed it last."""
 
     def __init__(self, read: ReadChanges = lambda after: ()) -> None:
         self.version = 0

@@ -79,11 +79,7 @@ class RankerConfig(NamedTuple):
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
 
     def with_rules(self, rules: Rules) -> "RankerConfig":
-        """Return the configuration with other rules.
-
-        Raises:
-          Rejected: If a rule reads a field that the items do not have.
-        """
+        """Return the configuration with other rules."""
         for field in rules.fields:
             if field not in self.adapter.feature_names:
                 valid = ", ".join(self.adapter.feature_names) or "none by name"
@@ -91,14 +87,7 @@ class RankerConfig(NamedTuple):
         return self._replace(rules=rules if rules != Rules() else None)
 
     def ruled_query(self, ids: list[Id], rows: Any, body: RankBody, at: float = 0.0) -> QueryRequest:
-        """Return the query of a request, without the items that rules leave out and after those that they pin.
-
-        Args:
-          ids: The items.
-          rows: Their features, or values by name.
-          body: The request.
-          at: Its time.
-        """
+        """Return the query of a request, without the items that rules leave out and after those that they pin."""
         if self.rules is None or body.order:
             return self.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, at)
         items = ids or list(self.adapter.items)
@@ -117,10 +106,6 @@ class RankerConfig(NamedTuple):
 
     def ruled_order(self, request: QueryRequest, order: list[int]) -> tuple[list[int], dict[str, list[int]], bool]:
         """Apply the rules that move items.
-
-        Args:
-          request: The query.
-          order: Items, the pinned ones first.
 
         Returns:
           The order, the items that each rule has touched, and whether the rules change some order of these items.
@@ -141,12 +126,7 @@ class RankerConfig(NamedTuple):
         return request._replace(features=features, query=request.query._replace(features=ranked))
 
     def with_base_values(self, rows: Sequence[Values], query_id: str) -> list[Values]:
-        """Return values by name with the score of the base, if it is computed; a given `logged_score` stays.
-
-        Args:
-          rows: The values of the items.
-          query_id: The query.
-        """
+        """Return values by name with the score of the base, if it is computed; a given `logged_score` stays."""
         name = self.computed_score
         if not name:
             return list(rows)
@@ -220,11 +200,7 @@ def _value_reader(rows: Any, names: Sequence[str]) -> Callable[[int, str], Any]:
 
 
 def config_of(body: CreateBody) -> RankerConfig:
-    """Check a request and return the configuration; its `body` is the request in normal form.
-
-    Raises:
-      Rejected: If a field is wrong.
-    """
+    """Check a request and return the configuration; its `body` is the request in normal form."""
     base, config = body.base, _config(body)
     score = "" if config.base_column is None else score_name(base)
     outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
@@ -325,9 +301,6 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     Args:
       session: The saved session.
       notes: The names that its file keeps.
-
-    Raises:
-      Rejected: If no ranker of the service can be like it.
     """
     if notes.get(NORMALISED_NOTE):
         raise Rejected(
@@ -362,9 +335,6 @@ def with_settings(body: CreateBody, settings: Mapping[str, Any]) -> CreateBody:
     Args:
       body: As `config_of_session` returns it.
       settings: Fields of `CreateBody` by name; of `problem` only those that do not change the features.
-
-    Raises:
-      Rejected: If a setting is unknown, wrong, or follows from the file.
     """
     plain, problem = msgspec.to_builtins(body), settings.get("problem", {})
     fixed = ["learner"] if "learner" in settings else [f"problem.{name}" for name in problem if name not in FREE_FIELDS]
@@ -494,9 +464,6 @@ def named_model(model: str, config: RankerConfig) -> str:
     Args:
       model: The name or hash in the request.
       config: The ranker's configuration.
-
-    Raises:
-      Rejected: If this ranker does not take one.
     """
     if config.booster is not None:
         raise Rejected("base_model", "the booster of this ranker computes the base score: leave the field out")
@@ -512,9 +479,6 @@ def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
     Args:
       config: The ranker's configuration.
       body: The request.
-
-    Raises:
-      Rejected: If the schema cannot be changed so.
     """
     schema = config.schema
     if schema is None:
@@ -559,9 +523,6 @@ def check_new(config: RankerConfig, is_copy: bool = False) -> None:
     Args:
       config: The configuration.
       is_copy: True for a copy of a ranker or of a file, which may have a context that its learner ignores.
-
-    Raises:
-      Rejected: If a field is wrong.
     """
     if config.problem.max_grade > MAX_EXPONENT:
         raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")

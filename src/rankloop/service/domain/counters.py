@@ -1,4 +1,4 @@
-"""Counts of a ranker or an experiment, and the guard's test whether a ranker is worse than its base."""
+"""Counts and flags of a ranker or an experiment, which follow from its log."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 
 from rankloop.core.serialisation import from_plain
-from rankloop.core.statistics import ERROR_PROBABILITY
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure
@@ -60,32 +59,37 @@ class Counters(msgspec.Struct):
         return Comparison(self.wins, self.ties, self.losses)
 
     def close(self, ranked: Ranked, feedback: FeedbackReceived | None, shown: int | None, method: Any) -> None:
-        """Count a closed impression.
-
-        Args:
-          ranked: The impression.
-          feedback: All feedback on it.
-          shown: The number of positions that users see.
-          method: The interleaving method, if the impression compares two rankings.
-        """
+        """Count a closed impression."""
+        by_item = dict(zip(feedback.items, feedback.values)) if feedback is not None else {}
         self.closed += 1
         if feedback is not None:
             self.with_feedback += 1
             if feedback.feedback_kind == "relevances":
-                self._grade(ranked, feedback)
+                position_of = {item: i for i, item in enumerate(ranked.order)}
+                relevance = np.zeros(len(ranked.order))
+                for item, grade in by_item.items():
+                    relevance[position_of[item]] = min(grade, MAX_EXPONENT)  # a logged event must never fail to apply
+                self.ndcg_sum += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
+                self.graded += 1
         if feedback is None or feedback.feedback_kind == "clicks":
-            self._count_clicks(ranked, feedback, shown)
+            clicked = set(feedback.items) if feedback is not None else set[int]()
+            for position, item in enumerate(ranked.order[:shown][:MAX_POSITIONS_COUNTED]):
+                self.shown_at[position] += 1
+                self.clicked_at[position] += item in clicked
+            any_click = float(bool(clicked))
+            self.clicked += bool(clicked)
+            self.clickable += 1
+            first_step = 1 / self.clickable  # a plain mean, until there are enough impressions
+            self.recent_click_rate += max(RECENT_RATE_STEP, first_step) * (any_click - self.recent_click_rate)
+            self.long_term_click_rate += max(LONG_TERM_RATE_STEP, first_step) * (any_click - self.long_term_click_rate)
         if ranked.mixed is not None:
-            self._credit(ranked, feedback, method)
+            difference = _credit_difference(ranked, by_item, method)
+            self.wins += difference > 0
+            self.ties += difference == 0
+            self.losses += difference < 0
 
     def count_outcomes(self, ranked: Ranked, values: Mapping[str, Mapping[int, float]], method: Any) -> None:
-        """Count outcomes of an impression.
-
-        Args:
-          ranked: The impression.
-          values: By outcome and item.
-          method: The interleaving method, if the impression compares two rankings.
-        """
+        """Count outcomes of an impression."""
         for name, by_item in values.items():
             counts = self.outcomes.setdefault(name, OutcomeCounts())
             counts.total += sum(by_item.values())
@@ -94,33 +98,6 @@ class Counters(msgspec.Struct):
                 difference = _credit_difference(ranked, by_item, method)
                 counts.wins += difference > 0
                 counts.losses += difference < 0
-
-    def _credit(self, ranked: Ranked, feedback: FeedbackReceived | None, method: Any) -> None:
-        by_item = dict(zip(feedback.items, feedback.values)) if feedback is not None else {}
-        difference = _credit_difference(ranked, by_item, method)
-        self.wins += difference > 0
-        self.ties += difference == 0
-        self.losses += difference < 0
-
-    def _grade(self, ranked: Ranked, feedback: FeedbackReceived) -> None:
-        position = {item: i for i, item in enumerate(ranked.order)}
-        relevance = np.zeros(len(ranked.order))
-        for item, grade in zip(feedback.items, feedback.values):
-            relevance[position[item]] = min(grade, MAX_EXPONENT)  # a logged event must never fail to apply
-        self.ndcg_sum += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
-        self.graded += 1
-
-    def _count_clicks(self, ranked: Ranked, feedback: FeedbackReceived | None, shown: int | None) -> None:
-        clicked = set(feedback.items) if feedback is not None else set()
-        for position, item in enumerate(ranked.order[:shown][:MAX_POSITIONS_COUNTED]):
-            self.shown_at[position] += 1
-            self.clicked_at[position] += item in clicked
-        any_click = float(bool(clicked))
-        self.clicked += bool(clicked)
-        self.clickable += 1
-        first_step = 1 / self.clickable  # a plain mean, until there are enough impressions
-        self.recent_click_rate += max(RECENT_RATE_STEP, first_step) * (any_click - self.recent_click_rate)
-        self.long_term_click_rate += max(LONG_TERM_RATE_STEP, first_step) * (any_click - self.long_term_click_rate)
 
 
 def _credit_difference(ranked: Ranked, by_item: Mapping[int, float], method: Any) -> float:
@@ -154,8 +131,3 @@ class SavedProjection(msgspec.Struct):
 def saved_projection(content: bytes) -> SavedProjection:
     """Decode the bytes of `Projection.saved`."""
     return msgspec.msgpack.decode(content, type=SavedProjection)
-
-
-def is_worse_than_base(comparison: Comparison) -> bool:
-    """Return True if losses outweigh wins by more than chance explains, at whatever moment one looks."""
-    return comparison.losses > comparison.wins and comparison.p_value_at_any_time < ERROR_PROBABILITY

@@ -2,7 +2,6 @@
 
 import logging
 import math
-from typing import NamedTuple
 
 from rankloop.service.domain.counters import RECENT_RATE_STEP, Counters
 
@@ -11,41 +10,29 @@ DRIFT_ALARM_Z_SCORE = 4.0  # above it, a change of the click rate is hardly chan
 MIN_VARIANCE = 1e-4  # of a click, where the long-term rate is near 0 or 1
 
 
-class ClickRateDrift(NamedTuple):
-    """The change of the click rate, and the alarm."""
-
-    z_score: float  # the recent click rate minus the long-term one, in standard errors of the recent one
-    alarm: bool
-
-
-def click_rate_drift(counters: Counters) -> ClickRateDrift:
-    """Return by how much the recent click rate has changed, and whether the alarm is raised."""
+def click_rate_drift(counters: Counters) -> tuple[float, bool]:
+    """Return the recent click rate minus the long-term one, in standard errors of the recent one, and the alarm."""
     if not counters.clickable:
-        return ClickRateDrift(0.0, False)
+        return 0.0, False
     rate = counters.long_term_click_rate
     variance = max(rate * (1 - rate), MIN_VARIANCE) * RECENT_RATE_STEP / (2 - RECENT_RATE_STEP)
     z_score = (counters.recent_click_rate - rate) / math.sqrt(variance)
-    return ClickRateDrift(z_score, abs(z_score) > DRIFT_ALARM_Z_SCORE)
+    return z_score, abs(z_score) > DRIFT_ALARM_Z_SCORE
 
 
-class DriftAlarms:
-    """The rankers whose drift alarm is raised; a line of the service's log says when that changes."""
+def log_drift_alarm(ranker: str, counters: Counters, raised: set[str]) -> None:
+    """Log a warning when the drift alarm of a ranker is raised, and when it ends.
 
-    def __init__(self) -> None:
-        self._raised: set[str] = set()
-
-    def update(self, ranker: str, counters: Counters) -> None:
-        """Log a warning when the alarm of a ranker is raised, and a line when it ends.
-
-        Args:
-          ranker: The name of the ranker.
-          counters: Its counts.
-        """
-        drift = click_rate_drift(counters)
-        if drift.alarm and ranker not in self._raised:
-            self._raised.add(ranker)
-            rates = f"{counters.long_term_click_rate:.3f} to {counters.recent_click_rate:.3f}"
-            logger.warning(f"drift alarm of ranker {ranker}: the click rate went from {rates}, z = {drift.z_score:.1f}")
-        elif not drift.alarm and ranker in self._raised:
-            self._raised.remove(ranker)
-            logger.warning(f"drift alarm of ranker {ranker} has ended")
+    Args:
+      ranker: The name of the ranker.
+      counters: Its counts.
+      raised: The rankers whose alarm is raised; changed in place.
+    """
+    z_score, alarm = click_rate_drift(counters)
+    if alarm and ranker not in raised:
+        raised.add(ranker)
+        rates = f"{counters.long_term_click_rate:.3f} to {counters.recent_click_rate:.3f}"
+        logger.warning(f"drift alarm of ranker {ranker}: the click rate went from {rates}, z = {z_score:.1f}")
+    elif not alarm and ranker in raised:
+        raised.remove(ranker)
+        logger.warning(f"drift alarm of ranker {ranker} has ended")

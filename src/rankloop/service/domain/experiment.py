@@ -59,14 +59,7 @@ class JointEncoder:
         return len(self.features)
 
     def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
-        """Return the rows of the first variant, after both variants have checked theirs.
-
-        Args:
-          ids: The items.
-          rows: Their values by name.
-          context: The values of the context.
-          at: The time of the request.
-        """
+        """Return the rows of the first variant, after both variants have checked theirs."""
         check_context_names(context, self.context)
         for id, row in zip(ids, rows):
             check_item_names(id, row, self.features)
@@ -84,13 +77,7 @@ def _encoded_rows(
 
 
 class ServedExperiment:
-    """A served experiment. It shows the predictions of both variants in one list; neither variant learns from it.
-
-    Args:
-      entity: Its name in the log.
-      body: The request that created it.
-      rankers: All rankers by name.
-    """
+    """A served experiment. It shows the predictions of both variants in one list; neither variant learns from it."""
 
     def __init__(self, entity: str, body: ExperimentBody, rankers: Mapping[str, ComparedRanker]) -> None:
         self.entity = entity
@@ -118,12 +105,7 @@ class ServedExperiment:
         self.projection = SavedProjection()
 
     def swap_in(self, published: PublishedState, replaces_any: bool = False) -> None:
-        """Take over newer counts.
-
-        Args:
-          published: The counts and the event after which they stand.
-          replaces_any: Take them over even if they are not newer, as after a change of the log.
-        """
+        """Take over newer counts."""
         if replaces_any or published.seq > self.published.seq or not self.published.projection:
             self.published, self.projection = published, saved_projection(published.projection)
 
@@ -147,16 +129,7 @@ class ServedExperiment:
         return [runtime.config for runtime in self._runtimes if runtime is not None]
 
     def rank(self, request: QueryRequest, impression: str, user: str = "") -> Ranked:
-        """Return the event of an interleaved list, or of the list of one variant.
-
-        Args:
-          request: The query.
-          impression: The name of the impression.
-          user: Who sees it, if that is known.
-
-        Raises:
-          Rejected: If the request pins or excludes items.
-        """
+        """Return the event of an interleaved list, or of the list of one variant."""
         if request.pinned or request.hidden:
             raise Rejected("pinned", "an experiment shows its own list: pinned and excluded items are not possible")
         mixed, variant = None, ""

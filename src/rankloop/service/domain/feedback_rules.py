@@ -48,12 +48,7 @@ class TrackedImpression(msgspec.Struct):
     at: float = 0.0  # the time of the ranking, by the clock of the store; 0: a moment ago
 
     def verdict(self, event: FeedbackReceived | Closed, mark: bytes = b"") -> str:
-        """Decide on an event: repeated, late, refused, accepted or closed.
-
-        Args:
-          event: Feedback, or the end of the window.
-          mark: The fingerprint of the feedback, if it was computed already.
-        """
+        """Decide on an event: repeated, late, refused, accepted or closed."""
         if self.received and isinstance(event, FeedbackReceived) and (mark or fingerprint(event)) in self.received:
             return REPEATED
         if self.closed:
@@ -126,21 +121,12 @@ def impression_of(records: Iterable[Record], impression: TrackedImpression | Non
 def settle_feedback(
     body: FeedbackBody, config: RankerConfig, impression: TrackedImpression | None
 ) -> tuple[FeedbackReceived | OutcomesReceived, ...] | str:
-    """Decide on feedback inside the transaction that writes it.
+    """Return the events to write for feedback, or the verdict if there are none, inside the transaction that writes.
 
     Args:
       body: The request.
       config: The ranker's configuration.
       impression: The impression as the log has it; None if the log does not have it.
-
-    Returns:
-      The events to write, or the verdict if there is nothing to write.
-
-    Raises:
-      NotFound: If there is no such impression.
-      LateFeedback: If the impression has closed, or the window of an outcome has ended.
-      Rejected: If a field of the feedback is wrong.
-      IncompatibleFeedback: If the learner cannot use this kind, or the impression already has another kind.
     """
     name = body.impression[:MAX_NAME_LENGTH]
     if impression is None:
@@ -154,7 +140,11 @@ def settle_feedback(
         return outcomes or verdict
     if verdict == LATE:
         raise LateFeedback(f"the impression {name!r} is closed; late feedback is not learned from")
-    _check_complete(merge_feedback(impression.feedback, feedback), impression.ranked, config.problem)
+    merged, ranked = merge_feedback(impression.feedback, feedback), impression.ranked
+    expected = len(ranked.order[: config.problem.depth])
+    is_due = merged.feedback_kind == "relevances" and merged.final and ranked.trainable
+    if is_due and len(merged.items) != expected:
+        raise Rejected("relevances", f"{len(merged.items)} grades; give one for each of the first {expected} items")
     return (*outcomes, feedback)
 
 
@@ -210,11 +200,8 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
       body: The request.
       ranked: The impression that it is about.
       config: The ranker's configuration.
-
-    Raises:
-      Rejected: If a field is wrong.
-      IncompatibleFeedback: If the learner or the experiment cannot use this kind of feedback.
     """
+    problem = config.problem
     try:
         kind, value = one_kind({name: getattr(body, name) for name in FEEDBACK_KINDS})
     except InvalidInput as error:
@@ -228,13 +215,16 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
         items, values = named_values(kind, value, _shown_numbers(value, ranked), str)
     except (IncompatibleFeedback, InvalidInput) as error:
         raise Rejected(kind, str(error)) from None
-    _check_values(kind, items, values, ranked, config.problem)
+    _check_visible(kind, items, ranked, {"clicks": problem.shown, "relevances": problem.depth}.get(kind))
+    if not all(map(math.isfinite, values)):
+        raise Rejected(kind, "every number must be finite")
+    if kind == "clicks" and any(value < 0 for value in values):
+        raise Rejected(kind, "a click weight must not be negative")
+    if kind == "relevances" and not all(0 <= value <= problem.max_grade for value in values):
+        raise Rejected(kind, f"a grade is outside 0 … {problem.max_grade}")
     if kind == "clicks" and max(values, default=0.0) > config.body.max_click_weight:
-        raise Rejected(
-            kind,
-            f"a click weighs {max(values):g}; this ranker accepts at most {config.body.max_click_weight:g} "
-            "(max_click_weight, set when it is created)",
-        )
+        limit = f"at most {config.body.max_click_weight:g} (max_click_weight, set when it is created)"
+        raise Rejected(kind, f"a click weighs {max(values):g}; this ranker accepts {limit}")
     return FeedbackReceived(body.impression, kind, items, values, body.final)
 
 
@@ -254,9 +244,6 @@ def merge_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceived)
     Args:
       earlier: All earlier feedback on the impression.
       feedback: The new feedback.
-
-    Raises:
-      IncompatibleFeedback: If the earlier feedback is of another kind.
     """
     if earlier is None or feedback.feedback_kind in REPLACING_KINDS:
         return feedback
@@ -275,28 +262,17 @@ def fingerprint(feedback: FeedbackReceived) -> bytes:
     return hashlib.blake2b(head + array("q", feedback.items).tobytes() + values.tobytes(), digest_size=16).digest()
 
 
-def _check_complete(feedback: FeedbackReceived, ranked: Ranked, problem: Problem) -> None:
-    """Refuse final feedback if a grade is missing."""
-    expected = len(ranked.order[: problem.depth])
-    is_due = feedback.feedback_kind == "relevances" and feedback.final and ranked.trainable
-    if is_due and len(feedback.items) != expected:
-        raise Rejected("relevances", f"{len(feedback.items)} grades; give one for each of the first {expected} items")
-
-
 def learner_feedback(
     feedback: FeedbackReceived, ranked: Ranked, decision: Decision[object], problem: Problem, shadow: bool
 ) -> Feedback:
-    """Return the feedback in the item numbers of the learner's query.
-
-    Items that the learner did not rank are left out.
+    """Return the feedback in the item numbers of the learner's query, without items that it did not rank.
 
     Args:
       feedback: All feedback on the impression.
       ranked: The impression.
       decision: The learner's decision.
       problem: The ranker's problem.
-      shadow: True if another order than the learner's was shown; feedback on items that the learner would not have
-        shown is left out.
+      shadow: Another order than the learner's was shown; feedback on items that it would not have shown is left out.
     """
     number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
     pairs = [(i if number is None else number.get(i, -1), value) for i, value in zip(feedback.items, feedback.values)]
@@ -314,17 +290,6 @@ def _check_visible(field: str, items: list[int], ranked: Ranked, limit: int | No
     for item in items:
         if item not in visible:
             raise Rejected(field, f"{ranked.ids[item]!r} was not among the first {limit} positions, which users see")
-
-
-def _check_values(kind: str, items: list[int], values: list[float], ranked: Ranked, problem: Problem) -> None:
-    """Refuse feedback on positions that users do not see, and numbers out of range."""
-    _check_visible(kind, items, ranked, {"clicks": problem.shown, "relevances": problem.depth}.get(kind))
-    if not all(map(math.isfinite, values)):
-        raise Rejected(kind, "every number must be finite")
-    if kind == "clicks" and any(value < 0 for value in values):
-        raise Rejected(kind, "a click weight must not be negative")
-    if kind == "relevances" and not all(0 <= value <= problem.max_grade for value in values):
-        raise Rejected(kind, f"a grade is outside 0 … {problem.max_grade}")
 
 
 def late_outcomes(records: Iterable[Record]) -> dict[str, list[OutcomesReceived]]:

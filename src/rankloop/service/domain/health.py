@@ -31,7 +31,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
       state: The state that is served.
       refused: The number of updates refused because they would have made the state non-finite.
     """
-    drift = click_rate_drift(counters)
+    z_score, alarm = click_rate_drift(counters)
     return {
         "refused": refused,
         "explored_share": _ratio(counters.explored_sum, counters.explorable),
@@ -39,8 +39,8 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
         "ctr_recent": counters.recent_click_rate if counters.clickable else None,
         "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],
         "ndcg": _ratio(counters.ndcg_sum, counters.graded),
-        "click_rate_z_score": drift.z_score,
-        "drift_alarm": drift.alarm,
+        "click_rate_z_score": z_score,
+        "drift_alarm": alarm,
         **_learner_reports(config, state),
     }
 
@@ -108,10 +108,6 @@ def explanation_of(config: RankerConfig, state: Any, ranked: Ranked, id: str) ->
       state: The state that is served.
       ranked: The impression that showed the item.
       id: The item.
-
-    Raises:
-      NotFound: If the impression does not have the item.
-      InvalidInput: If the learner's scores are not sums of contributions.
     """
     item = next((i for i, other in enumerate(ranked.ids) if str(other) == id), None)
     if item is None:

@@ -36,9 +36,6 @@ def packed(rows: Sequence[Values], context: Values) -> bytes:
     Args:
       rows: One row per item.
       context: The values of the context.
-
-    Raises:
-      InvalidInput: If a value cannot be encoded.
     """
     numbers: dict[str, int] = {}
     listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in rows]
@@ -78,14 +75,13 @@ def _with_big_integers(value: Any) -> Any:
 
 
 def add_values(ranked: Ranked, request: QueryRequest) -> None:
-    """Add the values of a request to its event.
+    """Add the values of a request to its event; plain numbers are not values.
 
     Args:
       ranked: The event.
-      request: The request; nothing is added if its features are plain numbers.
+      request: The request.
     """
-    values = request.values
-    if values is not None:
+    if (values := request.values) is not None:
         ranked.values = packed(values.rows, values.context)
         ranked.at, ranked.schema = values.at, values.schema
 
@@ -96,9 +92,6 @@ def logged_values(ranked: Ranked, config: RankerConfig) -> RawValues:
     Args:
       ranked: The impression.
       config: The ranker's configuration.
-
-    Raises:
-      InvalidInput: If the ranker never had the schema version of the impression.
     """
     if ranked.schema not in config.encoders:
         raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
@@ -113,9 +106,6 @@ def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue
       body: The request.
       config: The ranker's configuration.
       catalogue: The ranker's catalogue, if it has one.
-
-    Raises:
-      Rejected: If a field of the request is wrong.
     """
     ids = [*(item.id for item in body.items), *body.ids]
     if not all(map(is_valid_id, ids)):
@@ -143,7 +133,7 @@ def same_values(ranked: Ranked, request: QueryRequest) -> bool:
 
     Args:
       ranked: The event of the earlier request.
-      request: The new request; a catalogue may have changed since the earlier one, so that its rows are not compared.
+      request: The new request; rows are not compared with a catalogue, which may have changed since.
     """
     if request.values is None or not ranked.values:
         return request.values is None
@@ -158,15 +148,19 @@ def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Itera
       rows: The rows of the request by id.
       catalogue: The catalogue.
       rankers: The configurations of the rankers that use it.
-
-    Raises:
-      Rejected: If a row is wrong, or a ranker could not use it; then nothing is changed.
     """
     for id, row in rows.items():
         if not id or len(id) > MAX_ID_LENGTH:
             raise Rejected("rows", f"{id!r:.60} is not an id: ids have 1 to {MAX_ID_LENGTH} characters")
-        if row is not None:
-            _check_row(id, row)
+        row = row or {}
+        if len(row) > MAX_FIELDS:
+            raise Rejected("rows", f"item {id!r:.60} has {len(row)} fields; at most {MAX_FIELDS} are allowed")
+        for name, value in row.items():
+            if not name or len(name) > MAX_NAME_LENGTH:
+                limits = f"field names have 1 to {MAX_NAME_LENGTH} characters"
+                raise Rejected("rows", f"item {id!r:.60}: {name!r:.60} is not a field name: {limits}")
+            if any(isinstance(part, dict | list) for part in (value if isinstance(value, list) else [value])):
+                raise Rejected("rows", f"item {id!r:.60}: {name} must be a text, a number, true, false, null or a list")
     changes = catalogue.changed(rows)
     changed = {id: row for id, row in changes.items() if row is not None}
     try:
@@ -188,15 +182,3 @@ def _row_of(id: Id, features: Any) -> Values:
     if features:
         raise Rejected("items", f"item {id!r:.80} has a list of numbers; with a schema give values by name")
     return {}
-
-
-def _check_row(id: str, row: Values) -> None:
-    if len(row) > MAX_FIELDS:
-        raise Rejected("rows", f"item {id!r:.60} has {len(row)} fields; at most {MAX_FIELDS} are allowed")
-    for name, value in row.items():
-        if not name or len(name) > MAX_NAME_LENGTH:
-            limits = f"field names have 1 to {MAX_NAME_LENGTH} characters"
-            raise Rejected("rows", f"item {id!r:.60}: {name!r:.60} is not a field name: {limits}")
-        parts = value if isinstance(value, list) else [value]
-        if any(isinstance(part, dict | list) for part in parts):
-            raise Rejected("rows", f"item {id!r:.60}: {name} must be a text, a number, true, false, null or a list")

@@ -6,38 +6,22 @@ applies all. All three run this code and read no clock, so they reach the same s
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rankloop import __version__
 from rankloop.core.saved_session import loads
+from rankloop.core.statistics import ERROR_PROBABILITY
 from rankloop.features.schema import Schema
+from rankloop.service import records as events
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, is_worse_than_base, saved_projection
+from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
 from rankloop.service.domain.feedback_rules import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
 from rankloop.service.domain.split import UserTotals
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import Unavailable
-from rankloop.service.records import (
-    IMPRESSION_BYTES,
-    ITEM_BYTES,
-    AnyEvent,
-    Closed,
-    Created,
-    FeedbackReceived,
-    Frozen,
-    OutcomesReceived,
-    Ranked,
-    Rebased,
-    Record,
-    Resumed,
-    RolledBack,
-    SchemaChanged,
-    Snapshot,
-    Snapshotted,
-    WindowChanged,
-)
+from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record, Snapshot, Snapshotted
 
 logger = logging.getLogger("rankloop.service")
 TEAM_DRAFT = "team_draft"
@@ -59,26 +43,10 @@ class AppliedRecord(NamedTuple):
 DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 
 
-class LogReader(Protocol):
-    """The reads of the log that a consumer needs."""
-
-    def records_of_impression(self, entity: str, impression: str) -> list[Record]:
-        """Return the records of an impression, in order."""
-
-    def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
-        """Return the records of several impressions up to an event, in order."""
-
-    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
-        """Return the snapshot of a state, or the newest one."""
-
-    def snapshots(self, entity: str) -> list[tuple[int, int, float]]:
-        """Return state number, sequence number and time of every snapshot, oldest first."""
-
-
 class Due(NamedTuple):
     """An event to write, perhaps with a snapshot."""
 
-    event: AnyEvent
+    event: events.AnyEvent
     snapshot: Snapshot | None = None
 
 
@@ -158,41 +126,38 @@ class Projection:
         if impression is not None:
             self.open_bytes -= _bytes_of(impression.ranked)
 
-    def _change(self, event: AnyEvent) -> AppliedRecord:
+    def _change(self, event: events.AnyEvent) -> AppliedRecord:
         """Apply an event that belongs to no impression."""
         now, trainer = self.now, self.trainer
-        if isinstance(event, Frozen | Resumed):
-            now.frozen = isinstance(event, Frozen)
-            now.reason = event.reason if isinstance(event, Frozen) else ""
-        elif isinstance(event, RolledBack):
+        if isinstance(event, events.Frozen | events.Resumed):
+            now.frozen = isinstance(event, events.Frozen)
+            now.reason = event.reason if isinstance(event, events.Frozen) else ""
+        elif isinstance(event, events.RolledBack):
             now.counters.wins = now.counters.ties = now.counters.losses = 0
             if event.freezes:
                 now.frozen, now.reason = True, event.reason
             if trainer is not None:
                 trainer.roll_back(event.to)
             return AppliedRecord("done", is_step=True, is_snapshot_due=True)
-        elif isinstance(event, WindowChanged):
+        elif isinstance(event, events.WindowChanged):
             now.window = event.window
-        elif isinstance(event, SchemaChanged):
-            return self._evolve(event)
-        elif isinstance(event, Rebased) and event.projection:
+        elif isinstance(event, events.SchemaChanged):
+            schema = Schema.from_plain(event.schema)
+            # Of two concurrent changes only the first takes effect.
+            if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
+                return AppliedRecord("refused")
+            self.config = self.config.with_schemas([schema])
+            if trainer is not None:
+                trainer.evolve(self.config)
+            return AppliedRecord("done", is_step=True)
+        elif isinstance(event, events.Rebased) and event.projection:
             self.restore(event.projection)
             if trainer is not None:
                 trainer.restore(loads(event.session), event.number, event.rejected)
             return AppliedRecord("done", is_step=trainer is not None)
-        elif isinstance(event, Snapshotted | Rebased) and now.counters.wins >= now.counters.losses:
+        elif isinstance(event, Snapshotted | events.Rebased) and now.counters.wins >= now.counters.losses:
             now.last_good_state = event.number
         return DONE
-
-    def _evolve(self, event: SchemaChanged) -> AppliedRecord:
-        """Apply a new version of the schema; of two concurrent changes only the first takes effect."""
-        schema = Schema.from_plain(event.schema)
-        if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
-            return AppliedRecord("refused")
-        self.config = self.config.with_schemas([schema])
-        if self.trainer is not None:
-            self.trainer.evolve(self.config)
-        return AppliedRecord("done", is_step=True)
 
     def _show(self, ranked: Ranked, record: Record) -> AppliedRecord:
         if ranked.generator_state:
@@ -267,19 +232,13 @@ class Projection:
 
 def _bytes_of(ranked: Ranked) -> int:
     """Return an estimate of the memory of an impression; here, so that a request enters no further file."""
-    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
+    return events.IMPRESSION_BYTES + events.ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
 class Consumer:
-    """Reads the log of one ranker or experiment in order; its state follows from the log.
+    """Reads the log of one ranker or experiment, a `ReadableLog`, in order; its state follows from the log."""
 
-    Args:
-      entity: The ranker or experiment.
-      log: The log.
-      projection: Its projection.
-    """
-
-    def __init__(self, entity: str, log: LogReader, projection: Projection) -> None:
+    def __init__(self, entity: str, log: Any, projection: Projection) -> None:
         self.entity = entity
         self.log = log
         self.projection = projection
@@ -297,10 +256,7 @@ class Consumer:
             self.trainer.find_state = self._state_of_snapshot
 
     def apply(self, records: Sequence[Record]) -> list[Due]:
-        """Apply a batch of records.
-
-        Returns:
-          Events to write: snapshots, and the guard's rollback.
+        """Apply a batch of records, and return the events to write: snapshots, and the guard's rollback.
 
         Raises:
           Unavailable: If the log cannot be read.
@@ -310,7 +266,7 @@ class Consumer:
         due: list[Due] = []
         for record in records:
             try:
-                if not isinstance(record.event, Created):  # a concurrent creation; the first counts
+                if not isinstance(record.event, events.Created):  # a concurrent creation; the first counts
                     outcome = self.projection.apply(record)
                     self._published = None if outcome.is_step else self._published
                     due += self._due(outcome)
@@ -320,7 +276,7 @@ class Consumer:
             except Exception as error:  # later records still count, and a replay fails in the same way
                 logger.error("apply", exc_info=error)
             self.projection.seq = record.seq
-            self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
+            self.is_guarding = self.is_guarding and not isinstance(record.event, events.RolledBack)
             is_snapshot = isinstance(record.event, Snapshotted)
             self.is_kept = self.is_kept and is_snapshot
             self._events_since_snapshot = 0 if is_snapshot else self._events_since_snapshot + 1
@@ -352,14 +308,16 @@ class Consumer:
         config, now = self.projection.config, self.projection.now
         if config is None or not config.body.guard or now.frozen or self.is_guarding:
             return []
-        if not is_worse_than_base(now.counters.comparison):
+        comparison = now.counters.comparison
+        # Losses must outweigh wins by more than chance explains, at whatever moment one looks.
+        if comparison.losses <= comparison.wins or comparison.p_value_at_any_time >= ERROR_PROBABILITY:
             return []
         self.is_guarding = True
         # The last good state may have been thinned since: then it is the last one before it.
         kept = [number for number, _, _ in self.log.snapshots(self.entity) if number <= now.last_good_state]
         snapshot = self.log.snapshot(self.entity, kept[-1]) if kept else None
         to = 0 if snapshot is None else snapshot.number
-        return [Due(RolledBack(to, LOST_TO_BASE, freezes=True), snapshot)]
+        return [Due(events.RolledBack(to, LOST_TO_BASE, freezes=True), snapshot)]
 
     def _due(self, outcome: AppliedRecord) -> list[Due]:
         is_closed = outcome.verdict == CLOSED

@@ -57,9 +57,6 @@ def state_before(rows: Sequence[StateRow], current: int) -> int:
     Args:
       rows: As `listed_states` returns them.
       current: The number of the state that is served.
-
-    Raises:
-      Conflict: If the ranker is at its initial state.
     """
     newest = rows[-1]
     origin = newest.state if newest.same_as is None else newest.same_as

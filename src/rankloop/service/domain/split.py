@@ -54,12 +54,7 @@ class SplitCounts(msgspec.Struct):
 
 
 class UserTotals:
-    """The totals of every user of an A/B test so far, from which the variance between users follows.
-
-    Args:
-      salt: Of the hashes by which users are known here.
-      metrics: Clicks and the declared outcomes.
-    """
+    """The totals of every user of an A/B test so far, from which the variance between users follows."""
 
     def __init__(self, salt: str, metrics: Sequence[str]) -> None:
         self.salt = salt
@@ -68,13 +63,7 @@ class UserTotals:
         self._totals = array("d")  # row by row, a number for each metric
 
     def show(self, counts: SplitCounts, ranked: Ranked, at: float) -> None:
-        """Count an impression.
-
-        Args:
-          counts: Of the test.
-          ranked: The impression.
-          at: Its time.
-        """
+        """Count an impression."""
         counts.began, counts.latest = counts.began or at, max(counts.latest, at)
         key = self._key(ranked)
         if key in self._rows:
@@ -87,24 +76,12 @@ class UserTotals:
         counts.users[VARIANTS.index(ranked.variant)] += 1
 
     def close(self, counts: SplitCounts, ranked: Ranked, feedback: FeedbackReceived | None) -> None:
-        """Count the clicks on a closed impression.
-
-        Args:
-          counts: Of the test.
-          ranked: The impression.
-          feedback: All feedback on it.
-        """
+        """Count the clicks on a closed impression."""
         clicks = sum(value > 0 for value in feedback.values) if feedback is not None else 0
         self.add(counts, ranked, {CLICKS: {0: float(clicks)}})
 
     def add(self, counts: SplitCounts, ranked: Ranked, values: Mapping[str, Mapping[int, float]]) -> None:
-        """Count outcomes of an impression.
-
-        Args:
-          counts: Of the test.
-          ranked: The impression.
-          values: By outcome and item.
-        """
+        """Count outcomes of an impression."""
         row, variant = self._rows.get(self._key(ranked)), VARIANTS.index(ranked.variant)
         for metric, by_item in values.items():
             added = sum(by_item.values())

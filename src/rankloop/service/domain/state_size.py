@@ -26,10 +26,6 @@ def check_file_fits(content: bytes, max_bytes: int, max_header: int) -> None:
       content: The file; a damaged one passes, because loading it reports the damage.
       max_bytes: The limit of the state.
       max_header: The limit of the file's header.
-
-    Raises:
-      TooLarge: If the header is too large.
-      Rejected: If the state would be too large.
     """
     try:
         with ZipFile(BytesIO(content)) as archive:
@@ -53,9 +49,6 @@ def check_fits(learner: Any, problem: Problem, max_bytes: int) -> None:
       learner: The spec of the learner.
       problem: The problem that it starts with.
       max_bytes: The limit.
-
-    Raises:
-      Rejected: If it would be larger.
     """
     size = HASHED_COLUMN_BYTES * problem.n_features if problem.n_hashed else 0
     if size > max_bytes:

@@ -45,12 +45,7 @@ class PublishedState(NamedTuple):
 
 
 class Trainer:
-    """Learns, step by step. Nothing else changes the state, so equal steps give bit-equal states.
-
-    Args:
-      config: The ranker's configuration.
-      start: A saved session to start from; empty: the learner's initial state.
-    """
+    """Learns, step by step. Nothing else changes the state, so equal steps give bit-equal states."""
 
     def __init__(self, config: RankerConfig, start: bytes = b"") -> None:
         self.config = config
@@ -65,13 +60,7 @@ class Trainer:
         self.find_state: Callable[[int], Any] = lambda number: None  # that of a snapshot; None for the first state
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
-        """Continue from a snapshot.
-
-        Args:
-          session: The saved session.
-          number: Its state number.
-          rejected: The number of updates rejected before it.
-        """
+        """Continue from a snapshot."""
         state, generator, learned, refused = session.snapshot()
         self.session.restore(state, generator, learned, refused)
         self.number, self.rejected = number, rejected
@@ -90,13 +79,7 @@ class Trainer:
         self.number += 1  # since snapshots of both versions may exist
 
     def learn(self, ranked: Ranked, received: FeedbackReceived, is_late_outcome: bool = False) -> None:
-        """Learn from a closed impression; an update that fails is counted, not raised.
-
-        Args:
-          ranked: The impression.
-          received: All feedback on it.
-          is_late_outcome: It follows a click that was learned from already, so the user counts once more.
-        """
+        """Learn from a closed impression; an update that fails is counted, not raised."""
         try:
             query, decision = logged_decision(ranked, self.config)
             query = query._replace(item_ids=()) if is_late_outcome else query

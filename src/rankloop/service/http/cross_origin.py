@@ -29,12 +29,6 @@ class CrossOriginAccess:
 
     Calls from elsewhere carry no cookies. All other paths and origins are answered as without it. The scope of an
     allowed call gets `allowed_origin`, which a key of the role `feedback` needs.
-
-    Args:
-      app: The application with all its checks.
-      origins: That may call the paths.
-      paths: A pattern of the paths.
-      frames: Origins of pages that may show the search page in a frame.
     """
 
     def __init__(self, app: ASGIApp, origins: frozenset[str], paths: str, frames: frozenset[str] = frozenset()) -> None:

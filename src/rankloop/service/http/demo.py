@@ -79,11 +79,7 @@ class Progress(msgspec.Struct):
 
 
 class Demo:
-    """The ranker and the experiment of the demo, and its endpoints.
-
-    Args:
-      seed: Of the simulated users.
-    """
+    """The ranker and the experiment of the demo, and its endpoints."""
 
     def __init__(self, seed: int = 0) -> None:
         self.shelf = msgspec.json.decode(SHELF_FILE.read_bytes(), type=Shelf)
@@ -116,15 +112,7 @@ class Demo:
             return JsonResponse(self.progress)
 
     def start_users(self, node: Node, users: int) -> None:
-        """Let simulated users use the playground, one after the other.
-
-        Args:
-          node: The node that serves.
-          users: The number of users.
-
-        Raises:
-          Conflict: If others are still using it.
-        """
+        """Let simulated users use the playground, one after the other."""
         if not 1 <= users <= MAX_USERS:
             raise Rejected("users", f"must be a number from 1 to {MAX_USERS}, got {users}")
         if self.progress.running:
@@ -133,12 +121,7 @@ class Demo:
         node.spawn(self._simulate(node, self.progress))
 
     async def visit(self, node: Node, in_experiment: bool) -> None:
-        """Simulate one user, who looks at the first positions and clicks the first attractive print.
-
-        Args:
-          node: The node that serves.
-          in_experiment: True to show the list of the experiment.
-        """
+        """Simulate one user, who looks at the first positions and clicks the first attractive print."""
         print_numbers = np.argsort(self._rng.random(len(self.shelf.prints)))[: self.shelf.users.prints]
         prints = [self.shelf.prints[i] for i in print_numbers]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])

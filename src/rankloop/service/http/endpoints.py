@@ -53,12 +53,7 @@ class Endpoint(NamedTuple):
 
 
 class Endpoints:
-    """The endpoints of an application.
-
-    Args:
-      app: The application.
-      settings: The settings of the service.
-    """
+    """The endpoints of an application."""
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self.app, self.settings = app, settings
@@ -133,12 +128,7 @@ class Endpoints:
         return declare
 
     def add_files(self, path: str, folder: Path) -> None:
-        """Serve the files of a folder to anyone.
-
-        Args:
-          path: The path of the folder in URLs.
-          folder: The folder.
-        """
+        """Serve the files of a folder to anyone."""
         self.app.mount(path, StaticFiles(directory=folder), name=path)
         self._routes.append((self.app.routes[-1], self.unknown._replace(role="anyone")))
 
@@ -176,10 +166,6 @@ def decode(content: bytes | msgspec.Raw, kind: type[T], packed: bool = False) ->
       content: The body.
       kind: Its type.
       packed: True for MessagePack.
-
-    Raises:
-      InvalidBody: With the path to the wrong value.
-      msgspec.DecodeError: If it is not JSON.
     """
     try:
         return _decoder(kind, packed)(content)  # type: ignore[no-any-return, arg-type]
@@ -209,10 +195,6 @@ async def read_content(request: Request, media: str = JSON_MEDIA) -> bytes:
     Args:
       request: The request.
       media: The expected Content-Type, also assumed if the request has none.
-
-    Raises:
-      WrongMedia: If the Content-Type is another one.
-      TooLarge: As soon as there are more bytes than the endpoint allows.
     """
     check_media(request.headers.get("content-type", media), (media,))
     return await receive_content(request.receive, request.scope["declared"].max_bytes)

@@ -26,8 +26,8 @@ GAUGES: dict[str, Callable[[Any], float]] = {
     "open": lambda ranker: ranker.projection.n_open,
     "state": lambda ranker: ranker.published.number,
     "frozen": lambda ranker: ranker.projection.frozen,
-    "drift_alarm": lambda ranker: click_rate_drift(ranker.projection.counters).alarm,
-    "click_rate_z_score": lambda ranker: click_rate_drift(ranker.projection.counters).z_score,
+    "drift_alarm": lambda ranker: click_rate_drift(ranker.projection.counters)[1],
+    "click_rate_z_score": lambda ranker: click_rate_drift(ranker.projection.counters)[0],
 }
 DURATION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 

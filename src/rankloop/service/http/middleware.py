@@ -50,12 +50,7 @@ logger = logging.getLogger("rankloop.service")
 
 
 class JsonResponse(Response):
-    """A response in JSON.
-
-    Args:
-      value: Anything that msgspec encodes.
-      status: The HTTP status.
-    """
+    """A response in JSON."""
 
     def __init__(self, value: Any, status: int = 200) -> None:
         self.body, self.status_code, self.background = _encode(value), status, None
@@ -90,12 +85,6 @@ class AccessMiddleware:
 
     It reads role, size limit and metric name from the endpoint of the call. A direct endpoint is answered here, all
     others by `app`.
-
-    Args:
-      app: The application inside.
-      endpoints: The endpoints.
-      metrics: Counts the calls.
-      state: The state of the application; while it is `stopping`, every response closes its connection.
     """
 
     def __init__(self, app: ASGIApp, endpoints: "Endpoints", metrics: Metrics, state: Any = RUNNING_STATE) -> None:
@@ -288,9 +277,6 @@ def check_media(sent: str, accepted: tuple[str, ...]) -> None:
     Args:
       sent: The Content-Type of the request.
       accepted: The accepted types.
-
-    Raises:
-      WrongMedia: If it is another type.
     """
     if not sent.lower().startswith(accepted):
         raise WrongMedia(
@@ -305,9 +291,6 @@ async def receive_content(receive: Receive, max_bytes: int) -> bytes:
     Args:
       receive: The ASGI channel.
       max_bytes: The limit.
-
-    Raises:
-      TooLarge: As soon as more bytes have come.
     """
     parts, size, more = [], 0, True
     while more:
@@ -344,9 +327,6 @@ def check_reach(scope: Scope, *names: str | None) -> None:
     Args:
       scope: The scope of the call.
       *names: The names; None is skipped.
-
-    Raises:
-      Forbidden: If the key is not for one of the names.
     """
     grant: Grant | None = scope.get("grant")
     if grant is not None and not all(grant.reaches(name) for name in names if name is not None):

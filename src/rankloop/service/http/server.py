@@ -41,10 +41,6 @@ def bound_socket(settings: Settings, shared: bool = False) -> socket.socket:
     Args:
       settings: The settings of the service.
       shared: True if other sockets may use the same port.
-
-    Raises:
-      Conflict: If the port is in use.
-      InvalidInput: If the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # The protocol is named because asyncio sends small responses at once only if it sees that this is TCP.
@@ -98,12 +94,7 @@ class JsonLines(logging.Formatter):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that reports its start, and on a signal to stop answers open connections once more.
-
-    Args:
-      config: Of uvicorn.
-      app: The application.
-    """
+    """A uvicorn server that reports its start, and on a signal to stop answers open connections once more."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
@@ -227,9 +218,6 @@ def serve(
       demo: Add the demo.
       shared: The file descriptor of a socket that is open already.
       addition: Another addition than the demo.
-
-    Raises:
-      Unavailable: If the service could not start.
     """
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
         write_json_lines()

@@ -18,11 +18,7 @@ EXPORTER_GROUP = "opentelemetry_traces_exporter"  # of entry points
 
 
 def tracers_from(environment: Mapping[str, str]) -> "TracerProvider | None":
-    """Build the provider of spans that the standard OTEL_ variables ask for; None if they ask for none.
-
-    Raises:
-      InvalidInput: If a package that they need is not installed.
-    """
+    """Build the provider of spans that the standard OTEL_ variables ask for; None if they ask for none."""
     default = "otlp" if any(name in environment for name in ENDPOINT_VARIABLES) else "none"
     exporter = environment.get("OTEL_TRACES_EXPORTER") or default
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter == "none":
@@ -47,13 +43,7 @@ def tracers_from(environment: Mapping[str, str]) -> "TracerProvider | None":
 
 
 class TracingMiddleware:
-    """ASGI middleware: a span around every call with its ranker and status, as a child of the caller's span.
-
-    Args:
-      app: The application inside.
-      endpoints: The endpoints, which name the calls.
-      tracers: The provider of spans.
-    """
+    """ASGI middleware: a span around every call with its ranker and status, as a child of the caller's span."""
 
     def __init__(self, app: ASGIApp, endpoints: Endpoints, tracers: "TracerProvider") -> None:
         from opentelemetry.propagate import extract

@@ -24,12 +24,7 @@ MAX_WAITING_CONNECTIONS = 1024  # while a worker starts
 
 
 class WorkerProcess:
-    """A process that serves a socket. The socket stays open in the parent, so connections wait during a replacement.
-
-    Args:
-      command: Starts the process.
-      listening: The socket.
-    """
+    """A process that serves a socket. The socket stays open in the parent, so connections wait during a replacement."""
 
     def __init__(self, command: list[str], listening: Socket) -> None:
         self._started, write_end = os.pipe()

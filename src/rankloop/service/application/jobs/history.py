@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.saved_session import loads
 from rankloop.service.domain.counters import Counters, saved_projection
-from rankloop.service.domain.drift import DriftAlarms
+from rankloop.service.domain.drift import log_drift_alarm
 from rankloop.service.domain.health import clicks_of, health_of, weights_of
 from rankloop.service.stores.base import Store
 
@@ -66,12 +66,12 @@ class Curve:
 
 async def sample_rankers(rankers: "Mapping[str, ServedRanker]") -> None:
     """Add a point of every ranker each second, and watch its drift alarm."""
-    alarms = DriftAlarms()
+    raised_alarms = set[str]()
     while True:
         now = time.time()
         for number, runtime in enumerate(list(rankers.values()), 1):
             runtime.curve.sample(runtime, now)
-            alarms.update(runtime.name, runtime.projection.counters)
+            log_drift_alarm(runtime.name, runtime.projection.counters, raised_alarms)
             if number % MAX_RANKERS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         await asyncio.sleep(SAMPLE_SECONDS)
