@@ -13,7 +13,6 @@ import pytest
 
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers
-from rankloop.core.types import Query
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.counters import Counters
 from rankloop.service.domain.health import clicks_of, health_of
@@ -69,7 +68,7 @@ def test_contributions_add_up_to_the_score(client: httpx.Client) -> None:
     (logged, *_) = inside(client).store.records_of_impression(runtime.entity, shown["impression"])
     ranked = logged.event
     found = client.get("/rankers/shop/explain", params={"impression": shown["impression"], "id": "7"}).json()
-    query: Query = logged_decision(ranked, runtime.config).query
+    query, _ = logged_decision(ranked, runtime.config)
     table = from_layers(runtime.serving.state, "table")
     columns = [*query.features.columns, runtime.config.schema.n_hashed]
     weights = table.at(np.array(columns))[:, 0].copy()

@@ -65,19 +65,16 @@ def base_slot(base: BaseBody | None, schema: Schema) -> int | None:
             return schema.slot(score_name(base))
         except InvalidInput as error:
             raise Rejected("problem.schema", f"the base's score has this name: {error}") from None
+    example = '{"kind": "number", "scale": "linear"}'
     if base.weights is not None:
-        raise Rejected(
-            "base.weights",
-            "are not possible with a schema: add the score of the existing ranker to the features as a declared "
-            'number, {"score": {"kind": "number", "scale": "linear"}}, and name it in base.feature',
-        )
+        advice = f'add the existing score to the features as a declared number, {{"score": {example}}}'
+        raise Rejected("base.weights", f"are not possible with a schema: {advice}, and name it in base.feature")
     name = base.feature
     kind = schema.features.get(name) if isinstance(name, str) else None
     if kind is None:
         fields = ", ".join(schema.features)
         raise Rejected("base.feature", f"{name!r} is not one of the fields of the items, which are {fields:.300}")
     if spec_of(kind)["kind"] != "number" or not kind.size:
-        example = '{"kind": "number", "scale": "linear"}'
         raise Rejected("base.feature", f"{name!r} must be a number with a declared scale, as in {example}")
     return int(schema.slots[str(name)])
 
@@ -131,9 +128,8 @@ def base_model(base: BaseBody | None) -> str:
     if base is None or base.model is None:
         return ""
     if base.feature is None and base.booster is None:
-        raise Rejected(
-            "base.model", "names the model that computes base.feature; a base given by weights needs no model"
-        )
+        reason = "names the model that computes base.feature; a base given by weights needs no model"
+        raise Rejected("base.model", reason)
     check_model(base.model, "base.model")
     return base.model
 

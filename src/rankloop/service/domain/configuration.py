@@ -23,17 +23,8 @@ from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, max_weight_of, plain_outcomes
 from rankloop.rules import Rules
-from rankloop.service.domain.base_score import (
-    BASE_SCORE,
-    base_column,
-    base_model,
-    base_slot,
-    check_model,
-    given_scores,
-    score_name,
-    with_base,
-    with_base_score,
-)
+from rankloop.service.domain import base_score
+from rankloop.service.domain.base_score import BASE_SCORE
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Values
 from rankloop.service.requests import CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
@@ -79,7 +70,7 @@ class RankerConfig(NamedTuple):
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
 
     def with_rules(self, rules: Rules) -> "RankerConfig":
-        """Return the configuration with other rules."""
+        """Return the configuration with other rules, or refuse a field that the items do not have."""
         for field in rules.fields:
             if field not in self.adapter.feature_names:
                 valid = ", ".join(self.adapter.feature_names) or "none by name"
@@ -87,7 +78,7 @@ class RankerConfig(NamedTuple):
         return self._replace(rules=rules if rules != Rules() else None)
 
     def ruled_query(self, ids: list[Id], rows: Any, body: RankBody, at: float = 0.0) -> QueryRequest:
-        """Return the query of a request, without the items that rules leave out and after those that they pin."""
+        """Return the query of a request without the items that rules leave out, and with those that they pin first."""
         if self.rules is None or body.order:
             return self.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, at)
         items = ids or list(self.adapter.items)
@@ -96,20 +87,14 @@ class RankerConfig(NamedTuple):
         pinned = [id for id in body.pinned if str(id) not in left_out_ids]
         taken = left_out_ids.union(map(str, [*body.pinned, *body.excluded]))
         pinned += [items[item] for item in first if str(items[item]) not in taken]
-        excluded = [
-            *body.excluded,
-            *(id for id in items if str(id) in left_out_ids.difference(map(str, body.excluded))),
-        ]
+        newly_excluded = left_out_ids.difference(map(str, body.excluded))
+        excluded = [*body.excluded, *(id for id in items if str(id) in newly_excluded)]
         pinned = pinned[: max(len(items) - len(excluded) - 1, len(body.pinned))]  # something is left to rank
         query = self.adapter.query(ids, rows, body.context, body.query_id, pinned, excluded, at)
         return query._replace(rules=({"pin": first} if first else {}) | left_out)
 
     def ruled_order(self, request: QueryRequest, order: list[int]) -> tuple[list[int], dict[str, list[int]], bool]:
-        """Apply the rules that move items.
-
-        Returns:
-          The order, the items that each rule has touched, and whether the rules change some order of these items.
-        """
+        """Return an order after the rules that move items, the items that each touched, and if they can move any."""
         rows = request.features if request.values is None else request.values.rows
         value_of, n_pinned = _value_reader(rows, self.adapter.feature_names), len(request.pinned)
         rules = self.rules or Rules()
@@ -149,14 +134,14 @@ class RankerConfig(NamedTuple):
         if self.base_weights is not None:
             return scores_of(request.features, self.base_weights)
         if self.booster is None:
-            return given_scores(len(request.ids))
+            return base_score.given_scores(len(request.ids))
         # Values that the request did not have are missing values to the booster.
         rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
         return self._scored(lambda booster: booster.scores(rows, request.query.id))
 
     def _scores_of_values(self, rows: Sequence[Values], query_id: str) -> Floats:
         if self.booster is None:
-            return given_scores(len(rows))
+            return base_score.given_scores(len(rows))
         return self._scored(lambda booster: booster.scores_of_values(rows, query_id))
 
     def _scored(self, score: Callable[[Any], Floats]) -> Floats:
@@ -200,93 +185,73 @@ def _value_reader(rows: Any, names: Sequence[str]) -> Callable[[int, str], Any]:
 
 
 def config_of(body: CreateBody) -> RankerConfig:
-    """Check a request and return the configuration; its `body` is the request in normal form."""
-    base, config = body.base, _config(body)
-    score = "" if config.base_column is None else score_name(base)
-    outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
-    config = config._replace(base_model=base_model(base), computed_score=score, outcomes=outcomes)
-    if base is None or base.booster is None:
-        return config
-    from rankloop.training.trees.booster_file import NamedBooster
+    """Check a request and return the configuration; its `body` is the request in normal form.
 
-    names = config.adapter.feature_names if config.schema is None else tuple(config.schema.features)
-    booster = NamedBooster(base.booster, [name for name in names if name != BASE_SCORE])
-    model = base.model or booster.hash
-    normal = msgspec.structs.replace(config.body, base=msgspec.structs.replace(base, model=model))
-    return config._replace(body=normal, base_model=model, booster=booster)
-
-
-def _max_weight(body: CreateBody) -> float:
-    return max_weight_of(declared_outcomes(msgspec.to_builtins(body.outcomes)), body.max_click_weight)
-
-
-def _config(body: CreateBody) -> RankerConfig:
+    Raises:
+      Rejected: If a field is wrong.
+    """
     _check_numbers(body)
-    if body.problem.schema is not None:
-        return _config_with_schema(body, _schema(body.problem))
-    if body.problem.catalogue is not None:
-        raise Rejected("problem.catalogue", "needs a schema, which declares the kinds of the values in its rows")
-    encoding = _encoding(body.problem)
-    problem = _problem(body.problem, encoding)
-    n_features = problem.n_features
-    learner: AnyLearner = build(body.learner, "learner")
-    column, weights = base_column(body.base, problem, n_features)
-    learner = with_base(learner, body.base, column)
-    if column == n_features:
-        names = (*problem.feature_names, score_name(body.base)) if problem.feature_names else ()
-        problem = problem._replace(n_features=n_features + 1, feature_names=names)
+    base, plain = body.base, body.problem
+    items, schema, encoding, weights = _items(plain), None, None, None
+    if plain.schema is not None:
+        for name in ("n_features", "feature_names", "context", "n_context"):
+            if getattr(plain, name) not in (None, 0):
+                raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
+        schema = _checked_schema(lambda: Schema.from_plain(plain.schema), "problem.schema")
+        schema = base_score.with_base_score(schema, base)
+        sizes = {name: getattr(plain, name) for name in ("shown", "depth", "max_grade")}
+        problem = schema.problem(n_items=len(items) or None, **sizes)
+        _check_sizes(plain, 0)
+        try:
+            learner: AnyLearner = with_hashed(build(body.learner, "learner"))
+        except InvalidInput as error:
+            raise Rejected("learner", str(error)) from None
+        column = base_score.base_slot(base, schema)
+        plain = msgspec.structs.replace(plain, schema=schema.to_plain())
+        adapter = Adapter((), 0, items)
+    else:
+        if plain.catalogue is not None:
+            raise Rejected("problem.catalogue", "needs a schema, which declares the kinds of the values in its rows")
+        encoding = _encoding(plain)
+        problem = _problem(plain, encoding)
+        names, n_features, n_context = problem.feature_names, problem.n_features, problem.n_context
+        learner = build(body.learner, "learner")
+        column, weights = base_score.base_column(base, problem, n_features)
+        if column == n_features:
+            all_names = (*names, base_score.score_name(base)) if names else ()
+            problem = problem._replace(n_features=n_features + 1, feature_names=all_names)
+        fills_gaps = from_layers(learner, "fills_gaps", False)
+        adapter = Adapter(names, n_features, items, n_context, encoding=encoding, fills=fills_gaps)
+    body = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
+    learner = base_score.with_base(learner, base, column)
     _check_together(body, learner)
-    normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
-    items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
-    adapter = Adapter(
-        names, n_features, items, problem.n_context, encoding=encoding, fills=from_layers(learner, "fills_gaps", False)
-    )
-    return RankerConfig(
-        body=normal,
-        learner=with_robust(learner, problem, has_users=True, max_weight=_max_weight(body)),
+    outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
+    max_weight = max_weight_of(outcomes, body.max_click_weight)
+    config = RankerConfig(
+        body=body,
+        learner=with_robust(learner, problem, has_users=True, max_weight=max_weight),
         problem=problem,
         adapter=adapter,
         base_column=column,
         base_weights=weights,
         encoding=encoding,
+        base_model=base_score.base_model(base),
+        computed_score="" if column is None else base_score.score_name(base),
+        outcomes=outcomes,
     )
+    config = config if schema is None else config.with_schemas([schema])
+    if base is None or base.booster is None:
+        return config
+    from rankloop.training.trees.booster_file import NamedBooster
 
-
-def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
-    schema = with_base_score(schema, body.base)
-    sizes = {name: getattr(body.problem, name) for name in ("shown", "depth", "max_grade")}
-    items = tuple(_items(body.problem) or ())
-    problem = schema.problem(n_items=len(items) or None, **sizes)
-    _check_sizes(body.problem, 0)
-    try:
-        learner = with_hashed(build(body.learner, "learner"))
-    except InvalidInput as error:
-        raise Rejected("learner", str(error)) from None
-    plain = msgspec.structs.replace(body.problem, schema=schema.to_plain())
-    normal = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
-    slot = base_slot(body.base, schema)
-    learner = with_base(learner, body.base, slot)
-    _check_together(body, learner)
-    config = RankerConfig(
-        body=normal,
-        learner=with_robust(learner, problem, has_users=True, max_weight=_max_weight(body)),
-        problem=problem,
-        adapter=Adapter((), 0, items),
-        base_column=slot,
-    )
-    return config.with_schemas([schema])
-
-
-def _schema(body: ProblemBody) -> Schema:
-    """Return the schema of a request, or raise `Rejected` with the part that is wrong."""
-    for name in ("n_features", "feature_names", "context", "n_context"):
-        if getattr(body, name) not in (None, 0):
-            raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
-    return _checked_schema(lambda: Schema.from_plain(body.schema), "problem.schema")
+    booster = NamedBooster(base.booster, [name for name in config.adapter.feature_names if name != BASE_SCORE])
+    model = base.model or booster.hash
+    body = msgspec.structs.replace(body, base=msgspec.structs.replace(base, model=model))
+    return config._replace(body=body, base_model=model, booster=booster)
 
 
 def _checked_schema(make: Callable[[], Schema], field: str) -> Schema:
-    """Return the schema that `make` builds."""
+    """Return the schema that `make` builds, or raise `Rejected` with the part that is wrong."""
     try:
         return make()
     except InvalidSchema as error:
@@ -303,9 +268,8 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
       notes: The names that its file keeps.
     """
     if notes.get(NORMALISED_NOTE):
-        raise Rejected(
-            "state", "this model needs features that are scaled within each query, which the service does not do"
-        )
+        reason = "this model needs features that are scaled within each query, which the service does not do"
+        raise Rejected("state", reason)
     fields, items = session.problem._asdict(), notes.get("items")
     n_items, names = fields.pop("n_items"), list(fields.pop("feature_names"))
     if fields.pop("n_hashed", 0):
@@ -349,7 +313,7 @@ def with_settings(body: CreateBody, settings: Mapping[str, Any]) -> CreateBody:
         return body
     if isinstance(body.learner, dict) and body.learner["kind"] == "base_score":
         body = msgspec.structs.replace(body, learner=body.learner["inner"])
-    score, names = score_name(base), body.problem.feature_names or []
+    score, names = base_score.score_name(base), body.problem.feature_names or []
     fields = names if body.problem.schema is None else body.problem.schema["features"]
     if score and score not in fields:
         if settings["base"].get("weight"):
@@ -394,27 +358,25 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> Problem:
     if len(set(names)) != len(names):
         raise Rejected("problem.feature_names", "a name occurs twice")
     if body.n_features is None and not names and body.items is None:
-        raise Rejected(
-            "problem.n_features", "is missing: give the number of features of an item, or name them in feature_names"
-        )
+        reason = "is missing: give the number of features of an item, or name them in feature_names"
+        raise Rejected("problem.n_features", reason)
     n_features = len(names) if body.n_features is None else body.n_features
     if not 0 <= n_features <= MAX_FEATURES:
         raise Rejected("problem.n_features", f"must be from 0 to {MAX_FEATURES}, got {n_features}")
     if names and len(names) != n_features:
         raise Rejected("problem.feature_names", f"{len(names)} names for {n_features} features")
-    items = _items(body)
     n_context = body.n_context if encoding is None else encoding.n_context
     _check_sizes(body, n_context)
-    n_items = None if items is None else len(items)
+    n_items = len(body.items or ()) or None
     return Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names)
 
 
-def _items(body: ProblemBody) -> list[Id] | None:
-    """Return the fixed set of items; None if items come with every request."""
+def _items(body: ProblemBody) -> tuple[Id, ...]:
+    """Return the fixed set of items; none if items come with every request."""
     items = body.items
     if items is not None and (not items or len({str(item) for item in items}) != len(items)):
         raise Rejected("problem.items", "must have at least one item, and each item once")
-    return items
+    return tuple(items or ())
 
 
 def _check_sizes(body: ProblemBody, n_context: int) -> None:
@@ -469,7 +431,7 @@ def named_model(model: str, config: RankerConfig) -> str:
         raise Rejected("base_model", "the booster of this ranker computes the base score: leave the field out")
     if not config.base_model:
         raise Rejected("base_model", "this ranker was created without base.model: leave the field out")
-    check_model(model, "base_model")
+    base_score.check_model(model, "base_model")
     return model
 
 

@@ -140,18 +140,11 @@ def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -
     if not items:
         named |= _unnamed_weights(from_layers(state, "table"), config.schema.n_hashed)
     largest = sorted(named.items(), key=lambda part: -abs(part[1][0]))[:MAX_WEIGHTS]
+    names = ("name", "weight", "shares_column_with")
+    impressions = [(each.impression, each.query_id, [each.ids[i] for i in each.order]) for each in reversed(recent)]
     return {
-        "weights": [
-            {"name": name, "weight": weight, "shares_column_with": sharing} for name, (weight, sharing) in largest
-        ],
-        "impressions": [
-            {
-                "impression": ranked.impression,
-                "query_id": ranked.query_id,
-                "ranking": [ranked.ids[i] for i in ranked.order],
-            }
-            for ranked in reversed(recent)
-        ],
+        "weights": [dict(zip(names, (name, *values))) for name, values in largest],
+        "impressions": [dict(zip(("impression", "query_id", "ranking"), values)) for values in impressions],
     }
 
 

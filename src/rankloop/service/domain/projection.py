@@ -18,7 +18,7 @@ from rankloop.service import records as events
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
 from rankloop.service.domain.feedback_rules import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
-from rankloop.service.domain.split import UserTotals
+from rankloop.service.domain.split import CLICKS, UserTotals
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record, Snapshot, Snapshotted
@@ -214,8 +214,8 @@ class Projection:
         if impression.outcomes:
             counters.count_outcomes(ranked, impression.outcomes, self.method)
         if self.users is not None and counters.split is not None:
-            self.users.close(counters.split, ranked, feedback)
-            self.users.add(counters.split, ranked, impression.outcomes)
+            clicks = sum(value > 0 for value in feedback.values) if feedback is not None else 0
+            self.users.add(counters.split, ranked, {CLICKS: {0: float(clicks)}, **impression.outcomes})
         is_due = compared and self.trainer is None and counters.closed % EXPERIMENT_SNAPSHOT_EVERY == 0
         return applied._replace(is_snapshot_due=True) if is_due else applied
 

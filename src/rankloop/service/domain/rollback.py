@@ -50,9 +50,7 @@ def listed_states(
 
 
 def state_before(rows: Sequence[StateRow], current: int) -> int:
-    """Return the state that one step back leads to.
-
-    It is the last one that was kept; if nothing was learned since, the one before, so that each step goes further.
+    """Return the last state that was kept; if nothing was learned since, the one before: each step goes further back.
 
     Args:
       rows: As `listed_states` returns them.
@@ -69,16 +67,13 @@ def state_before(rows: Sequence[StateRow], current: int) -> int:
 
 
 def order_difference(learner: AnyLearner, now: Any, then: Any, queries: Sequence[LoggedQuery]) -> dict[str, Any]:
-    """Compare the orders that two states give to logged queries.
+    """Compare the orders that two states give to logged queries, by numbers and by examples.
 
     Args:
       learner: Of the ranker.
       now: The state that is served.
       then: The state of a rollback.
       queries: Recent ones.
-
-    Returns:
-      The number of lists, how many get another order, the mean rank correlation, and examples of both orders.
     """
     pairs = [(each, learner.predict(now, each.query), learner.predict(then, each.query)) for each in queries]
     different = [pair for pair in pairs if not np.array_equal(pair[1], pair[2])]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rankloop.core.statistics import ERROR_PROBABILITY, VariantSums, compare_means, sign_p_value, users_needed
-from rankloop.service.records import FeedbackReceived, Ranked
+from rankloop.service.records import Ranked
 
 VARIANTS = ("a", "b")
 CLICKS = "clicks"
@@ -75,11 +75,6 @@ class UserTotals:
         self._totals.extend([0.0] * len(self.column))
         counts.users[VARIANTS.index(ranked.variant)] += 1
 
-    def close(self, counts: SplitCounts, ranked: Ranked, feedback: FeedbackReceived | None) -> None:
-        """Count the clicks on a closed impression."""
-        clicks = sum(value > 0 for value in feedback.values) if feedback is not None else 0
-        self.add(counts, ranked, {CLICKS: {0: float(clicks)}})
-
     def add(self, counts: SplitCounts, ranked: Ranked, values: Mapping[str, Mapping[int, float]]) -> None:
         """Count outcomes of an impression."""
         row, variant = self._rows.get(self._key(ranked)), VARIANTS.index(ranked.variant)
@@ -121,9 +116,8 @@ def split_result(counts: SplitCounts, metrics: Sequence[str], guardrails: Mappin
     ratio = sign_p_value(n_a, n_b)
     warnings = []
     if ratio < MIN_SAMPLE_RATIO_P_VALUE:
-        warnings.append(
-            f"{n_a:,} and {n_b:,} users are not halves: users of one variant are missing, so do not trust the result"
-        )
+        reason = "users of one variant are missing, so do not trust the result"
+        warnings.append(f"{n_a:,} and {n_b:,} users are not halves: {reason}")
     if counts.not_counted:
         warnings.append(f"{counts.not_counted:,} impressions of users after the first {MAX_USERS:,} are not counted")
     days = max(counts.latest - counts.began, 1.0) / DAY_SECONDS

@@ -24,13 +24,6 @@ from rankloop.service.records import FeedbackReceived, Ranked
 logger = logging.getLogger("rankloop.service")
 
 
-class LoggedDecision(NamedTuple):
-    """The query and the decision of an impression, read from the log."""
-
-    query: Query
-    decision: Decision[Any]
-
-
 class PublishedState(NamedTuple):
     """A state for serving, and the last event that is in it."""
 
@@ -98,15 +91,13 @@ class Trainer:
 
     def published(self) -> PublishedState:
         """Return the state for serving, without the event and the counts that belong to it."""
-        encoders = self.config.encoders
-        schemas = tuple([encoder.schema for encoder in encoders.values()]) if encoders else ()
         return PublishedState(
             number=self.number,
             state=self.session.state,
             learned=self.session.learned,
             refused=self.session.refused,
             rejected=self.rejected,
-            schemas=schemas,
+            schemas=tuple([encoder.schema for encoder in self.config.encoders.values()]),
         )
 
     def saved(self) -> bytes:
@@ -141,14 +132,14 @@ def evolved_session(session: Session, config: RankerConfig) -> Session:
     return evolved
 
 
-def logged_decision(ranked: Ranked, config: RankerConfig) -> LoggedDecision:
+def logged_decision(ranked: Ranked, config: RankerConfig) -> tuple[Query, Decision[Any]]:
     """Return the query and the decision of a logged impression.
 
     Args:
       ranked: The impression.
       config: The ranker's configuration.
     """
-    return LoggedDecision(logged_query(ranked, config), decision_from_plain(ranked.decision or {}, config.learner))
+    return logged_query(ranked, config), decision_from_plain(ranked.decision or {}, config.learner)
 
 
 def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
@@ -158,24 +149,17 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
       ranked: The impression.
       config: The ranker's configuration.
     """
+    candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
+    ids, context = [ranked.ids[i] for i in candidates], NO_CONTEXT
+    features: Any
     if ranked.schema:
-        return _encoded_query(ranked, config)
-    features = np.array(np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1))
-    ids = ranked.ids
-    if ranked.candidates is not None:
-        features = np.ascontiguousarray(features[ranked.candidates])
-        ids = [ids[i] for i in ranked.candidates]
-    context = np.array(ranked.context, dtype=np.float64)
+        values = logged_values(ranked, config)
+        rows = [values.rows[i] for i in candidates]
+        features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
+    else:
+        features = np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1)[list(candidates)]
+        context = np.array(ranked.context, dtype=np.float64)
     return Query(ranked.query_id, features, context, ranked.user or ranked.session, ids)
-
-
-def _encoded_query(ranked: Ranked, config: RankerConfig) -> Query:
-    values, candidates = logged_values(ranked, config), ranked.candidates
-    ids, rows = ranked.ids, values.rows
-    if candidates is not None:
-        ids, rows = [ids[i] for i in candidates], [rows[i] for i in candidates]
-    features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
-    return Query(ranked.query_id, features, NO_CONTEXT, ranked.user or ranked.session, ids)
 
 
 def digest(state: Any) -> str:
