@@ -84,9 +84,7 @@ class ServedExperiment:
         self.body = body
         build(body.interleaving, "interleaving")
         named_variants = (("a", body.a), ("b", body.b))
-        self._runtimes = [
-            _runtime(variant, rankers, field) for field, variant in named_variants
-        ]  # None: the order of the request
+        self._runtimes = [_runtime(variant, rankers, field) for field, variant in named_variants]
         self._configs = self._current()
         self._outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
         self._config = self._shared()
@@ -96,10 +94,13 @@ class ServedExperiment:
                 reason = "give shares from 0 to 1 of clicks or of outcomes, in an A/B test (split)"
                 raise Rejected("guardrails", f"{name!r:.60}: {reason}")
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
-        self.variants = [
-            _variant(variant, runtime, self.config, field)
-            for (field, variant), runtime in zip(named_variants, self._runtimes)
-        ]
+        self.variants = list[Variant]()
+        for (field, variant), runtime in zip(named_variants, self._runtimes):
+            weights, n_features = variant.weights, self._config.adapter.n_features
+            if weights is not None and self._config.encoders:
+                raise Rejected(f"{field}.weights", "fixed weights are not possible with a schema: name another ranker")
+            checked = None if weights is None else check_weights(weights, n_features, f"{field}.weights")
+            self.variants.append(Variant(runtime, checked))
         self.changed_after = 0
         self.published = PublishedState()
         self.projection = SavedProjection()
@@ -158,29 +159,26 @@ class ServedExperiment:
         return ranked
 
     def _predicted(self, variant: Variant, request: QueryRequest) -> Ints:
-        if variant.ranker is None and variant.weights is None:
-            return np.arange(len(request.ids if request.candidates is None else request.candidates))
-        if request.values is not None and variant.ranker is not None:
-            return variant.ranker.serving.predict(self._encoded(variant.ranker, request))
-        if variant.ranker is not None:
-            return variant.ranker.serving.predict(variant.ranker.config.with_base_score(request).query)
-        return best_ranking(request.query.features, variant.weights)  # type: ignore[arg-type]
-
-    def _encoded(self, runtime: ComparedRanker, request: QueryRequest) -> Query:
-        """Return the query as one variant encodes it."""
-        rows, context, at, _ = request.values  # type: ignore[misc]
-        ids, encoder = request.ids, runtime.config.encoders[max(runtime.config.encoders)]
-        rows = runtime.config.with_base_values(rows, request.query.id)
-        if request.candidates is not None:
-            ids, rows = [ids[i] for i in request.candidates], [rows[i] for i in request.candidates]
-        return Query(request.query.id, _encoded_rows(encoder, ids, rows, context, at), NO_CONTEXT)
+        candidates = range(len(request.ids)) if request.candidates is None else request.candidates
+        if variant.weights is not None:
+            return best_ranking(request.query.features, variant.weights)
+        if variant.ranker is None:
+            return np.arange(len(candidates))
+        config = variant.ranker.config
+        if request.values is None:
+            return variant.ranker.serving.predict(config.with_base_score(request).query)
+        rows, context, at, _ = request.values
+        rows = config.with_base_values(rows, request.query.id)
+        ids, rows = [request.ids[i] for i in candidates], [rows[i] for i in candidates]
+        encoded = _encoded_rows(config.encoders[max(config.encoders)], ids, rows, context, at)
+        return variant.ranker.serving.predict(Query(request.query.id, encoded, NO_CONTEXT))
 
 
 def _runtime(variant: VariantBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
+    """Return the ranker of a variant; None for weights and for the order of the request."""
     if [variant.ranker, variant.weights, variant.kind].count(None) != 2:
-        raise Rejected(
-            field, 'give the name of a ranker, weights, or {"kind": "given_order"} for the order of the request'
-        )
+        reason = 'give the name of a ranker, weights, or {"kind": "given_order"} for the order of the request'
+        raise Rejected(field, reason)
     if variant.ranker is None:
         return None
     if variant.ranker not in rankers:
@@ -198,44 +196,24 @@ def _shared_config(configs: list[RankerConfig], first: VariantBody, second: Vari
         return config_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
     for config in configs[1:]:
         if _kind_of_items(config) != _kind_of_items(configs[0]):
-            raise Rejected(
-                "b",
-                "the two rankers do not have the same kind of items: features, fixed items and context must be equal",
-            )
-    if not configs[0].encoders:
-        return configs[0]._replace(booster=None, computed_score="", rules=None)
-    _check_kinds(configs)
-    joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
-    names = tuple(joint.features)
-    adapter = configs[0].adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
-    return configs[0]._replace(
-        adapter=adapter, encoders={joint.version: joint}, booster=None, computed_score="", rules=None
-    )
-
-
-def _check_kinds(configs: list[RankerConfig]) -> None:
-    """Refuse schemas in which a field has different kinds."""
+            reason = "the two rankers do not have the same kind of items"
+            raise Rejected("b", f"{reason}: features, fixed items and context must be equal")
+    shared = configs[0]._replace(booster=None, computed_score="", rules=None)
+    if not shared.encoders:
+        return shared
     kinds: dict[str, Any] = {}
     for config in configs:
-        schema: Any = config.schema
         for part in ("features", "context"):
-            for name, kind in getattr(schema, part).items():
+            for name, kind in getattr(config.schema, part).items():
                 if kinds.setdefault(name, (part, spec_of(kind))) != (part, spec_of(kind)):
                     raise Rejected("b", f"the field {name!r} has different kinds in the schemas of the two rankers")
+    joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
+    names = tuple(joint.features)
+    adapter = shared.adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
+    return shared._replace(adapter=adapter, encoders={joint.version: joint})
 
 
 def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:
     if config.encoders:
         return "schema", config.adapter.items, config.body.problem.catalogue
     return config.adapter.n_features, config.adapter.items, config.adapter.n_context
-
-
-def _variant(variant: VariantBody, ranker: ComparedRanker | None, config: RankerConfig, field: str) -> Variant:
-    if variant.weights is not None and config.encoders:
-        raise Rejected(f"{field}.weights", "fixed weights are not possible with a schema: name another ranker")
-    weights = (
-        None
-        if variant.weights is None
-        else check_weights(variant.weights, config.adapter.n_features, f"{field}.weights")
-    )
-    return Variant(ranker, weights)

@@ -42,8 +42,8 @@ def check_file_fits(content: bytes, max_bytes: int, max_header: int) -> None:
 def check_fits(learner: Any, problem: Problem, max_bytes: int) -> None:
     """Refuse a learner that would start with more than `max_bytes`.
 
-    It is built with every size scaled down first, then with sizes twice as large, and so on. So a state that grows with
-    the product of three sizes is refused before it takes more than eight times what is allowed.
+    It is built with all sizes scaled down, then with sizes twice as large, and so on. So a state that grows with the
+    product of three sizes is refused before it takes more than eight times what is allowed.
 
     Args:
       learner: The spec of the learner.

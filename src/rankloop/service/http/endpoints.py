@@ -1,4 +1,7 @@
-"""Endpoints: each declares its role, size limit, metric name and body types, for the middleware and for OpenAPI."""
+"""Endpoints: each declares its role, size limit, metric name and body types, for the middleware and for OpenAPI.
+
+The OpenAPI document describes bodies and responses by their msgspec types; `static/docs.js` shows it as a page.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -8,14 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from rankloop.service.http.middleware import JsonResponse, check_media, receive_content
-from rankloop.service.http.openapi import JSON_MEDIA, MSGPACK_MEDIA, describe, operation
-from rankloop.service.http.problems import invalid_body
+from rankloop.service.http.middleware import (
+    FILE_MEDIA,
+    JSON_MEDIA,
+    MSGPACK_MEDIA,
+    JsonResponse,
+    check_media,
+    receive_content,
+)
+from rankloop.service.http.problems import PROBLEM_MEDIA, invalid_body
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,28 +38,36 @@ DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
 T = TypeVar("T")
 MAX_LOOP_BYTES = 500_000  # of a body that are decoded on the event loop
 BY_PATH = "{name}"
+SCHEMA_REFERENCE = "#/components/schemas/{name}"
+PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"field": {"type": "string"}, "reason": {"type": "string"}}},
+        },
+    },
+}
 
 
 class Endpoint(NamedTuple):
-    """The declaration of an endpoint.
+    """The declaration of an endpoint."""
 
-    Attributes:
-      name: Method and path; the label in metrics and traces.
-      role: The role that a key needs.
-      max_bytes: The limit of its body.
-      ranker: The ranker, experiment or catalogue that it is about: `{name}` for that of the path, empty for none,
-        None if the handler checks the name itself.
-      handler: Responds without FastAPI, for the calls of every page view: it gets the name in the path, the body and
-        the headers, and returns the value to send as JSON. None for all other endpoints.
-      media: The media types that such a handler accepts.
-    """
-
-    name: str
-    role: Role
-    max_bytes: int
+    name: str  # method and path; the label in metrics and traces
+    role: Role  # that a key needs
+    max_bytes: int  # of its body
+    # The ranker, experiment or catalogue that it is about: `{name}` for that of the path, empty for none, None if the
+    # handler checks the name itself.
     ranker: str | None = ""
+    # Responds without FastAPI, for the calls of every page view: it gets the name in the path, the body and the
+    # headers, and returns the value to send as JSON.
     handler: DirectHandler | None = None
-    media: tuple[str, ...] = (JSON_MEDIA,)
+    media: tuple[str, ...] = (JSON_MEDIA,)  # that such a handler accepts
 
 
 class Endpoints:
@@ -62,7 +80,7 @@ class Endpoints:
         self._routes: list[tuple[BaseRoute, Endpoint]] = []  # the others
         self.direct: dict[tuple[str, str, str], Endpoint] = {}  # by method, first and last part of the path
         self._bodies: dict[str, type] = {}
-        describe(app, self._bodies.values())
+        app.openapi = self._document  # type: ignore[method-assign]
 
     @property
     def node(self) -> "Node":
@@ -94,14 +112,11 @@ class Endpoints:
           max_bytes: The limit of the body; that of the settings unless given.
           ranker: See `Endpoint`.
           is_direct: The handler is a `DirectHandler`, for a path of the form `/…/{name}/…`.
-
-        Returns:
-          A decorator that returns the handler as it is.
         """
         method, _, path = call.partition(" ")
         about_ranker = "" if ranker == BY_PATH and BY_PATH not in path else ranker
         self._bodies |= {kind.__name__: kind for kind in (body, packed, answer) if kind not in (None, bytes)}
-        described = operation(role, body, packed, answer)
+        described = _operation(role, body, packed, answer)
 
         def declare(handler: Handler) -> Handler:
             name, limit = call.replace(":path}", "}"), max_bytes or self.settings.max_body
@@ -110,7 +125,7 @@ class Endpoints:
                 media = (JSON_MEDIA, MSGPACK_MEDIA) if packed else (JSON_MEDIA,)
                 endpoint = endpoint._replace(handler=answering, media=media)
                 self.direct[method, path.split("/")[1], path.split("/")[3]] = endpoint
-                answering = _described(handler)
+                answering = _signature_of(handler)
             self.app.add_api_route(
                 path,
                 answering,
@@ -132,6 +147,18 @@ class Endpoints:
         self.app.mount(path, StaticFiles(directory=folder), name=path)
         self._routes.append((self.app.routes[-1], self.unknown._replace(role="anyone")))
 
+    def _document(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
+        app = self.app
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            schemas = document.setdefault("components", {}).setdefault("schemas", {})
+            bodies = self._bodies.values()
+            schemas.update(msgspec.json.schema_components(bodies, ref_template=SCHEMA_REFERENCE)[1])
+            schemas["Problem"] = PROBLEM_SCHEMA
+            app.openapi_schema = document
+        return app.openapi_schema
+
     def find(self, scope: Scope) -> tuple[Endpoint, str | None]:
         """Return the endpoint of a request, and the ranker, experiment or catalogue that the request is about."""
         if fixed := self._fixed.get((scope["method"], scope["path"])):
@@ -144,7 +171,30 @@ class Endpoints:
         return self.unknown, ""
 
 
-def _described(handler: Callable[..., Any]) -> Callable[[str], Awaitable[Response]]:
+def _operation(role: str, body: type | None, packed: type | None, answer: type | None) -> dict[str, Any]:
+    """Return the `openapi_extra` of an endpoint."""
+    wrong = {PROBLEM_MEDIA: {"schema": {"$ref": SCHEMA_REFERENCE.format(name="Problem")}}}
+    described: dict[str, Any] = {
+        "x-role": role,
+        "responses": {
+            "200": {"description": "Done", "content": {JSON_MEDIA: {"schema": _schema_of(answer) if answer else {}}}},
+            "4XX": {"description": "The request was refused", "content": wrong},
+            "503": {"description": "The log cannot be written now", "content": wrong},
+            "507": {"description": "The disk of the log is full", "content": wrong},
+        },
+    }
+    media = {FILE_MEDIA if body is bytes else JSON_MEDIA: body, MSGPACK_MEDIA: packed}
+    content = {kind: {"schema": _schema_of(each)} for kind, each in media.items() if each is not None}
+    return described | ({"requestBody": {"required": True, "content": content}} if content else {})
+
+
+def _schema_of(kind: type) -> dict[str, str]:
+    if kind is bytes:
+        return {"type": "string", "format": "binary"}
+    return {"$ref": SCHEMA_REFERENCE.format(name=kind.__name__)}
+
+
+def _signature_of(handler: Callable[..., Any]) -> Callable[[str], Awaitable[Response]]:
     """Return a function from which FastAPI makes the description of a direct handler; it is never called."""
 
     async def described(name: str) -> Response:

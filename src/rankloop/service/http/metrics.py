@@ -35,42 +35,33 @@ DURATION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.
 class Metrics:
     """The metrics of one service; numbers that every worker counts for itself have a label `worker`."""
 
+    node: "Node"
+
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.worker = "0"
         self.calls = Counter("rankloop_calls", "HTTP calls", ["call", "status", "worker"], registry=self.registry)
-        self.refused = Counter(
-            "rankloop_refused_calls", "HTTP calls that were refused", ["reason", "worker"], registry=self.registry
-        )
+        labels = ["reason", "worker"]
+        self.refused = Counter("rankloop_refused_calls", "HTTP calls that were refused", labels, registry=self.registry)
+        labels = ["call", "worker"]
         self.seconds = Histogram(
-            "rankloop_seconds",
-            "Seconds per HTTP call",
-            ["call", "worker"],
-            buckets=DURATION_BUCKETS,
-            registry=self.registry,
+            "rankloop_seconds", "Seconds per HTTP call", labels, buckets=DURATION_BUCKETS, registry=self.registry
         )
 
     def watch(self, node: "Node") -> None:
         """Read the counts of a node whenever metrics are scraped."""
-        self.worker = str(node.slot)
-        self.registry.register(_NodeCounts(node))
+        self.node, self.worker = node, str(node.slot)
+        self.registry.register(self)
 
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""
         return generate_latest(self.registry)
 
-
-class _NodeCounts:
-    """The counts of a node, as a collector of Prometheus."""
-
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-
     def collect(self) -> Iterator[Any]:
-        node, worker = self.node, str(self.node.slot)
-        rankers = list(
-            node.directory.rankers.items()
-        )  # a copy: this runs on a thread while rankers are created and deleted
+        """Yield the counts of the node; Prometheus calls it."""
+        node, worker = self.node, self.worker
+        # A copy, since this runs on a thread while rankers are created and deleted.
+        rankers = list(node.directory.rankers.items())
         for kind, values in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for name, value in values.items():
                 numbers = [([ranker], float(value(runtime))) for ranker, runtime in rankers]
@@ -84,9 +75,8 @@ class _NodeCounts:
         for name, received in (("late", node.feedback.late), ("unknown", node.feedback.unknown)):
             numbers = [([ranker, worker], float(received.get(runtime.entity, 0))) for ranker, runtime in rankers]
             yield _family(CounterMetricFamily, name, f"Per ranker: {name}", ["ranker", "worker"], numbers)
-        seconds = SummaryMetricFamily(
-            "rankloop_commit_seconds", "Seconds per transaction of the log", labels=["worker"]
-        )
+        meaning = "Seconds per transaction of the log"
+        seconds = SummaryMetricFamily("rankloop_commit_seconds", meaning, labels=["worker"])
         seconds.add_metric([worker], node.log.commits, node.log.commit_seconds)
         yield seconds
         slowest, node.log.slowest_commit = node.log.slowest_commit, 0.0
@@ -100,9 +90,8 @@ class _NodeCounts:
         ):
             yield _family(GaugeMetricFamily, name, meaning, ["worker"], [([worker], float(number))])
         holders = [([str(partition), name], 1.0) for partition, name in sorted(learning.holders.items())]
-        yield _family(
-            GaugeMetricFamily, "lease_holder", "The process that learns a partition", ["partition", "holder"], holders
-        )
+        meaning, labels = "The process that learns a partition", ["partition", "holder"]
+        yield _family(GaugeMetricFamily, "lease_holder", meaning, labels, holders)
 
 
 def _family(kind: Any, name: str, meaning: str, labels: list[str], numbers: Iterable[tuple[list[str], float]]) -> Any:

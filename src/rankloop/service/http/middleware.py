@@ -3,7 +3,6 @@
 import logging
 import re
 import time
-from dataclasses import dataclass
 from hashlib import sha256
 from random import getrandbits
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised, WrongMedia
 from rankloop.service.http.connections import send_at_once
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import FILE_MEDIA, JSON_MEDIA, MSGPACK_MEDIA
 from rankloop.service.http.problems import EXPECTED_ERRORS, PROBLEM_KINDS, problem_of, response_of
 from rankloop.service.keys import KEY_ROLES, Grant
 from rankloop.service.settings import LOOPBACK_HOSTS
@@ -26,6 +24,9 @@ from rankloop.service.settings import LOOPBACK_HOSTS
 if TYPE_CHECKING:
     from rankloop.service.http.endpoints import Endpoint, Endpoints
 
+JSON_MEDIA = "application/json"
+MSGPACK_MEDIA = "application/msgpack"
+FILE_MEDIA = "application/octet-stream"
 SECURITY_HEADERS = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -40,7 +41,7 @@ RESPONSE_HEAD = b"".join([b"%s: %s\r\n" % header for header in RESPONSE_HEADERS]
 MEDIA_NAMES = {JSON_MEDIA: "JSON", MSGPACK_MEDIA: "MessagePack", FILE_MEDIA: "the file"}
 CLOSE_HEADER = (b"connection", b"close")
 RUNNING_STATE = SimpleNamespace(stopping=False)
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")  # of a caller, if it is safe to repeat; else 16 random digits
 MAX_CLIENTS = 10_000  # whose rates are kept in memory
 DAY_SECONDS = 86_400
 MAX_LOGGED_CALLS_PER_SECOND = 20  # refused or slow ones
@@ -71,15 +72,6 @@ class RankloopApp(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-@dataclass
-class _DayUsage:
-    """The calls and bytes of a key on one day."""
-
-    day: int
-    calls: int = 0
-    bytes: int = 0
-
-
 class AccessMiddleware:
     """ASGI middleware: keys, rate limits, size limits, security headers, metrics, and a log of failed or slow calls.
 
@@ -95,7 +87,7 @@ class AccessMiddleware:
         self.metrics = metrics
         self._needs_key = self.settings.keyring.is_needed
         self._tokens: dict[str, tuple[float, float]] = {}
-        self._usage: dict[str, _DayUsage] = {}  # by the id of the key
+        self._usage: dict[tuple[str, int], list[int]] = {}  # by key and day: its calls, and the bytes of their bodies
         self._series: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._log_second, self._n_logged, self._n_not_logged = 0, 0, 0
 
@@ -106,7 +98,8 @@ class AccessMiddleware:
             return
         start_time, status, is_complete = time.perf_counter(), 0, False
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        scope["request_id"] = _request_id(headers)
+        name = headers.get(b"x-request-id", b"")
+        scope["request_id"] = name.decode("ascii") if _REQUEST_ID.fullmatch(name) else f"{getrandbits(64):016x}"
         parts = scope["path"].split("/")
         endpoint = self.endpoints.direct.get((scope["method"], parts[1], parts[3])) if len(parts) == 4 else None
         if endpoint is not None and parts[2]:
@@ -157,12 +150,14 @@ class AccessMiddleware:
 
     def _record(self, scope: Scope, endpoint: "Endpoint", status: int, seconds: float) -> None:
         """Count a call, and log it if it was refused or slow."""
-        count, times = self._series.get((endpoint.name, status)) or self._new_series(endpoint.name, status)
-        count.inc()
-        times.observe(seconds)
+        metrics, series = self.metrics, self._series.get((endpoint.name, status))
+        if series is None:
+            calls = metrics.calls.labels(endpoint.name, str(status), metrics.worker)
+            series = self._series[endpoint.name, status] = calls, metrics.seconds.labels(endpoint.name, metrics.worker)
+        series[0].inc()
+        series[1].observe(seconds)
         if status >= 400:
-            reason = scope.get("refusal") or PROBLEM_KINDS.get(status, "other")
-            self.metrics.refused.labels(reason, self.metrics.worker).inc()
+            metrics.refused.labels(scope.get("refusal") or PROBLEM_KINDS.get(status, "other"), metrics.worker).inc()
         if status >= 400 or seconds > 1.0:
             grant = scope.get("grant")
             caller = {"request": scope["request_id"]} | ({"key": grant.id} if grant else {})
@@ -182,31 +177,22 @@ class AccessMiddleware:
         self._n_not_logged += self._n_logged > MAX_LOGGED_CALLS_PER_SECOND
         return self._n_logged <= MAX_LOGGED_CALLS_PER_SECOND
 
-    def _new_series(self, name: str, status: int) -> tuple[Any, Any]:
-        metrics = self.metrics
-        series = metrics.calls.labels(name, str(status), metrics.worker), metrics.seconds.labels(name, metrics.worker)
-        self._series[name, status] = series
-        return series
-
     def _check(self, scope: Scope, endpoint: "Endpoint", headers: dict[bytes, bytes]) -> None:
         """Refuse a call that is not allowed; its scope gets `grant`, and the reason as `refusal`."""
         if not self._needs_key:
             self._check_host(scope, headers)
-        key = _key(headers) if self._needs_key else ""
-        grant = scope["grant"] = self._grant_of(key) if key else None
+        grant, key, keyring = None, _key(headers) if self._needs_key else "", self.settings.keyring
+        if key:
+            if time.monotonic() >= keyring.check_at:
+                keyring.refresh()
+            grant = keyring.grants.get(f"sha256-{sha256(key.encode()).hexdigest()}")
+        scope["grant"] = grant
         self._check_rates(scope, (scope.get("client") or ("",))[0], grant)
         if self._needs_key and endpoint.role != "anyone":
             _check_grant(grant, bool(key), scope, endpoint)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > endpoint.max_bytes:
             raise TooLarge(f"the body is larger than the limit of {endpoint.max_bytes} bytes")
-
-    def _grant_of(self, key: str) -> Grant | None:
-        """Return the permissions of a key; None for an unknown key."""
-        keyring = self.settings.keyring
-        if time.monotonic() >= keyring.check_at:
-            keyring.refresh()
-        return keyring.grants.get(f"sha256-{sha256(key.encode()).hexdigest()}")
 
     def _check_host(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse calls from other web pages while no key is needed: they could use DNS rebinding, or a form."""
@@ -238,19 +224,19 @@ class AccessMiddleware:
         grant: Grant | None = scope["grant"]
         if grant is None or (grant.calls_per_day is None and grant.bytes_per_day is None):
             return receive
-        day, usage = int(time.time() // DAY_SECONDS), self._usage.get(grant.id)
-        if usage is None or usage.day != day:
-            usage = self._usage[grant.id] = _DayUsage(day)
+        day = int(time.time() // DAY_SECONDS)
+        self._usage.pop((grant.id, day - 1), None)
+        usage = self._usage.setdefault((grant.id, day), [0, 0])
         sharers, max_bytes = self.settings.sharers, grant.bytes_per_day
-        usage.calls += 1
-        if grant.calls_per_day is not None and usage.calls > grant.calls_per_day / sharers:
+        usage[0] += 1
+        if grant.calls_per_day is not None and usage[0] > grant.calls_per_day / sharers:
             scope["refusal"] = "key-quota"
             raise TooMany(f"the key may send {grant.calls_per_day:g} calls a day: try again after midnight UTC")
 
         async def receive_metered() -> Message:
             message = await receive()
-            usage.bytes += len(message.get("body", b""))
-            if max_bytes is not None and usage.bytes > max_bytes / sharers:
+            usage[1] += len(message.get("body", b""))
+            if max_bytes is not None and usage[1] > max_bytes / sharers:
                 scope["refusal"] = "key-quota"
                 raise TooMany(f"the key may send {max_bytes:g} bytes a day: try again after midnight UTC")
             return message
@@ -279,10 +265,8 @@ def check_media(sent: str, accepted: tuple[str, ...]) -> None:
       accepted: The accepted types.
     """
     if not sent.lower().startswith(accepted):
-        raise WrongMedia(
-            f"the body has the Content-Type {sent!r:.80}; send {MEDIA_NAMES[accepted[0]]} "
-            f"with the header Content-Type: {accepted[0]}"
-        )
+        advice = f"send {MEDIA_NAMES[accepted[0]]} with the header Content-Type: {accepted[0]}"
+        raise WrongMedia(f"the body has the Content-Type {sent!r:.80}; {advice}")
 
 
 async def receive_content(receive: Receive, max_bytes: int) -> bytes:
@@ -339,9 +323,3 @@ def _key(headers: dict[bytes, bytes]) -> str:
     if bearer.lower().startswith("bearer "):
         return bearer[7:].strip()
     return headers.get(b"x-api-key", b"").decode("latin-1")
-
-
-def _request_id(headers: dict[bytes, bytes]) -> str:
-    """Return the caller's X-Request-Id if it is safe to repeat; 16 random digits otherwise."""
-    name = headers.get(b"x-request-id", b"")
-    return name.decode("ascii") if _REQUEST_ID.fullmatch(name) else f"{getrandbits(64):016x}"

@@ -14,8 +14,7 @@ from rankloop.service import requests as bodies
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
-from rankloop.service.http.middleware import check_reach
-from rankloop.service.http.openapi import FILE_MEDIA
+from rankloop.service.http.middleware import FILE_MEDIA, check_reach
 from rankloop.service.requests import NAME_PATTERN
 
 _NAME = re.compile(NAME_PATTERN)

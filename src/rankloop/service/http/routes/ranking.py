@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rankloop.core.errors import RankloopError
+from rankloop.service import requests as bodies
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
-from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import MSGPACK_MEDIA
+from rankloop.service.http.middleware import MSGPACK_MEDIA
 from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
-from rankloop.service.requests import (
-    FeedbackBatch,
-    FeedbackBody,
-    FeedbackResponse,
-    Item,
-    PackedRankBody,
-    RankBatch,
-    RankBody,
-    RankResponse,
-)
+from rankloop.service.requests import FeedbackBody, FeedbackResponse, RankBody, RankResponse
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -44,17 +35,17 @@ def add_ranking(endpoints: Endpoints) -> None:
     _add_single_calls(endpoints, "/rankers", "use", experiment=False)
     _add_single_calls(endpoints, "/experiments", "experiments", experiment=True)
 
-    @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
+    @direct("POST /rankers/{name}/rank:batch", tag="use", body=bodies.RankBatch)
     async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Return many rankings; each result or problem is at the position of its request."""
-        requests = decode(content, RankBatch).requests
+        requests = decode(content, bodies.RankBatch).requests
         return await _each(requests, lambda body: endpoints.node.ranking.rank(name, body), endpoints)
 
-    @direct("POST /rankers/{name}/feedback:batch", tag="use", body=FeedbackBatch)
+    @direct("POST /rankers/{name}/feedback:batch", tag="use", body=bodies.FeedbackBatch)
     async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Give feedback on many impressions; each result or problem is at the position of its feedback."""
-        bodies = decode(content, FeedbackBatch).feedback
-        return await _each(bodies, lambda body: endpoints.node.feedback.receive(name, body), endpoints)
+        feedback = decode(content, bodies.FeedbackBatch).feedback
+        return await _each(feedback, lambda body: endpoints.node.feedback.receive(name, body), endpoints)
 
 
 def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: bool) -> None:
@@ -62,7 +53,7 @@ def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: boo
     add = partial(endpoints.add, tag=tag, role="rank", is_direct=True)
     state = endpoints.app.state  # it has the node once the application runs
 
-    @add(f"POST {path}/{{name}}/rank", body=RankBody, packed=PackedRankBody, answer=RankResponse)
+    @add(f"POST {path}/{{name}}/rank", body=RankBody, packed=bodies.PackedRankBody, answer=RankResponse)
     def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
         """Return the order to show. A repeated request with the same Idempotency-Key gets the same impression."""
         return _rank(state.node, name, content, headers, experiment)
@@ -90,7 +81,7 @@ def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment:
         return _rank_large(rank, runtime, name, content, key)
     try:
         if is_packed:
-            return rank(name, decode(content, PackedRankBody, packed=True), key)
+            return rank(name, decode(content, bodies.PackedRankBody, packed=True), key)
         return rank(name, _decode_ranking(content), key)
     except msgspec.DecodeError as error:
         raise _with_feature_name(invalid_body(error, content, RankBody), runtime) from None
@@ -104,8 +95,7 @@ async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: s
     except InvalidBody as error:
         raise _with_feature_name(error, runtime) from None
     del content  # it is large, and many such calls may wait for the disk at the same time
-    response: RankResponse = await rank(name, body, key)
-    return response
+    return await rank(name, body, key)  # type: ignore[no-any-return]
 
 
 def _with_feature_name(error: Exception, runtime: Any) -> Exception:
@@ -125,28 +115,23 @@ def _decode_in_steps(content: bytes) -> RankBody:
     """Decode a large body item by item, because one long call would block all other threads."""
     try:
         outline = decode(content, Outline)
-        items: Any = [decode(raw, Item) for raw in outline.items]
+        items: Any = [decode(raw, bodies.Item) for raw in outline.items]
     except InvalidBody:
         return decode(content, RankBody)  # raises with the path to the wrong value
     outline.items = items
     return outline
 
 
-async def _each(bodies: list[Any], call: Callable[[Any], Awaitable[Any]], endpoints: Endpoints) -> dict[str, Any]:
-    """Return the results of a batch; a refused request gives a problem document."""
-    max_batch = endpoints.settings.max_batch
-    if len(bodies) > max_batch:
-        raise TooLarge(f"the batch has {len(bodies)} requests, the limit is {max_batch}: send several batches")
-    results = await asyncio.gather(*(call(body) for body in bodies), return_exceptions=True)
-    return {"results": [_answer(result, endpoints.app.state.metrics) for result in results]}
-
-
-def _answer(result: Any, metrics: Metrics) -> Any:
-    """Return the result of one request of a batch; a refused one is counted in the metrics."""
-    if isinstance(result, RankloopError):
-        document = problem_of(result)
-        metrics.refused.labels(PROBLEM_KINDS.get(document["status"], "other"), metrics.worker).inc()
-        return document
-    if isinstance(result, BaseException):
-        raise result
-    return result
+async def _each(batch: list[Any], call: Callable[[Any], Awaitable[Any]], endpoints: Endpoints) -> dict[str, Any]:
+    """Return the results of a batch; a refused request gives a problem document, and is counted in the metrics."""
+    max_batch, metrics = endpoints.settings.max_batch, endpoints.app.state.metrics
+    if len(batch) > max_batch:
+        raise TooLarge(f"the batch has {len(batch)} requests, the limit is {max_batch}: send several batches")
+    results = await asyncio.gather(*(call(body) for body in batch), return_exceptions=True)
+    for position, result in enumerate(results):
+        if isinstance(result, RankloopError):
+            document = results[position] = problem_of(result)
+            metrics.refused.labels(PROBLEM_KINDS.get(document["status"], "other"), metrics.worker).inc()
+        elif isinstance(result, BaseException):
+            raise result
+    return {"results": results}
