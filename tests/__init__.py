@@ -1,1 +1,1 @@
-"""Tests stand where what they test does: `tests/service/http/test_openapi.py` for `service/http/openapi.py`."""
+"""Tests stand where what they test does: `tests/service/http/test_endpoints.py` for `service/http/endpoints.py`."""

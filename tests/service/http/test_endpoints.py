@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from rankloop.service.http.app import make_app
 from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.settings import Settings, keys_from
 from tests.service.cases import SHOP, Location, items, running
+from tests.service.generated_requests import send_generated
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
+EXAMPLES = max(int(os.environ.get("RANKLOOP_REQUESTS", "300")) // 20, 5)
+SKIPPED = ("/events", "/log/{file}")  # endless, and binary
 ANYONE = {"GET /", "HEAD /", "GET /healthz", "HEAD /healthz", "GET /readyz", "HEAD /readyz", "GET /rankloop.js"}
 
 
@@ -90,3 +94,10 @@ def test_a_ranking_key_may_do_what_is_declared_for_it(tmp_path: Path) -> None:
         assert client.post("/rankers/shop/rank", json={"items": items()}).status_code == httpx.codes.OK
         for method, path in (("GET", "/rankers"), ("POST", "/rankers/shop/freeze"), ("GET", "/nowhere")):
             assert client.request(method, path).status_code == httpx.codes.FORBIDDEN
+
+
+def test_generated_requests_never_break_it(tmp_path: Path) -> None:
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP)
+        assert send_generated(client, lambda path: path not in SKIPPED, EXAMPLES) >= 50
+        assert client.get("/rankers/shop").json()["counts"]["learned"] == 0

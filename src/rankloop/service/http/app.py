@@ -19,7 +19,7 @@ from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
 from rankloop.service.http.problems import EXPECTED_ERRORS, problem, problem_of, response_of
-from rankloop.service.http.routes import administration
+from rankloop.service.http.routes.administration import add_administration
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.ranking import add_ranking
 from rankloop.service.http.telemetry import TracingMiddleware, tracers_from
@@ -66,9 +66,7 @@ def make_app(
                 await asyncio.to_thread(tracers.shutdown)
 
     app = RankloopApp(title="rankloop", version=__version__, openapi_url=None, lifespan=lifespan)
-    app.state.settings = settings
-    app.state.stopping = False
-    app.state.metrics = metrics
+    app.state.settings, app.state.metrics, app.state.stopping = settings, metrics, False
     endpoints = app.state.endpoints = Endpoints(app, settings)
     app.entry = AccessMiddleware(app.answer, endpoints, metrics, app.state)
     if settings.origins:
@@ -77,11 +75,7 @@ def make_app(
         app.entry = TracingMiddleware(app.entry, endpoints, tracers)
     _add_errors(app)
     add_ranking(endpoints)
-    administration.add_rankers(endpoints)
-    administration.add_experiments(endpoints)
-    administration.add_catalogues(endpoints)
-    administration.add_users(endpoints)
-    administration.add_aliases(endpoints)
+    add_administration(endpoints)
     add_monitoring(endpoints, metrics)
     _add_pages(endpoints)
     return app
@@ -99,14 +93,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "error")
-        headers = {"Allow": ", ".join(_methods(app, request))} if error.status_code == 405 else None
+        matches = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in matches for method in getattr(route, "methods", None) or ()})
+        headers = {"Allow": ", ".join(methods)} if error.status_code == 405 else None
         return response_of(problem(error.status_code, kind, str(error.detail)), headers)
-
-
-def _methods(app: FastAPI, request: Request) -> list[str]:
-    """Return the methods of the path of a request."""
-    matches = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in matches for method in getattr(route, "methods", None) or ()})
 
 
 def _add_pages(endpoints: Endpoints) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import resource
-from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Any
 
@@ -42,10 +41,15 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._unread: tuple[float, int] | None = None  # since when a response is not read, and its bytes
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Close the connections that have been idle longest if there are too many."""
+        """Close the connections that have been idle longest if there are too many; this one if all others are busy."""
         super().connection_made(transport)
-        if len(self.connections) > self.max_connections:
-            _make_room(self.connections, self)
+        if len(self.connections) <= self.max_connections:
+            return
+        waiting = [each for each in self.connections if isinstance(each, TimedProtocol) and each.awaits_header]
+        waiting = [each for each in waiting if each is not self and not each.transport.is_closing()]
+        oldest = nsmallest(len(waiting) // EVICTED_SHARE + 1, waiting, key=lambda each: each.waiting_since)
+        for connection in oldest or [self]:
+            connection.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Refuse a header that is too long."""
@@ -128,13 +132,12 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 def send_at_once(send: Send, head: bytes, body: bytes) -> bool:
     """Write a response of status 200 in one piece, which takes half the time of a head and a body.
 
+    It writes nothing and returns False unless the channel is that of uvicorn itself and its connection stays open.
+
     Args:
       send: The ASGI channel.
       head: The headers without the length, each with its end of line.
       body: The body.
-
-    Returns:
-      False, with nothing written, unless the channel is that of uvicorn itself and its connection stays open.
     """
     cycle = getattr(send, "__self__", None)
     if not isinstance(cycle, RequestResponseCycle) or not cycle.keep_alive or cycle.disconnected:
@@ -148,24 +151,3 @@ def send_at_once(send: Send, head: bytes, body: bytes) -> bool:
     cycle.message_event.set()
     cycle.on_response()
     return True
-
-
-def check_all(connections: Iterable[Any], now: float) -> None:
-    """Check the timeouts of all connections; call it regularly.
-
-    Args:
-      connections: Of a server.
-      now: The time of the event loop.
-    """
-    for connection in list(connections):
-        if isinstance(connection, TimedProtocol):
-            connection.check(now)
-
-
-def _make_room(connections: Iterable[Any], newest: TimedProtocol) -> None:
-    """Close the connections that have been idle longest; the newest itself if all others are busy."""
-    waiting = [each for each in connections if isinstance(each, TimedProtocol) and each.awaits_header]
-    waiting = [each for each in waiting if each is not newest and not each.transport.is_closing()]
-    oldest = nsmallest(len(waiting) // EVICTED_SHARE + 1, waiting, key=lambda each: each.waiting_since)
-    for connection in oldest or [newest]:
-        connection.transport.abort()

@@ -44,7 +44,16 @@ class CrossOriginAccess:
         origin = headers.get(b"origin", b"").decode("latin-1")
         is_allowed = origin in self._origins and self._paths.fullmatch(scope["path"]) is not None
         if is_allowed and scope["method"] == "OPTIONS":
-            await _answer_preflight(origin, send)
+            preflight_headers = [
+                (b"access-control-allow-origin", origin.encode()),
+                (b"access-control-allow-methods", b"GET, POST"),
+                (b"access-control-allow-headers", b"content-type, authorization, x-api-key"),
+                (b"access-control-max-age", PREFLIGHT_SECONDS),
+                (b"content-length", b"0"),
+                (b"vary", b"origin"),
+            ]
+            await send({"type": "http.response.start", "status": 204, "headers": preflight_headers})
+            await send({"type": "http.response.body", "body": b""})
             return
         if is_allowed:
             own_headers = _own_headers(headers, scope.get("query_string", b""))
@@ -66,11 +75,8 @@ class CrossOriginAccess:
             headers += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"origin")]
         if self._frames and (path == "/search" or path.startswith("/search/page")):
             ancestors = "frame-ancestors " + " ".join(sorted(self._frames))
-            headers = [
-                (name, value.replace(b"frame-ancestors 'none'", ancestors.encode()))
-                for name, value in headers
-                if name != b"x-frame-options"
-            ]
+            headers = [header for header in headers if header[0] != b"x-frame-options"]
+            headers = [(name, value.replace(b"frame-ancestors 'none'", ancestors.encode())) for name, value in headers]
         message["headers"] = headers
 
 
@@ -82,16 +88,3 @@ def _own_headers(headers: dict[bytes, bytes], query: bytes) -> list[tuple[bytes,
     if kept.get(b"content-type", b"").startswith(b"text/plain"):
         kept[b"content-type"] = b"application/json"
     return list(kept.items())
-
-
-async def _answer_preflight(origin: str, send: Send) -> None:
-    headers = [
-        (b"access-control-allow-origin", origin.encode()),
-        (b"access-control-allow-methods", b"GET, POST"),
-        (b"access-control-allow-headers", b"content-type, authorization, x-api-key"),
-        (b"access-control-max-age", PREFLIGHT_SECONDS),
-        (b"content-length", b"0"),
-        (b"vary", b"origin"),
-    ]
-    await send({"type": "http.response.start", "status": 204, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})

@@ -12,18 +12,9 @@ from starlette.responses import Response
 from rankloop.core.errors import Conflict, RankloopError, Rejected
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
+from rankloop.service import requests as bodies
 from rankloop.service.application.node import Node
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body
-from rankloop.service.requests import (
-    CreateBody,
-    ExperimentBody,
-    FeedbackBody,
-    Item,
-    ProblemBody,
-    RankBody,
-    Strict,
-    VariantBody,
-)
 
 PLAYGROUND_RANKER, EXPERIMENT_NAME = "playground", "learned-or-boldest"
 SHELF_FILE = Path(__file__).parent / "static" / "shelf.json"
@@ -63,7 +54,7 @@ class Shelf(msgspec.Struct):
         return np.where(liking >= np.sort(liking)[-N_LIKED_PRINTS], 4.0, 0.0)
 
 
-class UsersBody(Strict):
+class UsersBody(bodies.Strict):
     """Start simulated users."""
 
     users: int = 500
@@ -89,11 +80,13 @@ class Demo:
 
     async def begin(self, node: Node) -> None:
         """Create the ranker and the experiment, unless they exist."""
-        problem = ProblemBody(feature_names=self.shelf.features)
+        problem = bodies.ProblemBody(feature_names=self.shelf.features)
         learner = {"kind": "3pr", "warm": 3}
-        await node.administration.create(PLAYGROUND_RANKER, CreateBody(learner, problem, snapshot_every=100))
+        await node.administration.create(PLAYGROUND_RANKER, bodies.CreateBody(learner, problem, snapshot_every=100))
         boldest = [float(name == "bold") for name in self.shelf.features]
-        variants = ExperimentBody(VariantBody(ranker=PLAYGROUND_RANKER), VariantBody(weights=boldest))
+        variants = bodies.ExperimentBody(
+            bodies.VariantBody(ranker=PLAYGROUND_RANKER), bodies.VariantBody(weights=boldest)
+        )
         await node.administration.create_experiment(EXPERIMENT_NAME, variants)
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
@@ -102,8 +95,14 @@ class Demo:
         @endpoints.add("POST /demo/users", tag="demo", body=UsersBody)
         async def start_users(request: Request) -> Response:
             """Let simulated users use the playground."""
-            body = await read_body(request, UsersBody, is_optional=True)
-            self.start_users(endpoints.node, body.users)
+            users = (await read_body(request, UsersBody, is_optional=True)).users
+            if not 1 <= users <= MAX_USERS:
+                raise Rejected("users", f"must be a number from 1 to {MAX_USERS}, got {users}")
+            if self.progress.running:
+                busy = f"{self.progress.users} simulated users are using the playground"
+                raise Conflict(f"{busy}; wait until they are done")
+            self.progress = Progress(users, running=True)
+            endpoints.node.spawn(self._simulate(endpoints.node, self.progress))
             return JsonResponse(self.progress, 202)
 
         @endpoints.add("GET /demo/users", tag="demo")
@@ -111,32 +110,23 @@ class Demo:
             """Return the progress of the simulated users."""
             return JsonResponse(self.progress)
 
-    def start_users(self, node: Node, users: int) -> None:
-        """Let simulated users use the playground, one after the other."""
-        if not 1 <= users <= MAX_USERS:
-            raise Rejected("users", f"must be a number from 1 to {MAX_USERS}, got {users}")
-        if self.progress.running:
-            raise Conflict(f"{self.progress.users} simulated users are using the playground; wait until they are done")
-        self.progress = Progress(users, running=True)
-        node.spawn(self._simulate(node, self.progress))
-
-    async def visit(self, node: Node, in_experiment: bool) -> None:
+    async def _visit(self, node: Node, in_experiment: bool) -> None:
         """Simulate one user, who looks at the first positions and clicks the first attractive print."""
         print_numbers = np.argsort(self._rng.random(len(self.shelf.prints)))[: self.shelf.users.prints]
         prints = [self.shelf.prints[i] for i in print_numbers]
-        body = RankBody([Item(entry.id, entry.features) for entry in prints])
+        body = bodies.RankBody([bodies.Item(entry.id, entry.features) for entry in prints])
         name = EXPERIMENT_NAME if in_experiment else PLAYGROUND_RANKER
         response = await node.ranking.rank(name, body, experiment=in_experiment)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in response.ranking])
         clicks = self._users.observe(ranking, self.shelf.relevance[print_numbers], self._rng)
-        feedback = FeedbackBody(response.impression, clicks=[prints[i].id for i in clicks.items], final=True)
+        feedback = bodies.FeedbackBody(response.impression, clicks=[prints[i].id for i in clicks.items], final=True)
         await node.feedback.receive(name, feedback, in_experiment)
 
     async def _simulate(self, node: Node, progress: Progress) -> None:
         try:
             for number in range(progress.users):
-                await self.visit(node, in_experiment=number % EXPERIMENT_EVERY == EXPERIMENT_EVERY - 1)
+                await self._visit(node, in_experiment=number % EXPERIMENT_EVERY == EXPERIMENT_EVERY - 1)
                 progress.done += 1
                 await asyncio.sleep(SECONDS_BETWEEN_USERS)
         except RankloopError as error:

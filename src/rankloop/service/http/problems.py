@@ -10,15 +10,8 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from starlette.responses import Response
 
-from rankloop.core.errors import (
-    Conflict,
-    IncompatibleFeedback,
-    InvalidInput,
-    NotFound,
-    RankloopError,
-    Rejected,
-    UnstableUpdate,
-)
+from rankloop.core import errors as core_errors
+from rankloop.core.errors import RankloopError, Rejected
 from rankloop.core.registry import UnknownKind
 from rankloop.service import errors
 
@@ -35,11 +28,11 @@ STATUS_BY_ERROR: tuple[tuple[type[RankloopError], int, str], ...] = (
     (errors.DamagedArchive, 500, "archive-damaged"),
     (errors.Unavailable, 503, "unavailable"),
     (UnknownKind, 422, "invalid-input"),
-    (Conflict, 409, "conflict"),
-    (NotFound, 404, "not-found"),
-    (IncompatibleFeedback, 422, "incompatible-feedback"),
-    (UnstableUpdate, 422, "unstable-update"),
-    (InvalidInput, 422, "invalid-input"),
+    (core_errors.Conflict, 409, "conflict"),
+    (core_errors.NotFound, 404, "not-found"),
+    (core_errors.IncompatibleFeedback, 422, "incompatible-feedback"),
+    (core_errors.UnstableUpdate, 422, "unstable-update"),
+    (core_errors.InvalidInput, 422, "invalid-input"),
 )
 PROBLEM_KINDS = {
     413: "too-large",
@@ -80,11 +73,8 @@ def problem_of(error: Exception) -> dict[str, Any]:
             if isinstance(error, Rejected):
                 return problem(status, name, error.reason, error.field)
             return problem(status, name, str(error))
-    return problem(
-        500,
-        "internal-error",
-        "an unexpected error, which is a defect of rankloop; the log of the service has the details",
-    )
+    detail = "an unexpected error, which is a defect of rankloop; the log of the service has the details"
+    return problem(500, "internal-error", detail)
 
 
 def response_of(document: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
@@ -102,33 +92,22 @@ def response_of(document: dict[str, Any], headers: Mapping[str, str] | None = No
 
 
 class InvalidBody(Rejected):
-    """A body with a value that its type does not allow.
-
-    Attributes:
-      path: The keys and positions that lead to the value.
-    """
+    """A body with a value that its type does not allow, as at `items[3].features.price`."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(_dotted(path) or "body", reason)
-        self.path = path
-
-
-def _dotted(path: Path) -> str:
-    """Write a path as in `items[3].features.price`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key:.80}" for key in path).lstrip(".")
+        dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key:.80}" for key in path).lstrip(".")
+        super().__init__(dotted or "body", reason)
+        self.path = path  # the keys and positions that lead to the value
 
 
 def invalid_body(error: msgspec.DecodeError, content: bytes, kind: Any, packed: bool = False) -> Exception:
-    """Return the error to raise for a body that could not be decoded.
+    """Return `InvalidBody` with the path to the wrong value of a body; `error` itself if the body is not JSON.
 
     Args:
       error: The error of msgspec.
       content: The body.
       kind: The type of the body.
       packed: True for MessagePack.
-
-    Returns:
-      `InvalidBody` with the path to the wrong value; `error` itself if the body is not JSON.
     """
     if not isinstance(error, msgspec.ValidationError):
         return Rejected("body", f"is not valid MessagePack: {error}") if packed else error

@@ -27,7 +27,7 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
-from rankloop.service.http.connections import KEEP_ALIVE_SECONDS, TimedProtocol, check_all, connection_limit
+from rankloop.service.http.connections import KEEP_ALIVE_SECONDS, TimedProtocol, connection_limit
 from rankloop.service.http.demo import Demo
 from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.settings import Settings
@@ -113,7 +113,9 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Check timeouts ten times a second, and stop when the time to drain is over."""
         if counter % CHECK_TICKS == 0:
-            check_all(self.server_state.connections, asyncio.get_running_loop().time())
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, TimedProtocol):
+                    connection.check(asyncio.get_running_loop().time())
         self.should_exit = self.should_exit or time.monotonic() >= self.stops_at
         return await super().on_tick(counter)
 
@@ -124,16 +126,13 @@ class Server(uvicorn.Server):
             yield
             return
         handlers: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
-        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.read_keys)
+        keyring = self.app.state.settings.keyring
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda sig, frame: keyring.read())
         try:
             yield
         finally:
             for sig, handler in handlers.items():
                 signal.signal(sig, handler)
-
-    def read_keys(self, sig: int = 0, frame: Any = None) -> None:
-        """Read the file of keys again."""
-        self.app.state.settings.keyring.read()
 
     def stop(self, sig: int = 0, frame: Any = None) -> None:
         """Report not ready, and stop after `drain` seconds; a second call stops at once."""
@@ -146,19 +145,16 @@ class Server(uvicorn.Server):
         self.app.state.stopping = True
         for server in self.servers:
             server.close()
-        await self._drained()
-        await super().shutdown(sockets)
-
-    async def _drained(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + GRACE_SECONDS
-        while any(map(self._expects_request, self.server_state.connections)) and loop.time() < until:
-            await asyncio.sleep(DRAIN_CHECK_SECONDS)
 
-    def _expects_request(self, connection: Any) -> bool:
-        """Return True if a request is likely to come soon."""
-        idle = connection.awaits_header and not connection.transport.is_closing()
-        return idle and asyncio.get_running_loop().time() - connection.active_at < IDLE_SECONDS
+        def expects_request(connection: Any) -> bool:
+            idle = connection.awaits_header and not connection.transport.is_closing()
+            return idle and loop.time() - connection.active_at < IDLE_SECONDS
+
+        while any(map(expects_request, self.server_state.connections)) and loop.time() < until:
+            await asyncio.sleep(DRAIN_CHECK_SECONDS)
+        await super().shutdown(sockets)
 
 
 class Addition(Protocol):
@@ -222,7 +218,12 @@ def serve(
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
         write_json_lines()
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-        _give_memory_back()
+        # Make glibc return the memory of large arrays to the system, and let threads share the memory of small objects.
+        # By default it keeps freed blocks of up to 32 MB per thread once a block of that size was freed.
+        with suppress(OSError, AttributeError):  # a C library other than glibc
+            set_option = ctypes.CDLL(None).mallopt
+            set_option(MALLOC_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+            set_option(MALLOC_ARENA_MAX, N_ARENAS)
         store = open_store(settings)
         try:
             check_kinds(store)
@@ -235,17 +236,6 @@ def serve(
             server.run([opened])
         if not server.started:
             raise Unavailable("the service could not start; the lines above have the reason")
-
-
-def _give_memory_back() -> None:
-    """Make glibc return the memory of large arrays to the system, and let threads share the memory of small objects.
-
-    By default it keeps freed blocks of up to 32 MB per thread once a block of that size was freed.
-    """
-    with suppress(OSError, AttributeError):  # a C library other than glibc
-        settings = ctypes.CDLL(None).mallopt
-        settings(MALLOC_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
-        settings(MALLOC_ARENA_MAX, N_ARENAS)
 
 
 def write_json_lines() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from socket import socket as Socket
-from types import FrameType
 
 from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.http.server import address_of, bound_socket, serve
@@ -98,15 +97,13 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], comm
         with closing(open_store(settings)) as store:  # so that an error is reported once and not by every worker
             check_kinds(store)
         signals: list[int] = []
-
-        def note(sig: int, frame: FrameType | None) -> None:
-            signals.append(sig)
-
         for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(sig, note)
+            signal.signal(sig, lambda number, frame: signals.append(number))
         announce(address_of(settings, sockets[0]))
+        max_seconds = START_SECONDS + settings.drain
         workers = [WorkerProcess(command, each) for each in sockets]
-        while not _is_over(signals):
+        stops = {signal.SIGTERM, signal.SIGINT}
+        while stops.isdisjoint(signals):
             time.sleep(CHECK_SECONDS)
             for position, worker in enumerate(workers):
                 if worker.process.poll() is not None:
@@ -115,13 +112,25 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], comm
                     workers[position] = WorkerProcess(command, sockets[position])
             if signal.SIGHUP in signals:
                 signals.remove(signal.SIGHUP)
-                _replace_all(workers, sockets, command, signals, START_SECONDS + settings.drain)
+                for position, old in enumerate(workers):
+                    if not stops.isdisjoint(signals):
+                        break
+                    new = WorkerProcess(command, sockets[position])
+                    if not new.starts():
+                        new.tell_to_stop()
+                        new.finish(max_seconds)
+                        warning = "rankloop: the new worker did not start; the old workers stay"
+                        print(warning, file=sys.stderr, flush=True)
+                        break
+                    workers[position] = new
+                    old.tell_to_stop()
+                    old.finish(max_seconds)
         for worker in workers:
             worker.tell_to_stop()
         for each in sockets:  # so that new connections do not wait for a worker that stops
             each.close()
         for worker in workers:
-            worker.finish(START_SECONDS + settings.drain)
+            worker.finish(max_seconds)
 
 
 def listening_sockets(settings: Settings) -> list[Socket]:
@@ -142,8 +151,8 @@ def listening_sockets(settings: Settings) -> list[Socket]:
 def renewed_socket(settings: Settings, old: Socket) -> Socket:
     """Return a new socket for a worker that has ended, and close the old one.
 
-    As long as the old socket is open, Linux assigns connections to it, which would wait for a worker that takes seconds
-    to start. If all workers share one socket, the others accept the connections.
+    Linux assigns connections to a socket as long as it is open, and they would wait for a worker that takes seconds to
+    start. Elsewhere all workers share one socket, so the others accept the connections.
 
     Args:
       settings: The settings of the service.
@@ -156,25 +165,3 @@ def renewed_socket(settings: Settings, old: Socket) -> Socket:
     old.close()
     fresh.set_inheritable(True)
     return fresh
-
-
-def _is_over(signals: list[int]) -> bool:
-    return signal.SIGTERM in signals or signal.SIGINT in signals
-
-
-def _replace_all(
-    workers: list[WorkerProcess], sockets: list[Socket], command: list[str], signals: list[int], max_seconds: float
-) -> None:
-    """Replace the workers one by one; stop at the first new worker that does not start, and keep the old one."""
-    for position, old in enumerate(workers):
-        if _is_over(signals):
-            return
-        new = WorkerProcess(command, sockets[position])
-        if not new.starts():
-            new.tell_to_stop()
-            new.finish(max_seconds)
-            print("rankloop: the new worker did not start; the old workers stay", file=sys.stderr, flush=True)
-            return
-        workers[position] = new
-        old.tell_to_stop()
-        old.finish(max_seconds)

@@ -15,15 +15,19 @@ from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
 from rankloop.service.http.middleware import FILE_MEDIA, check_reach
-from rankloop.service.requests import NAME_PATTERN
 
-_NAME = re.compile(NAME_PATTERN)
 MAX_REPORTS_AT_ONCE = 50  # without a pause for other calls
+
+
+def add_administration(endpoints: Endpoints) -> None:
+    """Add the endpoints of rankers, experiments, catalogues, aliases and users."""
+    for add in (_add_rankers, _add_experiments, _add_catalogues, _add_aliases, _add_users):
+        add(endpoints)
 
 
 def _checked_name(name: str) -> str:
     """Return a name that is safe in an address and in a file name, or raise `Rejected`."""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(bodies.NAME_PATTERN, name):
         raise Rejected("name", "must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a dot")
     return name
 
@@ -48,8 +52,7 @@ def _settings_of(request: Request) -> dict[str, Any]:
     return settings
 
 
-def add_rankers(endpoints: Endpoints) -> None:
-    """Add the endpoints that create, show, change and delete rankers."""
+def _add_rankers(endpoints: Endpoints) -> None:
     max_file = endpoints.settings.max_file
 
     @endpoints.add("PUT /rankers/{name}", tag="rankers", body=bodies.CreateBody, max_bytes=max_file)
@@ -141,9 +144,8 @@ def add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
         """Return counts, health and weights over time, in at most a few hundred points."""
-        points = await asyncio.to_thread(
-            history_of, await endpoints.node.directory.find_ranker(name), endpoints.node.store
-        )
+        runtime = await endpoints.node.directory.find_ranker(name)
+        points = await asyncio.to_thread(history_of, runtime, endpoints.node.store)
         return JsonResponse({"points": [point._asdict() for point in points]})
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
@@ -161,9 +163,8 @@ def add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("POST /rankers/{name}/freeze", tag="rankers", body=bodies.FreezeBody)
     async def freeze(name: str, request: Request) -> Response:
         """Stop learning; ranking continues."""
-        await endpoints.node.administration.freeze(
-            name, (await read_body(request, bodies.FreezeBody, is_optional=True)).reason[:500]
-        )
+        body = await read_body(request, bodies.FreezeBody, is_optional=True)
+        await endpoints.node.administration.freeze(name, body.reason[:500])
         return JsonResponse({"frozen": True})
 
     @endpoints.add("POST /rankers/{name}/resume", tag="rankers")
@@ -190,9 +191,7 @@ def add_rankers(endpoints: Endpoints) -> None:
         return JsonResponse(ranker_report(endpoints.node, new), 201)
 
 
-def add_experiments(endpoints: Endpoints) -> None:
-    """Add the endpoints of experiments."""
-
+def _add_experiments(endpoints: Endpoints) -> None:
     @endpoints.add("PUT /experiments/{name}", tag="experiments", body=bodies.ExperimentBody)
     async def create_experiment(name: str, request: Request) -> Response:
         """Compare two rankers, fixed weights or the order of the request, by interleaving or by users (an A/B test)."""
@@ -212,9 +211,8 @@ def add_experiments(endpoints: Endpoints) -> None:
         """Return the reports of all experiments."""
         await endpoints.node.learning.catch_up_with_all()
         node = endpoints.node
-        return JsonResponse(
-            {"experiments": [experiment_report(node, name) for name in sorted(node.directory.experiments)]}
-        )
+        reports = [experiment_report(node, name) for name in sorted(node.directory.experiments)]
+        return JsonResponse({"experiments": reports})
 
     @endpoints.add("GET /experiments/{name}", tag="experiments")
     async def experiment(name: str) -> Response:
@@ -223,9 +221,7 @@ def add_experiments(endpoints: Endpoints) -> None:
         return JsonResponse(experiment_report(endpoints.node, name))
 
 
-def add_catalogues(endpoints: Endpoints) -> None:
-    """Add the endpoints of catalogues, whose rows requests to rank need not send."""
-
+def _add_catalogues(endpoints: Endpoints) -> None:
     @endpoints.add("PUT /catalogues/{name}", tag="catalogues", body=bodies.CatalogueBody)
     async def put_catalogue(name: str, request: Request) -> Response:
         """Put rows by id: each replaces the row of its id, null deletes it, other rows stay."""
@@ -237,9 +233,8 @@ def add_catalogues(endpoints: Endpoints) -> None:
     async def catalogues() -> Response:
         """Return the reports of all catalogues."""
         node = endpoints.node
-        return JsonResponse(
-            {"catalogues": [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]}
-        )
+        reports = [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]
+        return JsonResponse({"catalogues": reports})
 
     @endpoints.add("GET /catalogues/{name}", tag="catalogues")
     async def catalogue(name: str) -> Response:
@@ -248,9 +243,7 @@ def add_catalogues(endpoints: Endpoints) -> None:
         return JsonResponse(catalogue_report(endpoints.node, name))
 
 
-def add_aliases(endpoints: Endpoints) -> None:
-    """Add the endpoints of aliases, so that callers keep their URL when a ranker is replaced."""
-
+def _add_aliases(endpoints: Endpoints) -> None:
     @endpoints.add("PUT /aliases/{name}", tag="aliases", body=bodies.AliasBody)
     async def put_alias(name: str, request: Request) -> Response:
         """Point an alias to a ranker; feedback on rankings of its earlier rankers is still accepted."""
@@ -272,9 +265,7 @@ def add_aliases(endpoints: Endpoints) -> None:
         return JsonResponse({"deleted": name})
 
 
-def add_users(endpoints: Endpoints) -> None:
-    """Add the endpoints that export and erase a user."""
-
+def _add_users(endpoints: Endpoints) -> None:
     @endpoints.add("GET /users/{id:path}", tag="users")
     async def find_user(id: str) -> Response:
         """Return everything that is stored of a user, in all rankers and experiments."""

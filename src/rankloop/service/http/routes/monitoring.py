@@ -60,17 +60,16 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         name, _, form = (file, "", format) if format else file.rpartition(".")
         check_reach(request.scope, name)
         await endpoints.node.learning.catch_up(name)
-        entity = _entity(endpoints.node, name, of)
         store, data = endpoints.node.store, endpoints.node.settings.data
         until = await asyncio.to_thread(store.last)
+        entity, schemas = _entity_and_schemas(endpoints.node, name, of)
         # A missing archive file must be reported before the response starts.
         read = partial(read_records, store, entity, data, until)
         records = await asyncio.to_thread(read)
         if form == "jsonl":
             return stream(json_lines(records), "application/x-ndjson")
         if form == "parquet":
-            content = parquet(read, _schemas(endpoints.node, entity), who)
-            return stream(content, "application/vnd.apache.parquet")
+            return stream(parquet(read, schemas, who), "application/vnd.apache.parquet")
         if form == "ubi":
             return stream(ubi_bulk(records, name), "application/x-ndjson")
         raise NotFound(f"unknown format: ask for {name}.jsonl, {name}.parquet or {name}?format=ubi")
@@ -96,23 +95,16 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _entity(node: Node, name: str, of: str) -> str:
+def _entity_and_schemas(node: Node, name: str, of: str) -> tuple[str, list[Schema]]:
+    """Return a ranker or an experiment, and all its schemas."""
     if name in node.directory.rankers and of != "experiment":
-        return ranker_entity(name)
+        encoders = node.directory.rankers[name].config.encoders.values()
+        return ranker_entity(name), [encoder.schema for encoder in encoders]
     if name in node.directory.experiments and of != "ranker":
-        return experiment_entity(name)
+        rankers = [variant.ranker for variant in node.directory.experiments[name].variants]
+        schemas = [ranker.config.schema for ranker in rankers if ranker is not None]
+        return experiment_entity(name), [schema for schema in schemas if schema is not None]
     raise NotFound(f"there is no {of if of in ENTITY_KINDS else ' and no '.join(ENTITY_KINDS)} {name!r}")
-
-
-def _schemas(node: Node, entity: str) -> list[Schema]:
-    """Return all schemas of a ranker, or of both variants of an experiment."""
-    name = entity.partition("/")[2]
-    if entity == ranker_entity(name):
-        runtime = node.directory.rankers[name]
-        return [encoder.schema for encoder in runtime.config.encoders.values()]
-    experiment = node.directory.experiments[name]
-    schemas = [variant.ranker.config.schema for variant in experiment.variants if variant.ranker is not None]
-    return [schema for schema in schemas if schema is not None]
 
 
 class EventStream:
