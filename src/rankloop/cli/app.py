@@ -56,15 +56,6 @@ def version(
     if not (verbose or as_json):
         print_version()
         return
-    facts = _version_facts()
-    if as_json:
-        print_json(facts)
-    else:
-        typer.echo("\n".join(f"{name:10} {value}" for name, value in facts.items()))
-
-
-def _version_facts() -> dict[str, str]:
-    """Return the versions of everything that numbers depend on, and the origin of compiled kernels."""
     import numpy as np
 
     from rankloop.core import compilation, kernels
@@ -72,12 +63,13 @@ def _version_facts() -> dict[str, str]:
     kernels.ranking_of(np.zeros(2))  # asks for one kernel, to see where it comes from
     origin = next(iter(compilation.progress.origins))
     folder = compilation.PACKAGED_KERNELS if origin == "wheel" else compilation.kernel_folder()
-    return {name: metadata.version(name) for name in ("rankloop", "numpy", "numba")} | {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "processor": compilation.processor(),
-        "kernels": f"from the {origin} ({folder})",
-    }
+    facts = {name: metadata.version(name) for name in ("rankloop", "numpy", "numba")}
+    facts |= {"python": platform.python_version(), "machine": platform.machine()}
+    facts |= {"processor": compilation.processor(), "kernels": f"from the {origin} ({folder})"}
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo("\n".join(f"{name:10} {value}" for name, value in facts.items()))
 
 
 def print_version() -> None:

@@ -24,14 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            arguments = list(sys.argv[1:] if arguments is None else arguments)
-            arguments = _with_no_file(arguments)
+            arguments = _with_no_file(sys.argv[1:] if arguments is None else arguments)
             code = app(args=arguments, obj=arguments, prog_name="rankloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        _discard_output()
+        # Standard output is redirected to nowhere, so that the last flush into the closed pipe does not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
         code = _report(error)
@@ -65,18 +65,11 @@ def _report(error: Exception) -> int:
     if os.environ.get("RANKLOOP_TRACEBACK"):
         traceback.print_exception(error)
     if line is None:
-        defect = f"{type(error).__name__}: {error}"
-        _show_warning(
-            f"this is a defect of rankloop ({defect}): please report it, with the output of RANKLOOP_TRACEBACK=1"
-        )
+        defect, wish = f"{type(error).__name__}: {error}", "please report it, with the output of RANKLOOP_TRACEBACK=1"
+        _show_warning(f"this is a defect of rankloop ({defect}): {wish}")
         return 1
     _show_warning(line)
     return 2
-
-
-def _discard_output() -> None:
-    """Redirect standard output to nowhere, so that the last flush into a closed pipe does not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(error: BaseException) -> str | None:

@@ -1,11 +1,11 @@
 """Print tables, verdicts, progress bars and JSON."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
@@ -25,22 +25,11 @@ def print_json(answer: Any) -> None:
     typer.echo(msgspec.json.encode(answer).decode())
 
 
-class CommandResult(Protocol):
-    """Result of a function behind a command; it prints as a table."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Remarks for standard error."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as plain values."""
-
-
-def print_result(result: CommandResult, as_json: bool, more: Mapping[str, Any] = {}, *lines: str) -> None:
+def print_result(result: Any, as_json: bool, more: Mapping[str, Any] = {}, *lines: str) -> None:
     """Print a result as JSON or as text; its notes go to standard error.
 
     Args:
-      result: The result.
+      result: The result of a function behind a command; it has `notes` and `to_json`, and prints as a table.
       as_json: Print JSON.
       more: Further fields of the JSON.
       *lines: Further lines of the text.
@@ -125,10 +114,9 @@ def show_claims(claims: "Iterable[Verdict]") -> None:
     console = Console(soft_wrap=True)
     for claim in claims:
         parts = [claim.because, f"paper: {claim.paper}" if claim.paper else "", claim.argument]
-        numbers = " | ".join(part for part in parts if part)
-        console.print(
-            Text.assemble((f"{claim.word:<14}", VERDICT_COLOURS[claim.word]), claim.statement, (f"  {numbers}", "dim"))
-        )
+        numbers = f"  {' | '.join(filter(None, parts))}"
+        verdict = (f"{claim.word:<14}", VERDICT_COLOURS[claim.word])
+        console.print(Text.assemble(verdict, claim.statement, (numbers, "dim")))
 
 
 @contextmanager

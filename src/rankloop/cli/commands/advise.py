@@ -13,6 +13,7 @@ from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
 DEFAULT_N_ITEMS = 4  # of a fixed set whose size is not an option
+ITEMS_HELP = "Items with numbers, with raw fields, or a fixed set of N."
 
 
 @command(
@@ -25,10 +26,7 @@ def advise(
     feedback: Annotated[
         str | None, option("--feedback -f", "NAME", f"The feedback: {', '.join(FEEDBACK_TEXTS)}.")
     ] = None,
-    items: Annotated[
-        str | None,
-        option("--items", "features|fields|fixed|N", "Items with numbers, with raw fields, or a fixed set of N."),
-    ] = None,
+    items: Annotated[str | None, option("--items", "features|fields|fixed|N", ITEMS_HELP)] = None,
     measure: Annotated[
         str | None, option("--measure -m", "NAME", "Check that this measure can be learned, for a fixed set of items.")
     ] = None,
@@ -43,14 +41,26 @@ def advise(
     Without options, print all recommendations. With --measure, say if and how fast it can be learned.
     """
     if (feedback, items, measure, depth) == (None, None, None, None):
-        _show_all(as_json)
+        if as_json:
+            print_json([row.as_table() for row in table()])
+            return
+        for row in table():
+            if not row.when:
+                options = f"--feedback {row.feedback} --items {row.items}"
+                typer.echo(f"{options:<38}  {FEEDBACK_TEXTS[row.feedback]}, {ITEM_TEXTS[row.items]}: {row.use}")
+        more = "rankloop advise --feedback clicks --items features"
+        typer.echo(f"\nFor the reason, a first program and alternatives add the options of a line: {more}")
         return
     n_items = int(items) if items is not None and items.isdecimal() else None
     if n_items is not None and n_items < 1:
         raise InvalidInput(f"--items {items}: a fixed set has at least 1 item")
     check_depth(depth, n_items or (DEFAULT_N_ITEMS if measure is not None else None))
     if measure is not None:
-        _check_measure(feedback, items, n_items)
+        if feedback not in (None, "grades", "top_grades"):
+            works = f"--measure works with the feedback grades or top_grades, not with {feedback}"
+            raise InvalidInput(f"{works}: leave one of them out")
+        if items is not None and n_items is None:
+            raise InvalidInput(f"--measure needs a fixed set of items: give --items a number instead of {items!r}")
         shown_depth = depth if depth is not None or feedback == "grades" else 1
         _judge(measure, n_items or DEFAULT_N_ITEMS, shown_depth, max_grade, as_json)
         return
@@ -58,15 +68,6 @@ def advise(
         raise InvalidInput(f"--depth {depth}: give 1 (the first item) or more")
     size = ProblemSize(n_items, 1 if depth is None else depth, max_grade)
     _choose(choices(feedback or "top_grades", "fixed" if n_items else items), size, as_json)
-
-
-def _check_measure(feedback: str | None, items: str | None, n_items: int | None) -> None:
-    if feedback not in (None, "grades", "top_grades"):
-        raise InvalidInput(
-            f"--measure works with the feedback grades or top_grades, not with {feedback}: leave one of them out"
-        )
-    if items is not None and n_items is None:
-        raise InvalidInput(f"--measure needs a fixed set of items: give --items a number instead of {items!r}")
 
 
 def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
@@ -80,9 +81,8 @@ def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
     for row in others:
         typer.echo(f"  {row.when}: {row.use}; {row.why}")
     if (first.feedback, first.items) == ("top_grades", "fixed"):
-        typer.echo(
-            "\nTo check if a measure can be learned from these grades: rankloop advise --measure nDCG --items 10"
-        )
+        check = "rankloop advise --measure nDCG --items 10"
+        typer.echo(f"\nTo check if a measure can be learned from these grades: {check}")
 
 
 def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_json: bool) -> None:
@@ -98,15 +98,3 @@ def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_jso
         typer.echo(line)
     if program is not None:
         typer.echo(f"\n{indent(program, '    ')}")
-
-
-def _show_all(as_json: bool) -> None:
-    if as_json:
-        print_json([row.as_table() for row in table()])
-        return
-    for row in table():
-        if not row.when:
-            options = f"--feedback {row.feedback} --items {row.items}"
-            typer.echo(f"{options:<38}  {FEEDBACK_TEXTS[row.feedback]}, {ITEM_TEXTS[row.items]}: {row.use}")
-    more = "rankloop advise --feedback clicks --items features"
-    typer.echo(f"\nFor the reason, a first program and alternatives add the options of a line: {more}")

@@ -1,6 +1,6 @@
 """`rankloop analyse`: decide how fast a measure can be learned from the grades of the first items."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,9 +8,6 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, flag, option
 from rankloop.cli.output import print_json, show_table
 from rankloop.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from rankloop.games import Analysis
 
 MeasureName = Annotated[str, option("--measure -m", "NAME", "A measure, such as nDCG, DCG@3 or P@2.")]
 Items = Annotated[int, option("--items", "N", "The number of items in the fixed set.")]
@@ -42,6 +39,7 @@ def analyse(
 
     from rankloop.games import analyse as analyse_depth
     from rankloop.games import analyse_depths
+    from rankloop.games.game import name_of
 
     closed_forms = not enumerate_all
     with Console(stderr=True, quiet=as_json).status(f"analysing {measure} of {items} items"):
@@ -54,7 +52,15 @@ def analyse(
         tables = [analysis.as_table() for analysis in analyses]
         print_json(tables if all_depths else tables[0])
         return
-    _print_table(analyses)
+    from rankloop.experiments.report.model import Table
+
+    first = analyses[0]
+    rows = [(str(analysis.depth), analysis.verdict, analysis.rate) for analysis in analyses]
+    title = f"{name_of(first.measure)}, {first.n_items} items, grades 0..{first.max_grade}"
+    margin = "" if first.margin is None else f", numbers below {first.margin:.0e} count as 0"
+    show_table(Table(title, ("depth", "verdict", "least regret"), rows, f"decided by {first.source}{margin}"))
+    for analysis in {analysis.verdict: analysis for analysis in analyses}.values():
+        typer.echo(f"{analysis.verdict} at depth {analysis.depth}: {analysis.reason}")
 
 
 def check_depth(depth: int | None, n_items: int | None) -> None:
@@ -66,16 +72,3 @@ def check_depth(depth: int | None, n_items: int | None) -> None:
     """
     if depth is not None and n_items is not None and depth > n_items >= 1:
         raise InvalidInput(f"--depth {depth} is larger than the number of items: give at most {n_items}")
-
-
-def _print_table(analyses: "list[Analysis]") -> None:
-    from rankloop.experiments.report.model import Table
-    from rankloop.games.game import name_of
-
-    first = analyses[0]
-    rows = [(str(analysis.depth), analysis.verdict, analysis.rate) for analysis in analyses]
-    title = f"{name_of(first.measure)}, {first.n_items} items, grades 0..{first.max_grade}"
-    margin = "" if first.margin is None else f", numbers below {first.margin:.0e} count as 0"
-    show_table(Table(title, ("depth", "verdict", "least regret"), rows, f"decided by {first.source}{margin}"))
-    for analysis in {analysis.verdict: analysis for analysis in analyses}.values():
-        typer.echo(f"{analysis.verdict} at depth {analysis.depth}: {analysis.reason}")

@@ -2,10 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stdout
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,8 +15,6 @@ from rankloop.cli.output import print_json
 if TYPE_CHECKING:
     from rankloop.contracts import ContractOutcome
     from rankloop.core.registry import Entry
-
-T = TypeVar("T")
 
 
 @command(
@@ -41,7 +38,8 @@ def check_learner(
 
     check_names(only or ())
     with interruptible("nothing was changed"):
-        learners = _without_prints(partial(learners_of, target))
+        with redirect_stdout(sys.stderr):
+            learners = learners_of(target)
         tables = [_check(entry, outcomes(entry, only or ()), as_json) for entry in learners]
     if as_json:
         print_json(tables)
@@ -51,34 +49,29 @@ def check_learner(
 
 def _check(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: bool) -> dict[str, Any]:
     """Test the contracts of a learner and print each result as soon as it is there."""
-    say = _silent if as_json else typer.echo
+
+    def say(text: str) -> None:
+        if not as_json:
+            typer.echo(text)
+
     say(f"{entry.kind} ({entry.cls.__module__}:{entry.cls.__qualname__})")
     started, results = time.monotonic(), []
-    while outcome := _without_prints(partial(next, outcomes, None)):
+    while outcome := _next_without_prints(outcomes):
         results.append(outcome)
-        say(_outcome_line(outcome))
+        line = f"{outcome.name:<26}  {outcome.promise}"
+        if outcome.failure is None:
+            say(f"  {typer.style('ok', fg='green')}      {line}")
+            continue
+        say(f"  {typer.style('FAILED', fg='red')}  {line}")
+        case = f" (with {outcome.case})" if outcome.case else ""
+        say(f"          {outcome.failure}{case}\n          to fix it: {outcome.fix}")
     failures = sum(outcome.failure is not None for outcome in results)
     verdict = f"fails {failures} of {len(results)} contracts" if failures else f"keeps all {len(results)} contracts"
     say(f"{entry.kind} {verdict} ({time.monotonic() - started:.0f} s)")
     return {"kind": entry.kind, "kept": not failures, "contracts": [outcome._asdict() for outcome in results]}
 
 
-def _outcome_line(outcome: "ContractOutcome") -> str:
-    """Return one line for a contract that is kept; a failure with its case and how to fix it."""
-    if outcome.failure is None:
-        return f"  {typer.style('ok', fg='green')}      {outcome.name:<26}  {outcome.promise}"
-    where = f" (with {outcome.case})" if outcome.case else ""
-    return (
-        f"  {typer.style('FAILED', fg='red')}  {outcome.name:<26}  {outcome.promise}\n"
-        f"          {outcome.failure}{where}\n          to fix it: {outcome.fix}"
-    )
-
-
-def _without_prints(call: Callable[[], T]) -> T:
-    """Call a function whose prints go to standard error."""
+def _next_without_prints(outcomes: Iterator["ContractOutcome"]) -> "ContractOutcome | None":
+    """Test the next contract; the prints of the learner go to standard error."""
     with redirect_stdout(sys.stderr):
-        return call()
-
-
-def _silent(text: str) -> None:
-    pass
+        return next(outcomes, None)

@@ -1,6 +1,6 @@
 """`rankloop evaluate`: measure rankings by judgments, or estimate from a log what a ranker would earn."""
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +13,11 @@ from rankloop.cli.output import print_json, progress_bar
 from rankloop.core.errors import InvalidInput
 
 DEFAULT_MEASURES = ["nDCG@10", "AP"]
+LOG_HELP = "A table of shown lists, or of single choices with propensities; the folder or export of a service."
+ESTIMATOR_HELP = (
+    "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination. "
+    "For the log of a service also: cascade_ips, position_wise, pseudo_inverse. Default: by the kind of log."
+)
 
 
 @command(
@@ -30,23 +35,8 @@ def evaluate(
     measure: Annotated[list[str], option("--measure -m", "NAME", "A measure. Repeatable.")] = DEFAULT_MEASURES,
     per_query: Annotated[bool, flag("--per-query -q", "Also print each query.")] = False,
     every_query: Annotated[bool, flag("--every-query", "Count judged queries that the run lacks, as 0.")] = False,
-    log: Annotated[
-        str | None,
-        log_option(
-            "--log",
-            "LOG",
-            "A table of shown lists, or of single choices with propensities; the folder or export of a service.",
-        ),
-    ] = None,
-    estimator: Annotated[
-        str,
-        log_option(
-            "--estimator",
-            "NAME",
-            "For choices: snips, ips, clipped_ips, direct_method, doubly_robust, switch_dr. For lists: examination. "
-            "For the log of a service also: cascade_ips, position_wise, pseudo_inverse. Default: by the kind of log.",
-        ),
-    ] = "auto",
+    log: Annotated[str | None, log_option("--log", "LOG", LOG_HELP)] = None,
+    estimator: Annotated[str, log_option("--estimator", "NAME", ESTIMATOR_HELP)] = "auto",
     position_bias: options.PositionBias = None,
     column: options.ColumnRoles = None,
     skip_bad_rows: options.SkipBadRows = False,
@@ -71,7 +61,7 @@ def evaluate(
     `rankloop.evaluate` in Python.
     """
     if log is None:
-        _score(rankings, truth, measure, per_query=per_query, every_query=every_query, as_json=as_json)
+        _score(rankings, truth, measure, per_query, every_query, as_json)
         return
     from rankloop.core.files import check_picture
     from rankloop.evaluation.log_evaluation import evaluate as evaluate_on_log
@@ -107,13 +97,7 @@ def evaluate(
 
 
 def _score(
-    rankings: Path | None,
-    truth: Path | None,
-    measures: list[str],
-    *,
-    per_query: bool,
-    every_query: bool,
-    as_json: bool,
+    rankings: Path | None, truth: Path | None, measures: list[str], per_query: bool, every_query: bool, as_json: bool
 ) -> None:
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
@@ -125,18 +109,15 @@ def _score(
     if is_model(rankings):
         if was_normalised(rankings):
             typer.echo(f"note: {rankings.name} was trained with --normalise, so the features are normalised", err=True)
-        scores = score_model(rankings, truth, parsed, watch=_show_progress)
+        from rich.console import Console
+        from rich.progress import track
+
+        console = Console(stderr=True)
+        bar = partial(track, description="ranking", console=console, transient=True, disable=not console.is_terminal)
+        scores = score_model(rankings, truth, parsed, watch=bar)
     else:
         scores = score_run(read_run(rankings), read_qrels(truth), parsed, every_query=every_query)
     if as_json:
         print_json(scores.to_json(per_query))
     else:
         typer.echo(scores.text(per_query))
-
-
-def _show_progress(queries: range) -> Iterable[int]:
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(queries, "ranking", console=console, transient=True, disable=not console.is_terminal)

@@ -8,6 +8,8 @@ from rankloop.cli.options import AsJson, argument, option
 from rankloop.cli.output import print_result, progress_bar
 from rankloop.core.errors import InvalidInput
 
+WEIGHT_HELP = "The weight of an action, as purchase=5. Default: click, add_to_cart and purchase 1. Repeatable."
+
 
 @command(
     "Your data",
@@ -23,14 +25,7 @@ def import_log(
     items: Annotated[
         Path | None, option("--items", "FILE", "A table of the items, whose columns become features.")
     ] = None,
-    weight: Annotated[
-        list[str] | None,
-        option(
-            "--weight",
-            "ACTION=NUMBER",
-            "The weight of an action, as purchase=5. Default: click, add_to_cart and purchase 1. Repeatable.",
-        ),
-    ] = None,
+    weight: Annotated[list[str] | None, option("--weight", "ACTION=NUMBER", WEIGHT_HELP)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Convert the log of another system to a table for train-clicks, evaluate, fit-users and rehearse.

@@ -1,7 +1,6 @@
 """`rankloop list`: list everything that is registered by name."""
 
 import re
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -59,7 +58,9 @@ def _singular(family: str) -> str:
 
 
 def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
-    """Print the summary of a thing, and its parameters with their defaults."""
+    """Print the summary of a thing, its parameters with their defaults, and an example."""
+    from rankloop.core.registry import lookup
+
     for family, members in families.items():
         for member in members:
             typer.echo(f"{member['kind']} ({_singular(family)}): {member['summary']}")
@@ -67,24 +68,16 @@ def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
                 default = f" = {part['default']!r}" if "default" in part else ""
                 kind = re.sub(r"<class '([\w.]+)'>|typing\.", r"\1", part["type"])
                 typer.echo(f"  {part['name']}: {kind}{default}")
-            if member.get("parameters"):
-                typer.echo(f"for example: {_example(member, _singular(family))}")
-
-
-def _example(member: dict[str, Any], category: str) -> str:
-    """Return a spec that can be built, with the first parameters that a user may change."""
-    from rankloop.core.registry import lookup
-
-    examples: Sequence[Any] = getattr(lookup(member["kind"], category).cls, "examples", ({},))
-    plain = {part["name"]: part["default"] for part in member["parameters"] if _is_plain(part.get("default"))}
-    needed = {part["name"]: "…" for part in member["parameters"] if "default" not in part}
-    parameters = dict(examples[0]) or needed or dict(list(plain.items())[:1])
-    values = ", ".join(f"{name}={toml_value(value)}" for name, value in parameters.items())
-    return f"{member['kind']}({values})" if values else str(member["kind"])
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float | str)
+            if not member.get("parameters"):
+                continue
+            # A spec that can be built, with the first parameters that a user may change.
+            examples: Any = getattr(lookup(member["kind"], _singular(family)).cls, "examples", ({},))
+            defaults = {part["name"]: part.get("default") for part in member["parameters"]}
+            needed: dict[str, Any] = {part["name"]: "…" for part in member["parameters"] if "default" not in part}
+            plain = [(name, value) for name, value in defaults.items() if isinstance(value, bool | int | float | str)]
+            parameters = dict(examples[0]) or needed or dict(plain[:1])
+            values = ", ".join(f"{name}={toml_value(value)}" for name, value in parameters.items())
+            typer.echo(f"for example: {member['kind']}({values})" if values else f"for example: {member['kind']}")
 
 
 def _print(families: dict[str, list[dict[str, Any]]]) -> None:
@@ -94,9 +87,8 @@ def _print(families: dict[str, list[dict[str, Any]]]) -> None:
 
     console = Console()
     for name, members in families.items():
-        grid = Table(
-            title=Text(name), title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
-        )
+        grid = Table(title=Text(name), title_justify="left", title_style="bold", box=None, show_header=False)
+        grid.pad_edge = False
         grid.add_column(no_wrap=True, style="cyan")
         grid.add_column(overflow="ellipsis", no_wrap=console.is_terminal)
         for member in members:

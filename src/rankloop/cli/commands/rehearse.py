@@ -8,6 +8,8 @@ from rankloop.cli.app import command
 from rankloop.cli.options import engine_of, interruptible, option
 from rankloop.cli.output import print_result, progress_bar
 
+LEARNER_HELP = "A learner to simulate. Default: those that advise recommends. Repeatable."
+
 
 @command(
     "Your data",
@@ -21,10 +23,7 @@ def rehearse(
         Path | None, option("--schema", "FILE", "A schema: the kinds of columns. Default: guessed.")
     ] = None,
     model: options.ClickModelName = "best",
-    learner: Annotated[
-        list[str] | None,
-        option("--learner", "SPEC", "A learner to simulate. Default: those that advise recommends. Repeatable."),
-    ] = None,
+    learner: Annotated[list[str] | None, option("--learner", "SPEC", LEARNER_HELP)] = None,
     pages: Annotated[int, option("--pages", "N", "Number of simulated pages per learner.", min=20)] = 3000,
     seeds: Annotated[int, option("--seeds", "N", "Number of simulations, for the intervals.", min=2)] = 5,
     column: options.ColumnRoles = None,

@@ -16,6 +16,10 @@ VISITOR_PATTERN = re.compile(r"[0-9a-f]{32}")
 DAYS_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
 COLUMN_PARTS = ("id", "title", "body", "at", "words", "vector")  # the last three of running engines only
 MAX_SKIPPED_LISTED = 10  # files that could not be read
+ORIGINS_HELP = "A web page elsewhere that may search and show this page in a frame. Repeatable."
+SOURCE_HELP = "A folder, or a file of JSON Lines, CSV or Parquet; none with --engine NAME=URL."
+COLUMNS_HELP = "The column of id, title, body or at, if it has another name. Repeatable."
+FORGET_HELP = "Delete these searches and what was learned from them, then stop."
 
 
 @command(
@@ -27,17 +31,11 @@ MAX_SKIPPED_LISTED = 10  # files that could not be read
     "rankloop search notes/ --forget 'a query'",
 )
 def search(
-    source: Annotated[
-        Path | None,
-        argument("SOURCE", "A folder, or a file of JSON Lines, CSV or Parquet; none with --engine NAME=URL."),
-    ] = None,
+    source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
     data: Annotated[
         Path | None, option("--data", "FOLDER", "Folder of the index and the log. Default: beside the source.")
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        option("--column", "PART=NAME", "The column of id, title, body or at, if it has another name. Repeatable."),
-    ] = None,
+    columns: Annotated[list[str] | None, option("--column", "PART=NAME", COLUMNS_HELP)] = None,
     fields: Annotated[
         list[str] | None, option("--field", "COLUMN", "A column to cross with the visitor's segment. Repeatable.")
     ] = None,
@@ -55,21 +53,11 @@ def search(
     mcp: Annotated[
         str | None, option("--mcp", "stdio|http", "Serve agents by the Model Context Protocol instead of a page.")
     ] = None,
-    origins: Annotated[
-        list[str] | None,
-        option(
-            "--allow-origin",
-            "ORIGIN",
-            "A web page elsewhere that may search and show this page in a frame. Repeatable.",
-        ),
-    ] = None,
+    origins: Annotated[list[str] | None, option("--allow-origin", "ORIGIN", ORIGINS_HELP)] = None,
     study: Annotated[
         bool, flag("--study", "Learn from half of the visitors, compare rankings on the other half.")
     ] = False,
-    forget: Annotated[
-        str | None,
-        option("--forget", "QUERY|VISITOR|DAYS", "Delete these searches and what was learned from them, then stop."),
-    ] = None,
+    forget: Annotated[str | None, option("--forget", "QUERY|VISITOR|DAYS", FORGET_HELP)] = None,
     port: Port = 8080,
     host: Host = "127.0.0.1",
     browse: Annotated[bool, flag("--open/--no-open", "Open the page in a browser.")] = True,
@@ -88,8 +76,10 @@ def search(
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
     folder = data or (Path("rankloop-search") if source is None else data_beside(source))
-    parts = columns_of(columns or ())
-    names = tuple(fields or ())
+    names, parts = tuple(fields or ()), dict(text.partition("=")[::2] for text in columns or ())
+    for part, name in parts.items():
+        if part not in COLUMN_PARTS or not name:
+            raise InvalidInput(f"--column {part}={name} names no part: write PART=NAME of {', '.join(COLUMN_PARTS)}")
     if forget is not None:
         with SearchBox(
             source, folder, fields=names, engine=engine, language=language, seed=seed, columns=parts, meaning="off"
@@ -98,13 +88,18 @@ def search(
         print_json({"forgotten": count}) if as_json else typer.echo(f"deleted: {count} searches")
         return
     if mcp is not None:
-        _serve_agents(mcp, SearchBox, source, folder, fields=names, engine=engine, columns=parts, port=port)
+        from rankloop.search.integrations.agent_server import run_agent_server
+
+        transports: Any = {"stdio": "stdio", "http": "streamable-http"}
+        if mcp not in transports:
+            raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http")
+        with SearchBox(source, folder, fields=names, engine=engine, columns=parts) as box:
+            run_agent_server(box, transports[mcp], port)
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
-    documents = source_for(source, engine, folder, parts, names)
     page = SearchPage(
         open_engine(engine, folder, parts, names, language, meaning),
-        documents,
+        source_for(source, engine, folder, parts, names),
         study=study,
         seed=seed,
         fields=names,
@@ -123,27 +118,6 @@ def search(
             webbrowser.open(f"{address}/search")
 
     serve(settings, announce, addition=page)
-
-
-def _serve_agents(
-    transport: str, box_class: Any, source: Path | None, folder: Path, *, port: int, **options: Any
-) -> None:
-    from rankloop.search.integrations.agent_server import run_agent_server
-
-    transports: Any = {"stdio": "stdio", "http": "streamable-http"}
-    if transport not in transports:
-        raise InvalidInput(f"--mcp {transport!r:.40}: give stdio or http")
-    with box_class(source, folder, **options) as box:
-        run_agent_server(box, transports[transport], port)
-
-
-def columns_of(texts: Any) -> dict[str, str]:
-    """Return the columns of `--column`, each part=name, by part."""
-    columns = dict(text.partition("=")[::2] for text in texts)
-    for part, name in columns.items():
-        if part not in COLUMN_PARTS or not name:
-            raise InvalidInput(f"--column {part}={name} names no part: write PART=NAME of {', '.join(COLUMN_PARTS)}")
-    return columns
 
 
 def _forget_options(text: str) -> dict[str, Any]:

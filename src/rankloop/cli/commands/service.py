@@ -18,15 +18,16 @@ KeepDays = Annotated[
     float | None, option("--keep-days", "DAYS", "Move events older than this to Parquet files in the data folder.")
 ]
 
-Limits = Annotated[
-    list[str] | None,
-    option(
-        "--limit",
-        "NAME=N",
-        "Set a limit: body, items, batch, rankers, open_bytes, state, rate, connections or log_days. Repeatable.",
-        envvar="RANKLOOP_LIMITS",
-    ),
-]
+LIMITS_HELP = "Set a limit: body, items, batch, rankers, open_bytes, state, rate, connections or log_days. Repeatable."
+Limits = Annotated[list[str] | None, option("--limit", "NAME=N", LIMITS_HELP, envvar="RANKLOOP_LIMITS")]
+KEYS_HELP = "File of key hashes, as `rankloop key new` prints them. Read again when it changes."
+ALLOW_ORIGIN_HELP = (
+    "A web page, as https://shop.example, that may send feedback with a key of the role feedback. Repeatable."
+)
+ROLE_HELP = "feedback: public, for pages of --allow-origin. rank: also rankings. admin: everything."
+DRAIN_HELP = "After SIGTERM, answer requests for this long while reporting not ready."
+LEARNS_HELP = "Learn in this process, or leave it to `rankloop learn` and other workers."
+PARTITIONS_HELP = "Learn only this partition or range, as 3 or 0-7. Repeatable. Default: all."
 
 
 @command(
@@ -43,34 +44,14 @@ def serve(
     workers: Annotated[
         int, option("--workers", "N", "Number of processes. More than one needs PostgreSQL.", min=1)
     ] = 1,
-    drain: Annotated[
-        float,
-        option("--drain", "SECONDS", "After SIGTERM, answer requests for this long while reporting not ready.", min=0),
-    ] = 0.0,
+    drain: Annotated[float, option("--drain", "SECONDS", DRAIN_HELP, min=0)] = 0.0,
     keep_days: KeepDays = None,
     limits: Limits = None,
-    keys: Annotated[
-        Path | None,
-        option(
-            "--keys",
-            "FILE",
-            "File of key hashes, as `rankloop key new` prints them. Read again when it changes.",
-            envvar="RANKLOOP_KEYS_FILE",
-        ),
-    ] = None,
+    keys: Annotated[Path | None, option("--keys", "FILE", KEYS_HELP, envvar="RANKLOOP_KEYS_FILE")] = None,
     allow_origin: Annotated[
-        list[str] | None,
-        option(
-            "--allow-origin",
-            "ORIGIN",
-            "A web page, as https://shop.example, that may send feedback with a key of the role feedback. Repeatable.",
-            envvar="RANKLOOP_ORIGINS",
-        ),
+        list[str] | None, option("--allow-origin", "ORIGIN", ALLOW_ORIGIN_HELP, envvar="RANKLOOP_ORIGINS")
     ] = None,
-    learns: Annotated[
-        bool,
-        flag("--learn/--no-learn", "Learn in this process, or leave it to `rankloop learn` and other workers."),
-    ] = True,
+    learns: Annotated[bool, flag("--learn/--no-learn", LEARNS_HELP)] = True,
     demo: Annotated[bool, flag("--demo", "Add example rankers and simulated users.")] = False,
     imports: Imports = None,
 ) -> None:
@@ -117,10 +98,7 @@ def learn(
     store: Annotated[
         str, option("--store", "ADDRESS", "The PostgreSQL database of the service.", envvar="RANKLOOP_STORE")
     ] = "",
-    partitions: Annotated[
-        list[str] | None,
-        option("--partition", "K", "Learn only this partition or range, as 3 or 0-7. Repeatable. Default: all."),
-    ] = None,
+    partitions: Annotated[list[str] | None, option("--partition", "K", PARTITIONS_HELP)] = None,
     data: Data = Path("rankloop-data"),
     keep_days: KeepDays = None,
     limits: Limits = None,
@@ -167,12 +145,7 @@ def key(
     action: Annotated[
         Literal["new", "hash"], argument("new|hash", "Make a new key, or hash a key from standard input.")
     ],
-    role: Annotated[
-        Literal["feedback", "rank", "admin"],
-        option(
-            "--role", "ROLE", "feedback: public, for pages of --allow-origin. rank: also rankings. admin: everything."
-        ),
-    ] = "rank",
+    role: Annotated[Literal["feedback", "rank", "admin"], option("--role", "ROLE", ROLE_HELP)] = "rank",
     rankers: Annotated[
         list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")
     ] = None,

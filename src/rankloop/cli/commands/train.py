@@ -8,6 +8,12 @@ from rankloop.cli.app import command
 from rankloop.cli.options import argument, batch_solver, engine_of, flag, interruptible, option
 from rankloop.cli.output import print_trained, progress_bar, save_trees
 
+DATA_HELP = (
+    "A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or address "
+    "(s3://…, gs://…) of LETOR files, CSV or Parquet tables with query and relevance."
+)
+STREAM_HELP = "Read the data from a disk cache at every pass. Automatic for folders of parts and data beyond memory."
+
 
 @command(
     "Your data",
@@ -17,27 +23,14 @@ from rankloop.cli.output import print_trained, progress_bar, save_trees
     "rankloop train web.txt --trees lightgbm --out results/trees",
 )
 def train(
-    data: Annotated[
-        str,
-        argument(
-            "DATA",
-            "A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or address "
-            "(s3://…, gs://…) of LETOR files, CSV or Parquet tables with query and relevance.",
-        ),
-    ],
+    data: Annotated[str, argument("DATA", DATA_HELP)],
     loss: options.Loss = None,
     tight: Annotated[bool, flag("--tight", "Use the tighter, non-convex bound on a measure.")] = False,
     regularisation: options.Regularisation = "path",
     folds: Annotated[int, option("--folds", "N", "Number of folds.", min=3)] = 5,
     measure: Annotated[str, option("--measure -m", "NAME", "The measure that chooses the regularisation.")] = "nDCG@10",
     normalise: Annotated[bool, flag("--normalise", "Scale every feature from 0 to 1 within each query.")] = False,
-    stream: Annotated[
-        bool,
-        flag(
-            "--stream",
-            "Read the data from a disk cache at every pass. Automatic for folders of parts and data beyond memory.",
-        ),
-    ] = False,
+    stream: Annotated[bool, flag("--stream", STREAM_HELP)] = False,
     trees: options.Trees = None,
     engine: options.EngineChoice = "here",
     workers: options.Workers = None,

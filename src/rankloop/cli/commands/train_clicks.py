@@ -14,6 +14,8 @@ from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.logs.list_log import ListLog
+SOLVER_HELP = "With a schema: passes of an online learner (default), or the optimum of --loss (default with --loss)."
+GUESS_SCHEMA_HELP = "Write a schema for the log, or print it without a file, then stop."
 
 
 @command(
@@ -30,18 +32,8 @@ def train_clicks(
         str, argument("LOG", "A table of lists and clicks, the folder or export of a service, or a folder of parts.")
     ],
     schema: Annotated[Path | None, option("--schema", "FILE", "A schema: the kinds of columns and crosses.")] = None,
-    guess_schema: Annotated[
-        Path | None,
-        option("--guess-schema", "[FILE]", "Write a schema for the log, or print it without a file, then stop."),
-    ] = None,
-    solver: Annotated[
-        Literal["online", "batch"] | None,
-        option(
-            "--solver",
-            "online|batch",
-            "With a schema: passes of an online learner (default), or the optimum of --loss (default with --loss).",
-        ),
-    ] = None,
+    guess_schema: Annotated[Path | None, option("--guess-schema", "[FILE]", GUESS_SCHEMA_HELP)] = None,
+    solver: Annotated[Literal["online", "batch"] | None, option("--solver", "online|batch", SOLVER_HELP)] = None,
     learner: Annotated[
         str | None, option("--learner", "SPEC", "With a schema: click_regression, online_gradient or a spec.")
     ] = None,

@@ -2,10 +2,9 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -13,15 +12,10 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, argument, flag, option
 from rankloop.cli.output import print_json
 
-if TYPE_CHECKING:
-    from rankloop.service.application.backup import BackupSummary
-    from rankloop.service.application.rebuild import ReplayResult
-
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
 Archive = Annotated[Path | None, option("--data", "FOLDER", "Folder of the archive. Default: that of the log.")]
 Address = Annotated[str, option("--to", "URL", "Address of the service.")]
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
-Check = Annotated[bool, flag("--check", "Replay the log, and compare every snapshot bit for bit.")]
 
 
 @command(
@@ -67,7 +61,7 @@ def restore(
     data: Annotated[
         Path | None, option("--data", "FOLDER", "With PostgreSQL: folder of the service. Default: rankloop-data.")
     ] = None,
-    check: Check = False,
+    check: Annotated[bool, flag("--check", "Replay the log, and compare every snapshot bit for bit.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -138,9 +132,8 @@ def rollback(
         for row in result["snapshots"]:
             same = "" if row["same_as"] is None else f", the same as state {row['same_as']}"
             served = ", served" if row["state"] == result["state"] else ""
-            typer.echo(
-                f"state {row['state']}, {datetime.fromtimestamp(row['at'], UTC):%Y-%m-%d %H:%M:%S}{same}{served}"
-            )
+            at = datetime.fromtimestamp(row["at"], UTC)
+            typer.echo(f"state {row['state']}, {at:%Y-%m-%d %H:%M:%S}{same}{served}")
     elif preview:
         correlation = result["rank_correlation"]
         agreement = "" if correlation is None else f", rank correlation {correlation:.3f}"
@@ -182,7 +175,7 @@ def user(
     typer.echo(f"found now: {proof['left']}; {'; '.join(proof['checks'])}")
 
 
-def _sizes_of(summary: "BackupSummary") -> str:
+def _sizes_of(summary: Any) -> str:
     return f"{summary.events:,} events up to number {summary.last}, {summary.snapshots:,} snapshots"
 
 
@@ -190,7 +183,7 @@ def _check(log: str, data: Path | None, as_json: bool) -> None:
     """Replay a log; exit code 1 where a snapshot differs."""
     from rankloop.service.application.backup import check
 
-    results: Sequence[ReplayResult] = check(log, data)
+    results = check(log, data)
     differing = [result for result in results if result.differing]
     if not as_json:
         verdict = "; ".join(f"{result.entity}: {result.verdict}" for result in differing) or "the same bit for bit"
