@@ -107,15 +107,14 @@ def start(choice: Choice, size: ProblemSize = DEFAULT_SIZE) -> str:
     if choice.learner is None:
         return choice.use
     problem, candidates = _problem(choice, size)
-    return "\n".join(
-        [
-            "from rankloop import Ranker",
-            "",
-            f"ranker = Ranker({json.dumps(choice.use)}, {problem})",
-            f"shown = ranker.rank({candidates})",
-            "print(shown.ids)  # show these, best first",
-            f"ranker.learn(shown, {_answer(choice, size)})",
-        ]
+    # A reward of items with features is a click on the first.
+    is_click = choice.feedback == "reward" and choice.items != "fixed"
+    feedback = FEEDBACK_ARGUMENTS["clicks" if is_click else choice.feedback]
+    feedback = feedback % size.depth if choice.feedback == "top_grades" else feedback
+    return (
+        f"from rankloop import Ranker\n\nranker = Ranker({json.dumps(choice.use)}, {problem})\n"
+        f"shown = ranker.rank({candidates})\nprint(shown.ids)  # show these, best first\n"
+        f"ranker.learn(shown, {feedback})"
     )
 
 
@@ -145,11 +144,3 @@ def _problem(choice: Choice, size: ProblemSize) -> tuple[str, str]:
         return f'items={names}, context=["age"]', 'context={"age": 0.4}'
     grades = f", max_grade={size.max_grade}" if size.max_grade != 1 else ""
     return f"items={names}{depth}{grades}", ""
-
-
-def _answer(choice: Choice, size: ProblemSize) -> str:
-    """Return the feedback argument of `Ranker.learn`; a reward of items with features is a click on the first."""
-    if choice.feedback == "top_grades":
-        return FEEDBACK_ARGUMENTS["top_grades"] % size.depth
-    click = choice.feedback == "reward" and choice.items != "fixed"
-    return FEEDBACK_ARGUMENTS["clicks" if click else choice.feedback]

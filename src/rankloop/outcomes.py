@@ -31,11 +31,83 @@ class DeclaredOutcome(NamedTuple):
     window: float
 
 
-def declared_outcomes(plain: Any) -> dict[str, DeclaredOutcome]:
+class Outcomes(dict[str, DeclaredOutcome]):
+    """The declared outcomes of a ranker, by name; those of weight 0 are reported only."""
+
+    def to_plain(self) -> dict[str, dict[str, float]]:
+        """Return what `declared_outcomes` reads."""
+        return {name: outcome._asdict() for name, outcome in self.items()}
+
+    def check_learned_by(self, learner: AnyLearner) -> None:
+        """Refuse outcomes that a learner would not learn from."""
+        if any(outcome.weight for outcome in self.values()) and not from_layers(learner, "weighs_clicks", False):
+            raise Rejected(
+                "outcomes",
+                "this learner does not weigh clicks, so it cannot learn from outcomes: use click_regression, "
+                "newton_pairs, 3pr, fair_pairs, pairrank, pdgd or click_residuals, or declare the outcomes with "
+                "weight 0 to report them",
+            )
+
+    def weights(self, values: Mapping[str, Mapping[Key, float]], max_click_weight: float) -> dict[Key, float]:
+        """Return by item how many clicks its outcomes count as, given values by outcome and item.
+
+        Each outcome counts `weight · value`, at most `max_click_weight`, or `weight` where that is more: one order of a
+        huge amount must not reorder everything.
+        """
+        weights = dict[Key, float]()
+        for name, by_item in values.items():
+            weight = self[name].weight
+            for item, value in by_item.items():
+                counted = min(weight * value, max(weight, max_click_weight))
+                if counted > 0:
+                    weights[item] = weights.get(item, 0.0) + counted
+        return weights
+
+    def max_weight(self, max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT) -> float:
+        """Return the largest weight of a click with all its outcomes; 1 if no outcome is learned."""
+        return 1.0 + sum(max(outcome.weight, max_click_weight) for outcome in self.values() if outcome.weight)
+
+    def item_values(
+        self, values: Any, number: Mapping[Any, int], key: Callable[[Id], Any] = lambda id: id
+    ) -> dict[str, dict[int, float]]:
+        """Return numbers by outcome and id, as in `{"purchase": {"b": 1}}`, by item number.
+
+        Args:
+          values: The numbers.
+          number: The number of each shown item by its key.
+          key: Makes the key of an id.
+        """
+        if not isinstance(values, Mapping) or not all(isinstance(by_id, Mapping) for by_id in values.values()):
+            raise Rejected("outcomes", 'must be numbers by outcome and id, as in {"purchase": {"b": 1}}')
+        by_item = dict[str, dict[int, float]]()
+        for name, by_id in values.items():
+            if name not in self:
+                declared = ", ".join(self) or "none; declare them when the ranker is created"
+                raise Rejected("outcomes", f"{name!r:.60} is not declared; the outcomes of this ranker are {declared}")
+            try:
+                items, amounts = named_values("clicks", by_id, number, key)
+            except (IncompatibleFeedback, InvalidInput) as error:
+                raise Rejected(f"outcomes.{name}", str(error)) from None
+            if not all(math.isfinite(amount) and amount >= 0 for amount in amounts):
+                raise Rejected(f"outcomes.{name}", "every number must be finite and not negative")
+            by_item[name] = dict(zip(items, amounts))
+        return by_item
+
+    def add_to(self, clicks: Any, values: Any, number: Mapping[Any, int]) -> Clicks:
+        """Return clicks with the weights of outcomes added; other feedback than clicks is refused."""
+        if not isinstance(clicks, Clicks):
+            raise IncompatibleFeedback("outcomes come alone or with clicks")
+        weights = dict(zip(clicks.items.tolist(), clicks.weights.tolist()))
+        for item, weight in self.weights(self.item_values(values, number), DEFAULT_MAX_CLICK_WEIGHT).items():
+            weights[item] = weights.get(item, 0.0) + weight
+        return Clicks(np.array(list(weights), np.int64), np.array(list(weights.values()), np.float64))
+
+
+def declared_outcomes(plain: Any) -> Outcomes:
     """Return declared outcomes, as in `{"purchase": {"weight": 20, "window": "7d"}}`."""
     if not isinstance(plain, Mapping) or len(plain) > MAX_OUTCOMES:
         raise Rejected("outcomes", f'must be at most {MAX_OUTCOMES} by name, as in {{"purchase": {{"weight": 20}}}}')
-    outcomes = dict[str, DeclaredOutcome]()
+    outcomes = Outcomes()
     for name, settings in plain.items():
         field = f"outcomes.{name!s:.40}"
         if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
@@ -45,122 +117,14 @@ def declared_outcomes(plain: Any) -> dict[str, DeclaredOutcome]:
         weight = settings.get("weight", 1.0)
         if type(weight) not in (int, float) or not 0 <= weight <= MAX_OUTCOME_WEIGHT:
             raise Rejected(f"{field}.weight", f"must be from 0 to {MAX_OUTCOME_WEIGHT:g}, got {weight!r:.60}")
-        window = _seconds(settings.get("window", DEFAULT_WINDOW), f"{field}.window")
-        outcomes[name] = DeclaredOutcome(float(weight), window)
-    return outcomes
-
-
-def plain_outcomes(outcomes: Mapping[str, DeclaredOutcome]) -> dict[str, dict[str, float]]:
-    """Return what `declared_outcomes` reads."""
-    return {name: outcome._asdict() for name, outcome in outcomes.items()}
-
-
-def check_learns_outcomes(learner: AnyLearner, outcomes: Mapping[str, DeclaredOutcome]) -> None:
-    """Refuse outcomes that a learner would not learn from.
-
-    Args:
-      learner: The learner.
-      outcomes: Declared outcomes; those of weight 0 are reported only.
-    """
-    if any(outcome.weight for outcome in outcomes.values()) and not from_layers(learner, "weighs_clicks", False):
-        raise Rejected(
-            "outcomes",
-            "this learner does not weigh clicks, so it cannot learn from outcomes: use click_regression, newton_pairs, "
-            "3pr, fair_pairs, pairrank, pdgd or click_residuals, or declare the outcomes with weight 0 to report them",
-        )
-
-
-def outcome_weights(
-    outcomes: Mapping[str, DeclaredOutcome], values: Mapping[str, Mapping[Key, float]], max_click_weight: float
-) -> dict[Key, float]:
-    """Return by item how many clicks its outcomes count as.
-
-    Each outcome counts `weight · value`, at most `max_click_weight`, or `weight` where that is more: one order of a
-    huge amount must not reorder everything.
-
-    Args:
-      outcomes: The declared outcomes.
-      values: By outcome and item, such as the number of purchases or an amount of money.
-      max_click_weight: That of the ranker.
-    """
-    weights = dict[Key, float]()
-    for name, by_item in values.items():
-        weight = outcomes[name].weight
-        for item, value in by_item.items():
-            counted = min(weight * value, max(weight, max_click_weight))
-            if counted > 0:
-                weights[item] = weights.get(item, 0.0) + counted
-    return weights
-
-
-def max_weight_of(outcomes: Mapping[str, DeclaredOutcome], max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT) -> float:
-    """Return the largest weight of a click with all its outcomes; 1 if no outcome is learned.
-
-    Args:
-      outcomes: The declared outcomes.
-      max_click_weight: That of the ranker.
-    """
-    return 1.0 + sum(max(outcome.weight, max_click_weight) for outcome in outcomes.values() if outcome.weight)
-
-
-def item_values(
-    outcomes: Mapping[str, DeclaredOutcome],
-    values: Any,
-    number: Mapping[Any, int],
-    key: Callable[[Id], Any] = lambda id: id,
-) -> dict[str, dict[int, float]]:
-    """Return outcomes by item number.
-
-    Args:
-      outcomes: The declared outcomes.
-      values: Numbers by outcome and id, as in `{"purchase": {"b": 1}}`.
-      number: The number of each shown item by its key.
-      key: Makes the key of an id.
-    """
-    if not isinstance(values, Mapping) or not all(isinstance(by_id, Mapping) for by_id in values.values()):
-        raise Rejected("outcomes", 'must be numbers by outcome and id, as in {"purchase": {"b": 1}}')
-    by_item = dict[str, dict[int, float]]()
-    for name, by_id in values.items():
-        if name not in outcomes:
-            declared = ", ".join(outcomes) or "none; declare them when the ranker is created"
-            raise Rejected("outcomes", f"{name!r:.60} is not declared; the outcomes of this ranker are {declared}")
+        window = settings.get("window", DEFAULT_WINDOW)
         try:
-            items, amounts = named_values("clicks", by_id, number, key)
-        except (IncompatibleFeedback, InvalidInput) as error:
-            raise Rejected(f"outcomes.{name}", str(error)) from None
-        if not all(math.isfinite(amount) and amount >= 0 for amount in amounts):
-            raise Rejected(f"outcomes.{name}", "every number must be finite and not negative")
-        by_item[name] = dict(zip(items, amounts))
-    return by_item
-
-
-def clicks_with_outcomes(
-    clicks: Any, values: Any, outcomes: Mapping[str, DeclaredOutcome], number: Mapping[Any, int]
-) -> Clicks:
-    """Return clicks with the weights of outcomes added.
-
-    Args:
-      clicks: The clicks; other feedback is refused.
-      values: Numbers by outcome and id.
-      outcomes: The declared outcomes.
-      number: The number of each shown item by its id.
-    """
-    if not isinstance(clicks, Clicks):
-        raise IncompatibleFeedback("outcomes come alone or with clicks")
-    weights = dict(zip(clicks.items.tolist(), clicks.weights.tolist()))
-    by_item = item_values(outcomes, values, number)
-    for item, weight in outcome_weights(outcomes, by_item, DEFAULT_MAX_CLICK_WEIGHT).items():
-        weights[item] = weights.get(item, 0.0) + weight
-    return Clicks(np.array(list(weights), np.int64), np.array(list(weights.values()), np.float64))
-
-
-def _seconds(window: Any, field: str) -> float:
-    """Return a window in seconds."""
-    try:
-        is_text = isinstance(window, str)
-        seconds = float(window[:-1]) * SECONDS_OF_UNIT[window[-1:]] if is_text else float(window)
-    except (KeyError, TypeError, ValueError):
-        seconds = 0.0
-    if not 0 < seconds <= MAX_WINDOW_DAYS * SECONDS_OF_UNIT["d"]:
-        raise Rejected(field, f'must be seconds, or as "12h" or "7d", at most {MAX_WINDOW_DAYS}d, got {window!r:.60}')
-    return seconds
+            is_text = isinstance(window, str)
+            seconds = float(window[:-1]) * SECONDS_OF_UNIT[window[-1:]] if is_text else float(window)
+        except (KeyError, TypeError, ValueError):
+            seconds = 0.0
+        if not 0 < seconds <= MAX_WINDOW_DAYS * SECONDS_OF_UNIT["d"]:
+            reason = f'must be seconds, or as "12h" or "7d", at most {MAX_WINDOW_DAYS}d, got {window!r:.60}'
+            raise Rejected(f"{field}.window", reason)
+        outcomes[name] = DeclaredOutcome(float(weight), seconds)
+    return outcomes

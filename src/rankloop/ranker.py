@@ -48,13 +48,7 @@ from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
 from rankloop.logs.reader import lists_in
-from rankloop.outcomes import (
-    check_learns_outcomes,
-    clicks_with_outcomes,
-    declared_outcomes,
-    max_weight_of,
-    plain_outcomes,
-)
+from rankloop.outcomes import declared_outcomes
 
 MAX_RECENT_RANKINGS = 20  # `weights` of a ranker with a schema lists the values of these
 
@@ -134,7 +128,7 @@ class Ranker:
             raise TypeError(f"Ranker has no argument {unknown!r}")
         n_items = len(items) or None
         schema, recipe = schema_of(features, context, crosses), build(learner, "learner")
-        check_learns_outcomes(recipe, self.outcomes)
+        self.outcomes.check_learned_by(recipe)
         if schema is not None:
             recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
             self._open(Session(recipe, schema.problem(n_items=n_items, **sizes), seed), items, (), schemas=[schema])
@@ -146,7 +140,7 @@ class Ranker:
             if base not in names:
                 raise InvalidInput(f"base = {base!r:.60} must be one of the features")
             recipe = BaseScore(inner=recipe, feature=names.index(base))
-        recipe = with_robust(recipe, problem, max_weight=max_weight_of(self.outcomes))
+        recipe = with_robust(recipe, problem, max_weight=self.outcomes.max_weight())
         self._open(Session(recipe, problem, seed), items, columns)
 
     @classmethod
@@ -225,7 +219,7 @@ class Ranker:
         notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
         notes |= {"schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()]} if self.encoders else {}
         notes |= {"counters": self.counters.to_plain()} if self.counters.fields else {}
-        notes |= {"outcomes": plain_outcomes(self.outcomes)} if self.outcomes else {}
+        notes |= {"outcomes": self.outcomes.to_plain()} if self.outcomes else {}
         save(self.session, path, notes if self.encoding is None else notes | {"encoding": self.encoding.to_plain()})
 
     def rank(
@@ -426,7 +420,7 @@ class Ranker:
         items, values = named_values(kind, value, number)
         feedback = feedback_of(kind, items, values, decision.ranking)
         if outcomes is not None:
-            feedback = clicks_with_outcomes(feedback, outcomes, self.outcomes, number)
+            feedback = self.outcomes.add_to(feedback, outcomes, number)
         self.session.learn(impression_query, decision, feedback)
         if self.counters.fields and shown.values is not None and not is_later:
             shown_items = decision.ranking[: self.session.problem.shown].tolist()

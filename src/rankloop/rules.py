@@ -122,12 +122,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return RuledOrder([ids[item] for item in ranked], named, self.could_change(order, len(pinned), value_of))
 
     def choose(self, ids: Sequence[Id], value_of: ValueOf) -> tuple[list[int], dict[str, list[int]]]:
-        """Return the items that are shown first, and by rule those that are not shown.
-
-        Args:
-          ids: Of the candidates.
-          value_of: Their values.
-        """
+        """Return the candidates that are shown first, and by rule those that are not shown."""
         number = {str(id): item for item, id in enumerate(ids)}
         excluded = [number[str(id)] for id in self.exclude if str(id) in number]
         left = [item for item in range(len(ids)) if item not in set(excluded)]
@@ -141,22 +136,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def arrange(self, order: Sequence[int], n_pinned: int, value_of: ValueOf) -> tuple[list[int], dict[str, list[int]]]:
         """Return an order after boosts, spreads and limits, and by rule the items that each has moved.
 
-        Args:
-          order: Items, best first.
-          n_pinned: So many at the top stay where they are, but count for limits.
-          value_of: The values of items.
+        The first `n_pinned` items stay where they are, but count for limits.
         """
         pinned, ranked, touched = list(order[:n_pinned]), list(order[n_pinned:]), dict[str, list[int]]()
-        steps: list[tuple[str, Callable[[list[int]], list[int]]]] = [
-            ("boost", lambda items: self._apply_boosts(items, value_of)),
-            *(
-                ("spread", lambda items, rule=rule: _apply_spread(items, pinned, rule, value_of))
-                for rule in self.spread
-            ),
-            ("at_most", lambda items: _apply_limits(items, pinned, self.at_most, value_of)),
-        ]
-        for name, step in steps:
-            after = step(ranked)
+        steps: list[tuple[str, Callable[..., list[int]], Any]] = [("boost", _apply_boosts, self.boost)]
+        steps += [("spread", _apply_spread, rule) for rule in self.spread]
+        for name, apply, rule in [*steps, ("at_most", _apply_limits, self.at_most)]:
+            after = apply(ranked, pinned, rule, value_of)
             moved = [item for item, other in zip(ranked, after) if item != other]
             if moved:
                 touched[name] = sorted({*touched.get(name, ()), *moved})
@@ -164,38 +150,31 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return pinned + ranked, touched
 
     def could_change(self, order: Sequence[int], n_pinned: int, value_of: ValueOf) -> bool:
-        """Return whether boosts, spreads or limits change some order of these items.
+        """Return whether boosts, spreads or limits change some order of these items, after the pinned ones.
 
         If they change none, the probability of the shown order is that of the policy.
-
-        Args:
-          order: Any order of the items, after the pinned ones.
-          n_pinned: The number of pinned items.
-          value_of: The values of items.
         """
         ranked = order[n_pinned:]
-        if len({self._total_boost(item, value_of) for item in ranked}) > 1:
+        if len({_total_boost(item, self.boost, value_of) for item in ranked}) > 1:
             return True
-        for rule in self.spread:
-            values = [_parts(value_of(item, rule.field)) for item in order]
-            counts = Counter(part for parts in values for part in parts)
-            if rule.weight and max(counts.values(), default=0) > 1:
-                return True
-        for limit in self.at_most:
-            counts = Counter(part for item in order for part in _parts(value_of(item, limit.field)))
-            if max(counts.values(), default=0) > limit.n:
+        limits = [(rule.field, 1) for rule in self.spread if rule.weight]
+        for field, limit in [*limits, *((rule.field, rule.n) for rule in self.at_most)]:
+            counts = Counter(part for item in order for part in _parts(value_of(item, field)))
+            if max(counts.values(), default=0) > limit:
                 return True
         return False
 
-    def _total_boost(self, item: int, value_of: ValueOf) -> int:
-        return sum(rule.by for rule in self.boost if rule.fits(value_of(item, rule.field)))
 
-    def _apply_boosts(self, items: list[int], value_of: ValueOf) -> list[int]:
-        places = dict[int, float]()
-        for position, item in enumerate(items):
-            boost = self._total_boost(item, value_of)
-            places[item] = position - boost - (0.5 if boost else 0.0)  # before the item whose position it gets
-        return sorted(items, key=lambda item: places[item])
+def _total_boost(item: int, rules: Sequence[Boost], value_of: ValueOf) -> int:
+    return sum(rule.by for rule in rules if rule.fits(value_of(item, rule.field)))
+
+
+def _apply_boosts(items: list[int], pinned: list[int], rules: Sequence[Boost], value_of: ValueOf) -> list[int]:
+    places = dict[int, float]()
+    for position, item in enumerate(items):
+        boost = _total_boost(item, rules, value_of)
+        places[item] = position - boost - (0.5 if boost else 0.0)  # before the item whose position it gets
+    return sorted(items, key=lambda item: places[item])
 
 
 def _apply_spread(items: list[int], pinned: list[int], rule: Spread, value_of: ValueOf) -> list[int]:

@@ -21,7 +21,7 @@ from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
-from rankloop.outcomes import DeclaredOutcome, check_learns_outcomes, declared_outcomes, max_weight_of, plain_outcomes
+from rankloop.outcomes import Outcomes, declared_outcomes
 from rankloop.rules import Rules
 from rankloop.service.domain import base_score
 from rankloop.service.domain.base_score import BASE_SCORE
@@ -53,7 +53,7 @@ class RankerConfig(NamedTuple):
     booster: "NamedBooster | None" = None  # computes the base score before it is logged
     computed_score: str = ""  # the feature that the service computes from the base, if there is one
     rules: Rules | None = None  # applied to the learner's order
-    outcomes: Mapping[str, DeclaredOutcome] = {}
+    outcomes: Outcomes = Outcomes()
 
     @property
     def schema(self) -> Schema | None:
@@ -155,7 +155,7 @@ class RankerConfig(NamedTuple):
         notes: dict[str, Any] = {"items": list(self.adapter.items)} if self.adapter.items else {}
         if self.encoding is not None:
             notes |= {"context": self.encoding.context_names, "encoding": self.encoding.to_plain()}
-        notes |= {"outcomes": plain_outcomes(self.outcomes)} if self.outcomes else {}
+        notes |= {"outcomes": self.outcomes.to_plain()} if self.outcomes else {}
         return notes | self.schema_notes()
 
     def schema_notes(self) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def config_of(body: CreateBody) -> RankerConfig:
     learner = base_score.with_base(learner, base, column)
     _check_together(body, learner)
     outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
-    max_weight = max_weight_of(outcomes, body.max_click_weight)
+    max_weight = outcomes.max_weight(body.max_click_weight)
     config = RankerConfig(
         body=body,
         learner=with_robust(learner, problem, has_users=True, max_weight=max_weight),
@@ -494,7 +494,7 @@ def check_new(config: RankerConfig, is_copy: bool = False) -> None:
         check_uses_context(config.learner, 0 if is_copy else config.problem.n_context)
     except InvalidInput as error:
         raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
-    check_learns_outcomes(config.learner, config.outcomes)
+    config.outcomes.check_learned_by(config.learner)
     if config.booster is not None:
         _check_booster(config)
     try:

@@ -21,7 +21,6 @@ import msgspec
 from rankloop.adapter import FEEDBACK_KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, Rejected
 from rankloop.core.types import Decision, Feedback, Problem
-from rankloop.outcomes import item_values, outcome_weights
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record
@@ -153,7 +152,7 @@ def _received_outcomes(
 ) -> tuple[OutcomesReceived, ...]:
     """Return the event of what totals add to the outcomes of an impression; none if they add nothing."""
     ranked, gained = impression.ranked, dict[str, dict[int, float]]()
-    later = item_values(config.outcomes, totals, {str(ranked.ids[i]): i for i in ranked.order}, str)
+    later = config.outcomes.item_values(totals, {str(ranked.ids[i]): i for i in ranked.order}, str)
     for name, values in later.items():
         _check_visible(f"outcomes.{name}", list(values), ranked, config.problem.shown)
         earlier = impression.outcomes.get(name, {})
@@ -171,8 +170,8 @@ def _received_outcomes(
     limit, weights = config.body.max_click_weight, dict[int, float]()
     for name, added in gained.items():
         earlier = {item: impression.outcomes.get(name, {}).get(item, 0.0) for item in added}
-        weights_before = outcome_weights(config.outcomes, {name: earlier}, limit)
-        weights_after = outcome_weights(config.outcomes, {name: later[name]}, limit)
+        weights_before = config.outcomes.weights({name: earlier}, limit)
+        weights_after = config.outcomes.weights({name: later[name]}, limit)
         for item in added:
             increase = weights_after.get(item, 0.0) - weights_before.get(item, 0.0)
             if increase > 0:
