@@ -14,7 +14,7 @@ from rankloop.core.errors import Rejected
 from rankloop.core.saved_session import dumps, save
 from rankloop.core.types import Problem
 from rankloop.features.schema import Schema
-from rankloop.service.domain.configuration import RankerConfig, config_of, next_schema
+from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.state_size import size_of
 from rankloop.service.requests import BaseBody, CreateBody, ProblemBody, SchemaBody
 from tests.service.cases import Location, report, running
@@ -132,11 +132,11 @@ def config(base: BaseBody | None = None) -> RankerConfig:
 
 def test_the_same_change_again_is_none() -> None:
     body = SchemaBody(features={"stock": "number"}, crosses=["segment * title"], remove=["new", "segment*brand"])
-    first = next_schema(config(), body)
+    first = config().next_schema(body)
     assert first is not None
     assert (first.version, "stock" in first.features, "new" in first.features) == (2, True, False)
     assert set(first.crosses) == {"segment*title"}
-    assert next_schema(config().with_schemas([first]), body) is None
+    assert config().with_schemas([first]).next_schema(body) is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_same_change_again_is_none() -> None:
 )
 def test_a_change_that_makes_no_sense(change: dict[str, Any], field: str) -> None:
     with pytest.raises(Rejected) as refused:
-        next_schema(config(BaseBody(feature="score")), SchemaBody(**change))
+        config(BaseBody(feature="score")).next_schema(SchemaBody(**change))
     assert refused.value.field == field, refused.value.reason
 
 

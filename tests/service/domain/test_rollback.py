@@ -14,7 +14,7 @@ from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.core.errors import Conflict
 from rankloop.service.application.backup import check
-from rankloop.service.domain.rollback import StateRow, listed_states, rank_correlation, state_before
+from rankloop.service.domain.rollback import StateRow, _rank_correlation, listed_states, state_before
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import RolledBack
 from rankloop.service.stores import base
@@ -27,8 +27,8 @@ def test_the_correlation_is_that_of_the_positions() -> None:
     for order in permutations(range(5)):
         second = np.array(order)
         expected = np.corrcoef(np.argsort(first), np.argsort(second))[0, 1]
-        assert rank_correlation(first, second) == pytest.approx(expected)
-    assert rank_correlation(np.array([0]), np.array([0])) == 1.0
+        assert _rank_correlation(first, second) == pytest.approx(expected)
+    assert _rank_correlation(np.array([0]), np.array([0])) == 1.0
 
 
 def test_every_step_goes_further_back() -> None:

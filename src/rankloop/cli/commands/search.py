@@ -97,9 +97,10 @@ def search(
             run_agent_server(box, transports[mcp], port)
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
+    documents = source_for(source, engine, folder, parts, names)  # reports a wrong source before an index is opened
     page = SearchPage(
         open_engine(engine, folder, parts, names, language, meaning),
-        source_for(source, engine, folder, parts, names),
+        documents,
         study=study,
         seed=seed,
         fields=names,

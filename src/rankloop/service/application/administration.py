@@ -28,11 +28,9 @@ from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import (
     RankerConfig,
-    check_new,
     check_seed_and_window,
     config_of,
     config_of_session,
-    next_schema,
     with_settings,
 )
 from rankloop.service.domain.experiment import ServedExperiment
@@ -40,7 +38,7 @@ from rankloop.service.domain.health import explanation_of, recent_weights
 from rankloop.service.domain.named_values import catalogue_changes
 from rankloop.service.domain.rollback import LoggedQuery, StateRow, listed_states, order_difference, state_before
 from rankloop.service.domain.state_size import check_file_fits, check_fits
-from rankloop.service.domain.trainer import Trainer, fitted, logged_query
+from rankloop.service.domain.trainer import Trainer, logged_query
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.archive import drop_files, files_of, read_records
 from rankloop.service.log.writer import Written, entry_of
@@ -197,7 +195,7 @@ class Administration:
         runtime = await self._directory.find_ranker(name)
         for _ in range(MAX_TRIES):
             await self._directory.refresh(runtime.entity)
-            schema = next_schema(runtime.config, body)
+            schema = runtime.config.next_schema(body)
             if schema is None:
                 return
             config = runtime.config.with_schemas([schema])
@@ -323,7 +321,7 @@ class Administration:
             ranked: Any = record.event
             ids = ranked.ids if ranked.candidates is None else [ranked.ids[i] for i in ranked.candidates]
             queries.append(LoggedQuery(ranked.impression, logged_query(ranked, config), ids))
-        return order_difference(config.learner, runtime.published.state, fitted(state, config), queries)
+        return order_difference(config.learner, runtime.published.state, config.fitted(state), queries)
 
     async def _kept(self, entity: str, seq: int) -> None:
         """Wait a while until the state of a rollback is a snapshot, from which the next step back counts."""
@@ -596,4 +594,4 @@ def _uses(experiment: ServedExperiment, entity: str) -> bool:
 def _check_new(config: RankerConfig, max_state: int, is_copy: bool) -> None:
     """Check a new ranker; called on a thread, since a learner may take long to initialise."""
     check_fits(config.body.learner, config.problem, max_state)
-    check_new(config, is_copy)
+    config.check_new(is_copy)

@@ -21,7 +21,7 @@ from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
 from rankloop.service.domain.feedback_rules import add_outcomes, late_outcomes, learner_feedback
 from rankloop.service.domain.named_values import logged_values
-from rankloop.service.domain.trainer import fitted, logged_decision
+from rankloop.service.domain.trainer import logged_decision
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
 from rankloop.service.stores.open import log_at
@@ -78,7 +78,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             n_rankings += 1
             config = replay.trainer.config
             query, decision = logged_decision(ranked, config)
-            policy = RankingPolicy(learner, fitted(state, config))
+            policy = RankingPolicy(learner, config.fitted(state))
             received = received or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, policy.positions_seen(len(decision.ranking)))

@@ -19,12 +19,12 @@ from rankloop.core.types import Floats, Ints
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
 from rankloop.service.domain.catalogue import ItemCatalogue
-from rankloop.service.domain.configuration import RankerConfig, named_model
+from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.named_values import add_values, named_request, same_values
 from rankloop.service.domain.projection import TEAM_DRAFT
-from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_session, fitted
+from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_session
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
@@ -95,7 +95,7 @@ class ServedRanker:
             newer = [schema for schema in published.schemas if schema.version > version]
             if newer:
                 self.change_config(self.config.with_schemas(newer))
-            published = published._replace(state=fitted(published.state, self.config))
+            published = published._replace(state=self.config.fitted(published.state))
         if published.state is not current.state or published.refused != current.refused:
             generator = self.serving.generator
             self.serving.restore(published.state, generator, published.learned, published.refused)
@@ -324,7 +324,7 @@ def query_request(
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
     if body.tags:
         check_tags(body.tags)
-    base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
+    base_model = config.base_model if body.base_model is None else config.model_named(body.base_model)
     packed = body if type(body) is PackedRankBody and body.features else None
     if config.encoders and packed is not None:
         raise Rejected("features", "this ranker has a schema; give values by name")

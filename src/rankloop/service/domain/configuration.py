@@ -15,6 +15,7 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session, check_uses_context, with_robust
 from rankloop.core.types import Clicks, Floats, Ints, Problem, Rows
+from rankloop.core.weight_table import with_columns
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
@@ -149,6 +150,61 @@ class RankerConfig(NamedTuple):
             return score(self.booster)
         except InvalidInput as error:  # its library was uninstalled
             raise Unavailable(f"the booster of this ranker cannot be used here: {error}") from None
+
+    def model_named(self, model: str) -> str:
+        """Return the model that a request names for its base score, or refuse it."""
+        if self.booster is not None:
+            raise Rejected("base_model", "the booster of this ranker computes the base score: leave the field out")
+        if not self.base_model:
+            raise Rejected("base_model", "this ranker was created without base.model: leave the field out")
+        base_score.check_model(model, "base_model")
+        return model
+
+    def next_schema(self, body: SchemaBody) -> Schema | None:
+        """Return the next version of the schema; None if the request changes nothing."""
+        schema = self.schema
+        if schema is None:
+            raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
+        base = self.body.base
+        score = self.computed_score or (base and base.feature)
+        if score in body.remove:
+            raise Rejected("remove", f"{score!r} is the score of the base and cannot be removed")
+        features = {name: kind for name, kind in body.features.items() if not _has_field(name, kind, schema.features)}
+        context = {name: kind for name, kind in body.context.items() if not _has_field(name, kind, schema.context)}
+        old_crosses = {sorted_cross(cross) for cross in schema.crosses}
+        crosses = [cross for cross in body.crosses if sorted_cross(cross.replace(" ", "")) not in old_crosses]
+        remove = [name for name in body.remove if not _was_removed(name, schema)]
+        if not features and not context and not crosses and not remove:
+            return None
+        change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
+        return _checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
+
+    def check_new(self, is_copy: bool = False) -> None:
+        """Refuse a new ranker whose learner cannot start with its problem.
+
+        These checks are not in `config_of`, so that rankers of an existing log always start again. A copy of a ranker
+        or of a file may have a context that its learner ignores.
+        """
+        if self.problem.max_grade > MAX_EXPONENT:
+            raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {self.problem.max_grade}")
+        if not all(map(is_valid_id, self.adapter.items)):
+            raise Rejected("problem.items", INVALID_ID)
+        try:
+            check_uses_context(self.learner, 0 if is_copy else self.problem.n_context)
+        except InvalidInput as error:
+            raise Rejected("problem.context" if self.encoding else "problem.n_context", str(error)) from None
+        self.outcomes.check_learned_by(self.learner)
+        if self.booster is not None:
+            _check_booster(self)
+        try:
+            receipt_type(self.learner)
+            self.learner.init(self.problem)
+        except InvalidInput as error:
+            raise Rejected("learner", str(error)) from None
+
+    def fitted(self, state: Any) -> Any:
+        """Return a state, perhaps of an earlier schema, with a column for everything in the newest schema."""
+        return with_columns(state, self.problem.n_features) if self.encoders else state
 
     def notes(self) -> dict[str, Any]:
         """Return the names that a saved file keeps."""
@@ -420,46 +476,6 @@ def _check_together(body: CreateBody, learner: AnyLearner) -> None:
         raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
 
 
-def named_model(model: str, config: RankerConfig) -> str:
-    """Return the model that a request names for its base score.
-
-    Args:
-      model: The name or hash in the request.
-      config: The ranker's configuration.
-    """
-    if config.booster is not None:
-        raise Rejected("base_model", "the booster of this ranker computes the base score: leave the field out")
-    if not config.base_model:
-        raise Rejected("base_model", "this ranker was created without base.model: leave the field out")
-    base_score.check_model(model, "base_model")
-    return model
-
-
-def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
-    """Return the next version of a schema; None if the request changes nothing.
-
-    Args:
-      config: The ranker's configuration.
-      body: The request.
-    """
-    schema = config.schema
-    if schema is None:
-        raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
-    base = config.body.base
-    score = config.computed_score or (base and base.feature)
-    if score in body.remove:
-        raise Rejected("remove", f"{score!r} is the score of the base and cannot be removed")
-    features = {name: kind for name, kind in body.features.items() if not _has_field(name, kind, schema.features)}
-    context = {name: kind for name, kind in body.context.items() if not _has_field(name, kind, schema.context)}
-    old_crosses = {sorted_cross(cross) for cross in schema.crosses}
-    crosses = [cross for cross in body.crosses if sorted_cross(cross.replace(" ", "")) not in old_crosses]
-    remove = [name for name in body.remove if not _was_removed(name, schema)]
-    if not features and not context and not crosses and not remove:
-        return None
-    change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
-    return _checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
-
-
 def _has_field(name: str, kind: object, fields: object) -> bool:
     """Return True if the schema has a field of this kind; an invalid kind is refused later, with its name."""
     try:
@@ -475,33 +491,6 @@ def _was_removed(name: str, schema: Schema) -> bool:
         return name in schema.retired and name not in schema.features and name not in schema.context
     fields = {*schema.features, *schema.context, *schema.retired}
     return set(parts) <= fields and sorted_cross("*".join(parts)) not in {sorted_cross(c) for c in schema.crosses}
-
-
-def check_new(config: RankerConfig, is_copy: bool = False) -> None:
-    """Refuse a new ranker whose learner cannot start with its problem.
-
-    These checks are not in `config_of`, so that rankers of an existing log always start again.
-
-    Args:
-      config: The configuration.
-      is_copy: True for a copy of a ranker or of a file, which may have a context that its learner ignores.
-    """
-    if config.problem.max_grade > MAX_EXPONENT:
-        raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")
-    if not all(map(is_valid_id, config.adapter.items)):
-        raise Rejected("problem.items", INVALID_ID)
-    try:
-        check_uses_context(config.learner, 0 if is_copy else config.problem.n_context)
-    except InvalidInput as error:
-        raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
-    config.outcomes.check_learned_by(config.learner)
-    if config.booster is not None:
-        _check_booster(config)
-    try:
-        receipt_type(config.learner)
-        config.learner.init(config.problem)
-    except InvalidInput as error:
-        raise Rejected("learner", str(error)) from None
 
 
 def _check_booster(config: RankerConfig) -> None:

@@ -152,6 +152,7 @@ def _received_outcomes(
 ) -> tuple[OutcomesReceived, ...]:
     """Return the event of what totals add to the outcomes of an impression; none if they add nothing."""
     ranked, gained = impression.ranked, dict[str, dict[int, float]]()
+    limit, weights = config.body.max_click_weight, dict[int, float]()
     later = config.outcomes.item_values(totals, {str(ranked.ids[i]): i for i in ranked.order}, str)
     for name, values in later.items():
         _check_visible(f"outcomes.{name}", list(values), ranked, config.problem.shown)
@@ -161,21 +162,20 @@ def _received_outcomes(
             for item, value in values.items()
             if value > earlier.get(item, 0.0) * (1 + MIN_INCREASE)
         }
-        if added and impression.at and time.time() - impression.at > config.outcomes[name].window:
-            window = config.outcomes[name].window
+        if not added:
+            continue
+        window = config.outcomes[name].window
+        if impression.at and time.time() - impression.at > window:
             raise LateFeedback(f"{name}: its window of {window:g} seconds has ended; it is not learned from")
-        gained |= {name: added} if added else {}
-    if not gained:
-        return ()
-    limit, weights = config.body.max_click_weight, dict[int, float]()
-    for name, added in gained.items():
-        earlier = {item: impression.outcomes.get(name, {}).get(item, 0.0) for item in added}
+        gained[name] = added
         weights_before = config.outcomes.weights({name: earlier}, limit)
-        weights_after = config.outcomes.weights({name: later[name]}, limit)
+        weights_after = config.outcomes.weights({name: values}, limit)
         for item in added:
             increase = weights_after.get(item, 0.0) - weights_before.get(item, 0.0)
             if increase > 0:
                 weights[item] = weights.get(item, 0.0) + increase
+    if not gained:
+        return ()
     late = None
     if impression.closed:
         is_learned = weights and ranked.trainable and ranked.decision is not None

@@ -8,7 +8,6 @@ from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.core.session import row_in_range
-from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
@@ -32,6 +31,15 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
       refused: The number of updates refused because they would have made the state non-finite.
     """
     z_score, alarm = click_rate_drift(counters)
+    reports: dict[str, Any] = {}  # the numbers that the learner names, such as the swap probability
+    for path in config.learner.reports:
+        value: Any = state
+        for name in path.split("."):
+            value = getattr(value, name, None)
+        if value is not None and getattr(value, "ndim", 0) == 0:
+            reports[path.rsplit(".", 1)[-1]] = finite(float(value))
+    if "swap" in reports:
+        reports["swap_probability"] = reports["swap"]
     return {
         "refused": refused,
         "explored_share": _ratio(counters.explored_sum, counters.explorable),
@@ -41,7 +49,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
         "ndcg": _ratio(counters.ndcg_sum, counters.graded),
         "click_rate_z_score": z_score,
         "drift_alarm": alarm,
-        **_learner_reports(config, state),
+        **reports,
     }
 
 
@@ -83,20 +91,6 @@ def _feature_names(config: RankerConfig) -> Sequence[str]:
     return config.problem.feature_names or [f"feature_{i}" for i in range(config.problem.n_features)]
 
 
-def _learner_reports(config: RankerConfig, state: Any) -> dict[str, Any]:
-    """Return the numbers that the learner names in `reports`, such as the swap probability."""
-    reports: dict[str, Any] = {}
-    for path in config.learner.reports:
-        value: Any = state
-        for name in path.split("."):
-            value = getattr(value, name, None)
-        if value is not None and getattr(value, "ndim", 0) == 0:
-            reports[path.rsplit(".", 1)[-1]] = finite(float(value))
-    if "swap" in reports:
-        reports["swap_probability"] = reports["swap"]
-    return reports
-
-
 # The functions below run on threads, so they build encoders of their own: the event loop uses those of the ranker.
 
 
@@ -132,13 +126,16 @@ def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -
       recent: Recent impressions, the oldest first.
     """
     if config.schema is None:
-        weights = weights_of(config, state)
-        return {"weights": [{"name": name, "weight": weight} for name, weight in weights.items()]}
+        dense_weights = weights_of(config, state).items()
+        return {"weights": [{"name": name, "weight": weight} for name, weight in dense_weights]}
     version = config.schema.version
     items = [_top_items(ranked, config) for ranked in recent if ranked.schema == version]
     named = named_weights(Encoder(config.schema), from_layers(state, "table"), items)
-    if not items:
-        named |= _unnamed_weights(from_layers(state, "table"), config.schema.n_hashed)
+    if not items:  # the largest weights of hashed columns by their numbers: only impressions tell which names they have
+        columns, values = from_layers(state, "table").used()
+        weights = [(float(row[0]), int(each)) for each, row in zip(columns, values) if each < config.schema.n_hashed]
+        largest_unnamed = sorted(weights, key=lambda part: -abs(part[0]))[:MAX_WEIGHTS]
+        named |= {f"column {column}": (weight, ()) for weight, column in largest_unnamed if weight}
     largest = sorted(named.items(), key=lambda part: -abs(part[1][0]))[:MAX_WEIGHTS]
     names = ("name", "weight", "shares_column_with")
     impressions = [(each.impression, each.query_id, [each.ids[i] for i in each.order]) for each in reversed(recent)]
@@ -146,14 +143,6 @@ def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -
         "weights": [dict(zip(names, (name, *values))) for name, values in largest],
         "impressions": [dict(zip(("impression", "query_id", "ranking"), values)) for values in impressions],
     }
-
-
-def _unnamed_weights(table: WeightTable, n_hashed: int) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """Return the largest weights of hashed columns by their numbers: only impressions tell which names they have."""
-    columns, values = table.used()
-    weights = [(float(row[0]), int(column)) for column, row in zip(columns, values) if column < n_hashed]
-    largest = sorted(weights, key=lambda part: -abs(part[0]))[:MAX_WEIGHTS]
-    return {f"column {column}": (weight, ()) for weight, column in largest if weight}
 
 
 def _top_items(ranked: Ranked, config: RankerConfig) -> tuple[list[Id], RawValues]:

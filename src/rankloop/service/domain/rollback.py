@@ -77,7 +77,7 @@ def order_difference(learner: AnyLearner, now: Any, then: Any, queries: Sequence
     """
     pairs = [(each, learner.predict(now, each.query), learner.predict(then, each.query)) for each in queries]
     different = [pair for pair in pairs if not np.array_equal(pair[1], pair[2])]
-    correlations = [rank_correlation(first, second) for _, first, second in pairs]
+    correlations = [_rank_correlation(first, second) for _, first, second in pairs]
     examples = [
         {
             "impression": each.impression,
@@ -95,13 +95,8 @@ def order_difference(learner: AnyLearner, now: Any, then: Any, queries: Sequence
     }
 
 
-def rank_correlation(first: Ints, second: Ints) -> float:
-    """Return Spearman's correlation of positions, 1 − 6 Σ d² / (n (n² − 1)).
-
-    Args:
-      first: A ranking of n items.
-      second: Another one of the same items.
-    """
+def _rank_correlation(first: Ints, second: Ints) -> float:
+    """Return Spearman's correlation of the positions of n items in two rankings, 1 − 6 Σ d² / (n (n² − 1))."""
     n_items = len(first)
     if n_items < 2:
         return 1.0

@@ -14,7 +14,6 @@ from rankloop.core.saved_session import dumps, loads
 from rankloop.core.serialisation import decision_from_plain, to_plain
 from rankloop.core.session import Session, as_robust
 from rankloop.core.types import Decision, Query
-from rankloop.core.weight_table import with_columns
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_rules import learner_feedback
@@ -46,7 +45,7 @@ class Trainer:
         if start:
             _, generator, _, _ = self.session.snapshot()
             state = as_robust(self.session.state, loads(start).state)
-            self.session.restore(fitted(state, config), generator, 0, 0)
+            self.session.restore(config.fitted(state), generator, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
@@ -63,7 +62,7 @@ class Trainer:
         state = self.find_state(number)
         _, generator, learned, refused = self.session.snapshot()
         state = self.first if state is None else state
-        self.session.restore(fitted(state, self.config), generator, learned, refused)
+        self.session.restore(self.config.fitted(state), generator, learned, refused)
         self.number += 1
 
     def evolve(self, config: RankerConfig) -> None:
@@ -110,16 +109,6 @@ class Trainer:
         return digest(self.session.state)
 
 
-def fitted(state: Any, config: RankerConfig) -> Any:
-    """Return a state with a column for everything in the ranker's newest schema.
-
-    Args:
-      state: A state, perhaps of an earlier version of the schema.
-      config: The ranker's configuration.
-    """
-    return with_columns(state, config.problem.n_features) if config.encoders else state
-
-
 def evolved_session(session: Session, config: RankerConfig) -> Session:
     """Return a session continued under the newest schema.
 
@@ -129,7 +118,7 @@ def evolved_session(session: Session, config: RankerConfig) -> Session:
     """
     state, generator, learned, refused = session.snapshot()
     evolved = Session(config.learner, config.problem, config.body.seed)
-    evolved.restore(fitted(state, config), generator, learned, refused)
+    evolved.restore(config.fitted(state), generator, learned, refused)
     return evolved
 
 
