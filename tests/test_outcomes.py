@@ -13,7 +13,7 @@ from rankloop.core.learner import from_layers
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Problem, Query
-from rankloop.outcomes import DeclaredOutcome, Outcomes, declared_outcomes
+from rankloop.outcomes import DeclaredOutcome, DeclaredOutcomes, declared_outcomes
 
 PAGE = {"a": {"price": 0.1}, "b": {"price": 0.5}, "c": {"price": 0.9}}
 SOLD = {"purchase": {"weight": 20, "window": "7d"}}
@@ -38,7 +38,7 @@ def test_other_weights_are_refused(weight: object) -> None:
 
 
 def test_outcomes_add_up_to_a_limit() -> None:
-    outcomes = Outcomes(purchase=DeclaredOutcome(30.0, 1.0), revenue=DeclaredOutcome(0.5, 1.0))
+    outcomes = DeclaredOutcomes(purchase=DeclaredOutcome(30.0, 1.0), revenue=DeclaredOutcome(0.5, 1.0))
     values = {"purchase": {"a": 1.0, "b": 4.0}, "revenue": {"a": 10.0, "c": 1e9, "d": 0.0}}
     # One purchase is the declared 30, though it is above the limit; four are not 120, and money ends at the limit.
     assert outcomes.weights(values, 20.0) == {"a": 35.0, "b": 30.0, "c": 20.0}

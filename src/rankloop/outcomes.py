@@ -31,7 +31,7 @@ class DeclaredOutcome(NamedTuple):
     window: float
 
 
-class Outcomes(dict[str, DeclaredOutcome]):
+class DeclaredOutcomes(dict[str, DeclaredOutcome]):
     """The declared outcomes of a ranker, by name; those of weight 0 are reported only."""
 
     def to_plain(self) -> dict[str, dict[str, float]]:
@@ -103,11 +103,11 @@ class Outcomes(dict[str, DeclaredOutcome]):
         return Clicks(np.array(list(weights), np.int64), np.array(list(weights.values()), np.float64))
 
 
-def declared_outcomes(plain: Any) -> Outcomes:
+def declared_outcomes(plain: Any) -> DeclaredOutcomes:
     """Return declared outcomes, as in `{"purchase": {"weight": 20, "window": "7d"}}`."""
     if not isinstance(plain, Mapping) or len(plain) > MAX_OUTCOMES:
         raise Rejected("outcomes", f'must be at most {MAX_OUTCOMES} by name, as in {{"purchase": {{"weight": 20}}}}')
-    outcomes = Outcomes()
+    outcomes = DeclaredOutcomes()
     for name, settings in plain.items():
         field = f"outcomes.{name!s:.40}"
         if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:

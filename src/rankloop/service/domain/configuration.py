@@ -22,7 +22,7 @@ from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
-from rankloop.outcomes import Outcomes, declared_outcomes
+from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
 from rankloop.service.domain import base_score
 from rankloop.service.domain.base_score import BASE_SCORE
@@ -54,7 +54,7 @@ class RankerConfig(NamedTuple):
     booster: "NamedBooster | None" = None  # computes the base score before it is logged
     computed_score: str = ""  # the feature that the service computes from the base, if there is one
     rules: Rules | None = None  # applied to the learner's order
-    outcomes: Outcomes = Outcomes()
+    outcomes: DeclaredOutcomes = DeclaredOutcomes()
 
     @property
     def schema(self) -> Schema | None:
