@@ -2,13 +2,14 @@
 
 import base64
 from math import log1p
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.encoder import Encoder
-from rankloop.search.engine import MATCHES, Candidate
+from rankloop.search.engine import MATCHES, Candidate, TextDocument
 from rankloop.search.features import (
     BASE,
     MATCH_FIELD,
@@ -17,9 +18,11 @@ from rankloop.search.features import (
     TOP_SIZES,
     YEAR_SECONDS,
     match_name,
+    question_of,
     rows_of,
     search_schema,
 )
+from rankloop.search.texts import read_text
 
 NOW = 10 * YEAR_SECONDS
 TABLE = {
@@ -147,7 +150,12 @@ def test_names() -> None:
 
 
 def test_fields_are_values_of_the_documents_and_crossed_with_segments() -> None:
-    rows = rows_of(CANDIDATES, matches(), [{"kind": "x"}, {}, {"kind": "z"}], NOW)
+    fields = {"a": {"kind": "x", "other": "y"}, "b": {}, "c": {"kind": "z"}}
+    engine = mock.Mock(spec=["candidates", "features", "document"])
+    engine.candidates.return_value, engine.features.return_value = CANDIDATES, matches()
+    engine.document.side_effect = lambda id: TextDocument(id, "", "", fields=fields[id])
+    rows = question_of(engine, read_text("wing"), 3, ["kind"]).rows
+    assert all("other" not in row for row in rows.values())
     assert [row.get("kind") for row in rows.values()] == ["x", None, "z"]
     schema = search_schema(["kind", "colour"])
     assert set(schema.crosses) >= {

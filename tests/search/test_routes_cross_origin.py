@@ -23,9 +23,7 @@ SHOP = {"Origin": "https://shop.example"}
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
     write_notes(tmp_path / "notes")
     engine = LocalEngine(tmp_path / "data", "sqlite")
-    page = SearchPage(
-        engine, FolderSource(tmp_path / "notes"), origins=["https://shop.example"], frames=["https://shop.example"]
-    )
+    page = SearchPage(engine, FolderSource(tmp_path / "notes"), origins=["https://shop.example"])
     with (
         page_server(tmp_path / "data", demo=False, addition=page) as address,
         httpx.Client(base_url=address, timeout=60, verify=UNENCRYPTED) as client,

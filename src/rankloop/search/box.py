@@ -3,12 +3,12 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.explanation import Contribution, Explanation
-from rankloop.search.engine import SearchEngine, TextDocument
+from rankloop.search.engine import NO_FIELDS, SearchEngine, TextDocument
 from rankloop.search.engines.adapter import EngineSettings
 from rankloop.search.engines.server_engine import connect_engine
 from rankloop.search.indexes.meaning_index import Embed, embedding_of
@@ -17,8 +17,6 @@ from rankloop.search.ranked_search import RankedSearch, SearchOptions, SearchRes
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
 from rankloop.service.application.node import LocalService
 from rankloop.service.settings import Settings
-
-NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
 class SearchBox:
@@ -56,7 +54,7 @@ class SearchBox:
         source: str | os.PathLike[str] | None = None,
         data: str | os.PathLike[str] = "rankloop-search",
         *,
-        columns: Mapping[str, str] = NO_COLUMNS,
+        columns: Mapping[str, str] = NO_FIELDS,
         seed: int = 0,
         fields: Sequence[str] = (),
         engine: str | SearchEngine | None = None,
@@ -93,22 +91,11 @@ class SearchBox:
         return self._service.call(self._search.search(text, _options(n, visitor, options)))
 
     def predict(self, text: str, n: int = 10, visitor: str | None = None, **options: Any) -> SearchResults:
-        """Return the results without exploration and without a trace in the log.
-
-        Args:
-          text: The query.
-          n: The number of results, from 1 to 50.
-          visitor: Who searches; matters only where visitors are remembered.
-          **options: `segment`, `sort`, `facets` and `prefix`, as in `SearchOptions`.
-        """
+        """Return the results without exploration and without a trace in the log; `prefix` is a further option."""
         return self._service.call(self._search.predict(text, _options(n, visitor, options)))
 
     def read(self, id: str) -> TextDocument:
-        """Return a document with its whole text.
-
-        Raises:
-          NotFound: If there is none of this id.
-        """
+        """Return a document with its whole text; raise `NotFound` if there is none of this id."""
         document = self.engine.document(id)
         if document is None:
             raise NotFound(f"there is no document {id!r:.80}")
@@ -127,9 +114,6 @@ class SearchBox:
           impression: The results, or the name of their list.
           clicks: Ids of the documents that were opened, none for a list without a click, or weights by id.
           used: In place of clicks, for a program: ids of the documents that it used.
-
-        Raises:
-          InvalidInput: If a document was not among the results.
         """
         if (clicks is None) == (used is None):
             raise InvalidInput("give clicks=[ids] or used=[ids]")
@@ -143,32 +127,16 @@ class SearchBox:
             self._service.call(self._search.learned())
 
     def undo(self, impression: SearchResults | str, id: str) -> bool:
-        """Take a click back, and return True where there was one.
-
-        Args:
-          impression: The results, or the name of their list.
-          id: The document.
-        """
+        """Take a click on a document back, and return True where there was one."""
         return self._service.call(self._search.undo(_name_of(impression), id))
 
     def explain(self, impression: SearchResults | str, id: str) -> Explanation:
-        """Return the contribution of each feature of a document to its score now, the largest first.
-
-        Args:
-          impression: The results, or the name of their list.
-          id: The document.
-        """
+        """Return the contribution of each feature of a document to its score now, the largest first."""
         plain: dict[str, Any] = self._service.call(self._search.explain(_name_of(impression), id))
         return Explanation(plain["id"], plain["score"], [Contribution(**part) for part in plain["contributions"]])
 
     def forget(self, query: str | None = None, *, visitor: str | None = None, days: float | None = None) -> int:
-        """Forget searches and what was learned from them, and return their number.
-
-        Args:
-          query: Forget this query.
-          visitor: Forget this visitor.
-          days: Forget what is older.
-        """
+        """Forget a query, a visitor or older days, with what was learned from them; return the number of searches."""
         return self._service.call(self._search.forget(query, visitor, days))
 
     def close(self) -> None:
@@ -176,9 +144,7 @@ class SearchBox:
         try:
             self._service.close()
         finally:
-            close = getattr(getattr(self, "engine", None), "close", None)
-            if close is not None:
-                close()
+            getattr(getattr(self, "engine", None), "close", lambda: None)()
 
     def __enter__(self) -> "SearchBox":
         return self
@@ -200,17 +166,12 @@ def _name_of(impression: SearchResults | str) -> str:
     return impression if isinstance(impression, str) else impression.impression
 
 
-def is_server(engine: str | SearchEngine | None) -> bool:
-    """Return True for an engine that keeps its own documents: an object, or `NAME=URL`."""
-    return engine is not None and (not isinstance(engine, str) or "=" in engine)
-
-
 def source_for(
     source: str | os.PathLike[str] | None,
     engine: str | SearchEngine | None,
     data: Path,
-    columns: Mapping[str, str] = NO_COLUMNS,
-    fields: Sequence[str] = (),
+    columns: Mapping[str, str],
+    fields: Sequence[str],
 ) -> DocumentSource | None:
     """Return the documents at a path: a folder of files, or the rows of a table; None for an engine with its own.
 
@@ -224,7 +185,8 @@ def source_for(
     Raises:
       InvalidInput: If there is a source for an engine that keeps its own documents, or none for another.
     """
-    if is_server(engine) != (source is None):
+    is_server = engine is not None and (not isinstance(engine, str) or "=" in engine)
+    if is_server != (source is None):
         raise InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
     if source is None:
         return None
@@ -238,10 +200,10 @@ def source_for(
 def open_engine(
     engine: str | SearchEngine | None,
     folder: Path,
-    columns: Mapping[str, str] = NO_COLUMNS,
-    fields: Sequence[str] = (),
-    language: str = "auto",
-    meaning: str | Embed = "lsa",
+    columns: Mapping[str, str],
+    fields: Sequence[str],
+    language: str,
+    meaning: str | Embed,
 ) -> SearchEngine:
     """Return the engine of a name, or connect to one that runs elsewhere; an object is returned as it is.
 
@@ -253,13 +215,12 @@ def open_engine(
       language: Of the documents.
       meaning: As in `SearchBox`; of a running engine only an embedding counts.
     """
-    if not isinstance(engine, str) and engine is not None:
-        return engine
-    if engine is None or "=" not in engine:
+    if engine is None or (isinstance(engine, str) and "=" not in engine):
         return LocalEngine(folder, engine, language, meaning)
+    if not isinstance(engine, str):
+        return engine
     embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")
-    settings = EngineSettings("", "", key, columns, tuple(fields), language, embed)
-    return connect_engine(engine, settings)
+    return connect_engine(engine, EngineSettings("", "", key, columns, tuple(fields), language, embed))
 
 
 def refresh_engine(engine: SearchEngine, source: DocumentSource | None) -> Refresh:

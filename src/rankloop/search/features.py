@@ -51,9 +51,6 @@ def search_schema(fields: Sequence[str] = (), visitors: bool = False) -> Schema:
       fields: Document columns that are crossed with the visitor's segment.
       visitors: Remember the clicks of each visitor for that visitor too.
 
-    Returns:
-      A schema for `Ranker` and the service.
-
     Raises:
       InvalidInput: If a field has a name that the search box uses itself.
     """
@@ -80,20 +77,20 @@ def match_name(name: str) -> str:
     return MATCH_NAMES[int(element[1])] if element else name
 
 
-def rows_of(
-    candidates: Sequence[Candidate], matches: Floats, fields: Sequence[Mapping[str, Any]] = (), now: float | None = None
-) -> dict[str, dict[str, Any]]:
+def rows_of(candidates: Sequence[Candidate], matches: Floats, now: float | None = None) -> dict[str, dict[str, Any]]:
     """Return the values of each candidate by name.
 
     Args:
       candidates: The documents.
       matches: A row for each, with a column for each of MATCHES.
-      fields: Further values of each.
       now: The time in seconds since 1970, for the age of documents.
     """
     by_name = {name: matches[:, i] for i, name in enumerate(MATCHES)}
     scores = {BASE: np.array([score for _, score in candidates])} | {name: by_name[name] for name in RELATIVE_SCORES}
-    columns: dict[str, Any] = {name: _share(values) for name, values in scores.items()}
+    columns: dict[str, Any] = {}
+    for name, values in scores.items():
+        largest = float(values.max(initial=0.0))
+        columns[name] = values / largest if largest > 0.0 else np.zeros_like(values)
     columns |= {name: by_name[name] for name in PLAIN_MATCHES}
     columns |= {name: np.log1p(by_name[name]) / usual - 1.0 for name, usual in USUAL_LOG_LENGTHS.items()}
     age = np.maximum((time.time() if now is None else now) - by_name["at"], 0.0) / YEAR_SECONDS
@@ -104,19 +101,10 @@ def rows_of(
         columns[f"title_and_body_top_{size}"] = (positions["bm25_title"] < size) & (positions["bm25_body"] < size)
     base = (np.round(columns[BASE] * ROUNDING) / ROUNDING).tolist()
     vectors = np.column_stack([np.round(columns[name] * ROUNDING) / ROUNDING for name in MATCH_NAMES]).astype("<f4")
-    rows = {
+    return {
         candidate.id: {BASE: score, MATCH_FIELD: base64.b64encode(vector.tobytes()).decode(), "document": candidate.id}
         for candidate, score, vector in zip(candidates, base, vectors)
     }
-    for candidate, values in zip(candidates, fields):
-        rows[candidate.id] |= values
-    return rows
-
-
-def _share(values: Floats) -> Floats:
-    """Return values relative to the largest."""
-    largest = float(values.max(initial=0.0))
-    return values / largest if largest > 0.0 else np.zeros_like(values)
 
 
 def _positions(values: Floats) -> Any:
@@ -135,22 +123,12 @@ class RankingQuestion(NamedTuple):
     scores: dict[str, float]  # the engine's own
 
 
-class Asker(NamedTuple):
-    """The visitor who searches, as far as the ranker may know."""
-
-    segment: str = ""
-    visitor: str = ""  # empty where visitors are not remembered
-
-
-ANY_VISITOR = Asker()
-
-
 def question_of(
     engine: SearchEngine,
     query: TextQuery,
     n: int,
     fields: Sequence[str] = (),
-    asker: Asker = ANY_VISITOR,
+    context: Mapping[str, str] = NO_FIELDS,
     now: float | None = None,
 ) -> RankingQuestion:
     """Return the n best documents by the engine's own score, with all features of the ranker.
@@ -160,36 +138,19 @@ def question_of(
       query: What is looked for.
       n: The number of documents at most.
       fields: Document columns that the ranker knows.
-      asker: Who searches.
+      context: Segment and visitor of who searches, as far as the ranker may know.
       now: The time in seconds since 1970.
+
+    Raises:
+      InvalidInput: If the engine breaks its promise.
     """
-    candidates, matches = _matching(engine, query, n)
-    ids = [id for id, _ in candidates]
-    documents = documents_of(engine, query, ids) if fields else {}
-    rows_of_fields = [documents[id].fields if id in documents else NO_FIELDS for id in ids] if fields else []
-    values = [{name: row[name] for name in fields if name in row} for row in rows_of_fields]
-    name = same_query(query)
-    rows = rows_of(candidates, matches, values, now)
-    context: dict[str, Any] = {"query": name, "words": list(query.words[:N_REMEMBERED_WORDS]), "similar": [name]}
-    if isinstance(engine, LocalEngine):
-        context |= {"words": engine.rarest(query, N_REMEMBERED_WORDS), "similar": engine.similar_queries(query)}
-        for id, near in zip(ids, engine.neighbours(query, ids, N_NEIGHBOURS)):
-            rows[id]["near"] = near or [id]
-    if asker.segment and fields:
-        context["segment"] = asker.segment
-    if asker.visitor:
-        context["visitor"] = asker.visitor
-    return RankingQuestion(name, rows, context, dict(candidates))
-
-
-def _matching(engine: SearchEngine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
-    """Return the candidates and their features; again where one of them is taken out of the engine in between."""
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+    candidates, ids = list[Candidate](), list[str]()
+    matches = np.empty((0, len(MATCHES)))
+    for attempt in range(1, MAX_ATTEMPTS + 1):  # again where a document is taken out of the engine in between
         candidates = engine.candidates(query, n)[:n]
-        if not candidates:
-            return [], np.empty((0, len(MATCHES)))
+        ids = [id for id, _ in candidates]
         try:
-            matches = np.asarray(engine.features(query, [id for id, _ in candidates]), dtype=np.float64)
+            matches = np.asarray(engine.features(query, ids), dtype=np.float64) if ids else matches
             break
         except InvalidInput:
             if attempt == MAX_ATTEMPTS:
@@ -197,4 +158,14 @@ def _matching(engine: SearchEngine, query: TextQuery, n: int) -> tuple[list[Cand
     expected = len(candidates), len(MATCHES)
     if matches.shape != expected:
         raise InvalidInput(f"the engine returned features of shape {matches.shape} instead of {expected}: see MATCHES")
-    return candidates, matches
+    rows = rows_of(candidates, matches, now)
+    documents = documents_of(engine, query, ids) if fields else {}
+    for id in rows.keys() & documents.keys():
+        rows[id] |= {name: documents[id].fields[name] for name in fields if name in documents[id].fields}
+    name = same_query(query)
+    values: dict[str, Any] = {"query": name, "words": list(query.words[:N_REMEMBERED_WORDS]), "similar": [name]}
+    if isinstance(engine, LocalEngine):
+        values |= {"words": engine.rarest(query, N_REMEMBERED_WORDS), "similar": engine.similar_queries(query)}
+        for id, near in zip(ids, engine.neighbours(query, ids, N_NEIGHBOURS)):
+            rows[id]["near"] = near or [id]
+    return RankingQuestion(name, rows, values | dict(context), dict(candidates))

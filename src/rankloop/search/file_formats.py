@@ -41,13 +41,8 @@ class FileText(NamedTuple):
     fields: Mapping[str, str] = NO_FIELDS
 
 
-def decoded(data: bytes, named: str = "") -> str:
-    """Return bytes as text by their mark, as UTF-8, by the encoding that they name, else as Windows-1252.
-
-    Args:
-      data: The bytes.
-      named: The encoding that they name.
-    """
+def _decoded(data: bytes, named: str = "") -> str:
+    """Return bytes as text by their mark, as UTF-8, by the encoding that they name, else as Windows-1252."""
     text = data.decode(encoding_of(data, named), errors="replace")
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
@@ -90,7 +85,7 @@ def clean(text: str) -> str:
 
 def read_plain(data: bytes) -> FileText:
     """Read a plain text; the first line is the title, if it is short."""
-    text = decoded(data).strip()
+    text = _decoded(data).strip()
     first, _, _ = text.partition("\n")
     return FileText(first.strip() if len(first) <= 100 else "", text)
 
@@ -100,24 +95,9 @@ RAW_TEXT_TAGS = {"script", "style", "textarea", "xmp"}  # no tags inside
 HIDDEN_TAGS = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
 OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
 INLINE_TAGS = {
-    "a",
-    "abbr",
-    "b",
-    "bdi",
-    "cite",
-    "code",
-    "em",
-    "font",
-    "i",
-    "kbd",
-    "mark",
-    "q",
-    "s",
-    "samp",
-    "small",
-    "span",
+    *("a", "abbr", "b", "bdi", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span"),
+    *("strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
 }
-INLINE_TAGS |= {"strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
 WITHIN_LINES = INLINE_TAGS | HIDDEN_TAGS - {"head"}
 META_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
 # What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".
@@ -126,19 +106,16 @@ HTML_TAG = re.compile(
 )
 
 
-class _Reader:
+class _HtmlReader:
     """Collects the visible text, with a new line for each block."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
         self.title, self.heading, self.pieces = list[str](), list[str](), list[str]()
         self._hidden = list[str]()
         self._n_hidden = Counter[str]()  # how often each tag is in that list
-        self._within = ""
-
-    def read(self, text: str) -> None:
-        at = 0
+        self._within, at = "", 0
         while match := HTML_TAG.search(text, at):
-            self._text(text[at : match.start()])
+            self._add(text[at : match.start()])
             at = match.end()
             if match[2] is None:
                 end = text.find("-->" if match[0] == "<!--" else ">", at)
@@ -149,12 +126,14 @@ class _Reader:
                 self._close(tag)
             else:
                 self._open(tag, match[0].endswith("/>"))
-                if tag in RAW_TEXT_TAGS:
-                    closed = re.compile(f"</{tag}", re.I).search(text, at)
-                    end = closed.start() if closed else len(text)
-                    self._text(text[at:end])
-                    at = end
-        self._text(text[at:])
+            if tag not in WITHIN_LINES:
+                self.pieces.append("\n")
+            if tag in RAW_TEXT_TAGS and not match[1]:
+                closed = re.compile(f"</{tag}", re.I).search(text, at)
+                end = closed.start() if closed else len(text)
+                self._add(text[at:end])
+                at = end
+        self._add(text[at:])
 
     def _open(self, tag: str, is_closed: bool) -> None:
         if self._hidden[:1] == ["head"] and tag not in OF_HEAD:
@@ -165,39 +144,34 @@ class _Reader:
             self._n_hidden[tag] += 1
         if (tag == "title" and not self.title and self._hidden in ([], ["head"])) or (tag == "h1" and not self.heading):
             self._within = tag
-        if tag not in WITHIN_LINES:
-            self.pieces.append("\n")
 
     def _close(self, tag: str) -> None:
-        if self._n_hidden[tag]:
-            last = ""
-            while last != tag:  # every tag is taken off once, so all of it is linear
-                last = self._hidden.pop()
-                self._n_hidden[last] -= 1
+        last = "" if self._n_hidden[tag] else tag
+        while last != tag:  # every tag is taken off once, so all of it is linear
+            last = self._hidden.pop()
+            self._n_hidden[last] -= 1
         if tag == self._within:
             self._within = ""
-        if tag not in WITHIN_LINES:
-            self.pieces.append("\n")
 
-    def _text(self, text: str) -> None:
+    def _add(self, text: str) -> None:
         if self._within == "title" and self._hidden in ([], ["head"]):
             self.title.append(text)
         elif not self._hidden:
+            self.pieces.append(text)
             if self._within == "h1":
                 self.heading.append(text)
-            self.pieces.append(text)
 
 
 def read_html(data: bytes) -> FileText:
     """Read HTML; scripts, styles, comments and attributes are left out, entities are characters."""
     charset = META_CHARSET.search(data[:2_000])
-    return html_text(decoded(data, charset[1].decode() if charset else ""))
+    return html_text(_decoded(data, charset[1].decode() if charset else ""))
 
 
 def read_svg(data: bytes) -> FileText:
     """Read a picture: its title, descriptions and labels, never its markup."""
     title, pieces, within, end = "", list[str](), "", 0
-    text = decoded(data)
+    text = _decoded(data)
     for match in HTML_TAG.finditer(text):
         piece = " ".join(unescape(text[end : match.start()]).split())
         if piece and within in SVG_TEXT:
@@ -211,8 +185,7 @@ def read_svg(data: bytes) -> FileText:
 
 def html_text(text: str) -> FileText:
     """Return title and visible text of HTML."""
-    reader = _Reader()
-    reader.read(text)
+    reader = _HtmlReader(text)
     title = " ".join(unescape("".join(reader.title or reader.heading)).split())
     lines = (" ".join(line.split()) for line in unescape("".join(reader.pieces)).splitlines())
     return FileText(title, "\n".join(line for line in lines if line))
@@ -238,7 +211,7 @@ MARKED_TEXT = r"(?=\S)([^\n]{1,300}?)(?<=\S)\1"  # between two equal marks
 
 def read_markdown(data: bytes) -> FileText:
     """Read Markdown without its marks; front matter gives title, date, tags and further values."""
-    text = decoded(data)
+    text = _decoded(data)
     matter, title, at, fields = FRONT_MATTER.match(text), "", 0.0, dict[str, str]()
     if matter:
         text = text[matter.end() :]
@@ -279,7 +252,7 @@ def _day(text: str) -> float:
 
 def read_restructured(data: bytes) -> FileText:
     """Read reStructuredText without its marks."""
-    text = decoded(data)
+    text = _decoded(data)
     heading = RESTRUCTURED_HEADING.search(text)
     text = re.sub(rf"^{UNDERLINE_PATTERN}[ \t]*$", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}\.\. [\w:|-]{1,80}::[^\n]*$|^\.\. _[^\n]*$", "", text, flags=re.M)
@@ -307,7 +280,18 @@ MESSAGE_ID = re.compile(rb"^Message-ID:\s{0,9}<([!-;=?-~]{1,120})>", re.I | re.M
 def read_email(data: bytes) -> FileText:
     """Read an e-mail: subject and text, or that of its HTML. Attachments are left out."""
     try:
-        return _message(data)
+        message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_few_parts(data))
+        if not message.keys():
+            raise InvalidInput("it is not an e-mail")
+        part: Any = message.get_body(("plain", "html"))
+        content = ""
+        if part is not None:
+            payload = part.get_payload(decode=True) or b""
+            content = payload.decode(allowed_encoding(part.get_content_charset("utf-8")) or "cp1252", errors="replace")
+            content = clean(content)
+            content = html_text(content).body if part.get_content_subtype() == "html" else content
+        subject, sender = (" ".join(clean(str(message.get(name, ""))).split()) for name in ("subject", "from"))
+        return FileText(subject, f"{sender}\n{content}".strip(), _sent_at(str(message.get("date", ""))))
     except InvalidInput:
         raise
     except Exception as error:  # the library fails on damaged messages in more ways than it names
@@ -349,38 +333,18 @@ def _parts(mailbox: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _message(data: bytes) -> FileText:
-    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_few_parts(data))
-    if not message.keys():
-        raise InvalidInput("it is not an e-mail")
-    part = message.get_body(("plain", "html"))
-    content = _content(part) if part is not None else ""
-    is_html = part is not None and part.get_content_subtype() == "html"
-    body = html_text(clean(content)).body if is_html else clean(content)
-    subject, sender = (" ".join(clean(str(message.get(name, ""))).split()) for name in ("subject", "from"))
-    return FileText(subject, f"{sender}\n{body}".strip(), _moment(str(message.get("date", ""))))
-
-
-def _content(part: Any) -> str:
-    """Return the text of a part; an encoding that is not on the list is taken for Windows-1252."""
-    payload: Any = part.get_payload(decode=True) or b""
-    charset = allowed_encoding(part.get_content_charset("utf-8"))
-    return str(payload.decode(charset or "cp1252", errors="replace"))
-
-
 def _few_parts(data: bytes) -> bytes:
     """Return a message up to its limit of parts and of levels, whose product decides how long parsing takes."""
-    end, n_parts, n_levels = len(data), 0, 0
+    n_parts = n_levels = 0
     for match in MAIL_PART.finditer(data):
         is_level = match[0].lower().endswith(b"multipart/")
         n_parts, n_levels = n_parts + (not is_level), n_levels + is_level
         if n_parts > MAX_MAIL_PARTS or n_levels > MAX_MAIL_LEVELS:
-            end = match.start()
-            break
-    return data[:end]
+            return data[: match.start()]
+    return data
 
 
-def _moment(date: str) -> float:
+def _sent_at(date: str) -> float:
     try:
         return max(parsedate_to_datetime(date).timestamp(), 0.0)
     except (ValueError, TypeError, IndexError, OverflowError):

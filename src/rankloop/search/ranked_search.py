@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery, documents_of
-from rankloop.search.features import BASE, Asker, match_name, question_of, rows_of, search_schema
+from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
@@ -54,54 +54,31 @@ SORTS = ("relevance", "date")
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A document in a list of results.
-
-    Attributes:
-      id: Of the document.
-      title: Its title.
-      snippet: The piece of its text with most words of the query.
-      highlights: Places of those words in the snippet: start, end.
-      score: The engine's own score, without what was learned; `SearchBox.explain` returns the score that sorts.
-      at: The date in seconds since 1970; 0: unknown.
-      fields: Further values by name.
-      by_meaning: It has none of the words, but is near in meaning.
-    """
+    """A document in a list of results."""
 
     id: str
     title: str
-    snippet: str
-    highlights: tuple[tuple[int, int], ...]
-    score: float
-    at: float = 0.0
-    fields: Mapping[str, str] = field(default_factory=dict)
-    by_meaning: bool = False
+    snippet: str  # the piece of its text with most words of the query
+    highlights: tuple[tuple[int, int], ...]  # places of those words in the snippet: start, end
+    score: float  # the engine's own, without what was learned; `SearchBox.explain` returns the score that sorts
+    at: float = 0.0  # the date in seconds since 1970; 0: unknown
+    fields: Mapping[str, str] = field(default_factory=dict)  # further values by name
+    by_meaning: bool = False  # it has none of the words, but is near in meaning
 
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The results of a query, best first.
+    """The results of a query, best first."""
 
-    Attributes:
-      query: As it was typed.
-      results: The documents.
-      impression: The name of this list in the log; empty where it was not logged.
-      state: The number of updates that the order is made of.
-      compared: The list is a mixture with the engine's own order, and nothing is learned from it.
-      did_you_mean: The query with mistyped words corrected; empty where there is nothing to correct.
-      suggestions: The query with its last word finished, while it is being typed.
-      facets: Values of each field with the number of documents, where they were asked for.
-      age_seconds: The age of the engine's answer, where an engine elsewhere does not answer now; else 0.
-    """
-
-    query: str
+    query: str  # as it was typed
     results: tuple[SearchResult, ...] = ()
-    impression: str = ""
-    state: int = 0
-    compared: bool = False
-    did_you_mean: str = ""
-    suggestions: tuple[str, ...] = ()
-    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    age_seconds: float = 0.0
+    impression: str = ""  # the name of this list in the log; empty where it was not logged
+    state: int = 0  # the number of updates that the order is made of
+    compared: bool = False  # mixed with the engine's own order, and not learned from
+    did_you_mean: str = ""  # the query with mistyped words corrected; empty where there is nothing to correct
+    suggestions: tuple[str, ...] = ()  # the query with its last word finished, while it is being typed
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # numbers of documents by field and value
+    age_seconds: float = 0.0  # of the engine's answer, where an engine elsewhere does not answer now; else 0
 
     @property
     def ids(self) -> list[str]:
@@ -110,23 +87,14 @@ class SearchResults:
 
 
 class SearchOptions(NamedTuple):
-    """Options of one search.
+    """Options of one search."""
 
-    Attributes:
-      n: The number of results, from 1 to 50.
-      visitor: Who searches; empty where that is unknown.
-      segment: The kind of visitor, who may like some values of the documents' fields more than others.
-      sort: "relevance", or "date" for the newest first; a list that is sorted by date is not learned from.
-      facets: Count the values of fields among matching documents.
-      prefix: The last word is only begun.
-    """
-
-    n: int = 10
-    visitor: str = ""
-    segment: str = ""
-    sort: str = "relevance"
-    facets: bool = False
-    prefix: bool = False
+    n: int = 10  # the number of results, from 1 to 50
+    visitor: str = ""  # who searches; empty where that is unknown
+    segment: str = ""  # the kind of visitor, who may like some values of the documents' fields more than others
+    sort: str = "relevance"  # or "date" for the newest first, which is not learned from
+    facets: bool = False  # count the values of fields among matching documents
+    prefix: bool = False  # the last word is only begun
 
 
 DEFAULT_OPTIONS = SearchOptions()
@@ -162,24 +130,21 @@ class RankedSearch:
         fields: Sequence[str] = (),
         remember_visitors: bool = False,
     ) -> None:
-        self.node = node
-        self.engine = engine
-        self.fields = tuple(fields)
-        self.remember_visitors = remember_visitors
-        self._seed = seed
+        self.node, self.engine, self._seed = node, engine, seed
+        self._fields, self._remember_visitors = tuple(fields), remember_visitors
         self._undos: deque[tuple[float, str]] = deque()  # of the last minute: the time and the visitor
 
     async def begin(self) -> None:
         """Create the ranker, or go on with the existing one, which takes over fields that are new."""
         await asyncio.to_thread(self._compile)
-        schema = search_schema(self.fields, self.remember_visitors).to_plain()
+        schema = search_schema(self._fields, self._remember_visitors).to_plain()
         if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
             await self.node.administration.change_schema(RANKER, SchemaBody(**parts))
             return
         problem = ProblemBody(schema=schema, shown=MAX_SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
-        learner = LEARNER | ({"user_distrust_t": PERSONAL_DISTRUST_T} if self.remember_visitors else {})
+        learner = LEARNER | ({"user_distrust_t": PERSONAL_DISTRUST_T} if self._remember_visitors else {})
         await self.node.administration.create(
             RANKER, CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
         )
@@ -202,49 +167,37 @@ class RankedSearch:
     ) -> SearchResults:
         """Return the best documents for a query and log the list; neighbours are swapped now and then to explore.
 
-        Args:
-          text: The query.
-          options: Of this search.
-          compared: Mix the learned order with the engine's own, for a study; nothing is learned from this list.
+        A list that is `compared` mixes the learned order with the engine's own, for a study, and is not learned from.
         """
-        query = self._checked(text, options)
         if options.sort == "date":
             return await self.predict(text, options)
+        query = self._checked(text, options)
         body, scores = await asyncio.to_thread(self._request, query, options, True)
         if not body.items:
-            return await self._finished(query, options, SearchResults(query.text), [], scores)
+            return await asyncio.to_thread(self._with_texts, query, options, [], scores)
         answer = await self.node.ranking.rank(RANKER, body, compared=compared)
         ids = [str(id) for id in answer.ranking[: options.n]]
-        results = SearchResults(query.text, (), answer.impression, answer.state, compared)
-        return await self._finished(query, options, results, ids, scores)
+        results = await asyncio.to_thread(self._with_texts, query, options, ids, scores)
+        return replace(results, impression=answer.impression, state=answer.state, compared=compared)
 
     async def predict(self, text: str, options: SearchOptions = DEFAULT_OPTIONS) -> SearchResults:
-        """Return the best documents for a query without exploration and without a trace in the log.
-
-        Args:
-          text: The query.
-          options: Of this search.
-        """
+        """Return the best documents for a query without exploration and without a trace in the log."""
         query = self._checked(text, options)
         body, scores = await asyncio.to_thread(self._request, query, options, False)
         if not body.items:
-            return await self._finished(query, options, SearchResults(query.text), [], scores)
+            return await asyncio.to_thread(self._with_texts, query, options, [], scores)
         runtime = self.node.directory.ranker(RANKER)
         request = query_request(body, runtime.config, MAX_CANDIDATES)
         ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
+        state = runtime.published.number
         if options.sort == "date":
             documents = await asyncio.to_thread(documents_of, self.engine, query, ids)
             ids.sort(key=lambda id: -documents[id].at if id in documents else 0.0)
-        results = SearchResults(query.text, state=runtime.published.number)
-        return await self._finished(query, options, results, ids[: options.n], scores)
+        results = await asyncio.to_thread(self._with_texts, query, options, ids[: options.n], scores)
+        return replace(results, state=state)
 
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
-        """Take clicks on a list.
-
-        Args:
-          impression: The name of the list.
-          clicks: Ids, or weights by id.
-          final: Nothing more will come: learn from it now.
+        """Take clicks on a list, as ids or as weights by id; where nothing more will come, learn from it now.
 
         Returns:
           The verdict: taken, closed (it is learned from) or repeated (the clicks were there already).
@@ -259,125 +212,74 @@ class RankedSearch:
         await self.node.learning.served(ranker_entity(RANKER), last, MAX_WAIT_SECONDS)
 
     async def undo(self, impression: str, id: str, visitor: str | None = None) -> bool:
-        """Take a click back, learned from or not.
-
-        Args:
-          impression: The list that was clicked.
-          id: The document.
-          visitor: Who asks for it; None for the owner, who may undo any click.
-
-        Returns:
-          True where there was such a click.
+        """Take a click back, learned from or not; the visitor asks for it, None for the owner, who may undo any click.
 
         Raises:
           NotFound: If the list is not one of this visitor's.
-          TooMany: If visitors undo more clicks in a minute than is allowed.
+          TooMany: If visitors undo more clicks in a minute than is allowed, because each learns again what came after.
         """
         if visitor is not None:
-            self._check_undo_rate(visitor)
+            now = time.monotonic()
+            while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
+                self._undos.popleft()
+            n_of_visitor = sum(name == visitor for _, name in self._undos)
+            if n_of_visitor >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
+                raise TooMany(f"visitors may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
+            self._undos.append((now, visitor))
             shown = await self.node.ranking.logged_ranking(ranker_entity(RANKER), impression)
             if shown is None or not visitor or shown.user != visitor:
                 raise NotFound("no list of this name was shown to you: only your own clicks can be undone")
         return await self.node.administration.retract(RANKER, impression, id)
 
-    def _check_undo_rate(self, visitor: str) -> None:
-        """Refuse an undo beyond the limits, because each learns again what came after the click."""
-        now = time.monotonic()
-        while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
-            self._undos.popleft()
-        n_of_visitor = sum(name == visitor for _, name in self._undos)
-        if n_of_visitor >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
-            raise TooMany(f"visitors may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
-        self._undos.append((now, visitor))
-
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
-        """Return the contribution of each feature of a document to its score now, the largest first.
-
-        Args:
-          impression: The list that the document was in.
-          id: The document.
-        """
+        """Return the contribution of each feature of a document to its score now, the largest first."""
         explanation = await self.node.administration.explain(RANKER, impression, id)
         parts = [part | {"name": match_name(part["name"])} for part in explanation["contributions"]]
         return explanation | {"contributions": parts}
 
     async def forget(self, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
-        """Forget searches and what was learned from them.
-
-        Args:
-          query: Forget this query.
-          visitor: Forget this visitor.
-          days: Forget what is older.
-
-        Returns:
-          The number of searches that were forgotten.
-        """
+        """Forget a query, a visitor or what is older than some days, and return the number of searches."""
         if days is not None and not (isinstance(days, int | float) and 0 <= days < MAX_DAYS):
             raise InvalidInput(f"days = {days!r:.40} must be a number of days from 0")
         if visitor is not None:
             _check_text(visitor, "visitor")
         if visitor == "":
-            raise InvalidInput(
-                "visitor is empty: give a visitor id; searches without a visitor are deleted by query or by days"
-            )
+            raise InvalidInput("visitor is empty: give an id; searches without one are deleted by query or by days")
         name = None if query is None else same_query(read_text(query))
-        count = await self.node.administration.forget(
-            RANKER,
-            query_id=name,
-            user=visitor,
-            shown_before=None if days is None else time.time() - days * DAY_SECONDS,
-        )
+        before = None if days is None else time.time() - days * DAY_SECONDS
+        forget = self.node.administration.forget
+        count = await forget(RANKER, query_id=name, user=visitor, shown_before=before)
         if isinstance(self.engine, LocalEngine):
             await asyncio.to_thread(self.engine.past_queries.forget, name)
         return count
 
     def _request(self, query: TextQuery, options: SearchOptions, logged: bool) -> tuple[RankBody, dict[str, float]]:
-        asker = Asker(options.segment, options.visitor if self.remember_visitors else "")
-        question = question_of(self.engine, query, MAX_CANDIDATES, self.fields, asker)
+        context = {"segment": options.segment} if options.segment and self._fields else {}
+        if self._remember_visitors and options.visitor:
+            context["visitor"] = options.visitor
+        question = question_of(self.engine, query, MAX_CANDIDATES, self._fields, context)
         if logged and question.rows and isinstance(self.engine, LocalEngine):
             self.engine.remember(query)
         items = [Item(id, row) for id, row in question.rows.items()]
         return RankBody(items, question.query_id, question.context, user=options.visitor), question.scores
 
-    async def _finished(
-        self,
-        query: TextQuery,
-        options: SearchOptions,
-        results: SearchResults,
-        ids: Sequence[str],
-        scores: Mapping[str, float],
+    def _with_texts(
+        self, query: TextQuery, options: SearchOptions, ids: Sequence[str], scores: Mapping[str, float]
     ) -> SearchResults:
         """Return results with titles, snippets, a correction and facets."""
-        return await asyncio.to_thread(self._with_texts, query, options, results, ids, scores)
-
-    def _with_texts(
-        self,
-        query: TextQuery,
-        options: SearchOptions,
-        results: SearchResults,
-        ids: Sequence[str],
-        scores: Mapping[str, float],
-    ) -> SearchResults:
         local = self.engine if isinstance(self.engine, LocalEngine) else None
         by_meaning = local.by_meaning(query) if local else frozenset()
         snippets = getattr(self.engine, "snippets", None)
         texts = snippets(query, ids) if snippets else [Snippet("")] * len(ids)
-        rows, documents = [], documents_of(self.engine, query, ids)
-        for id, snippet in zip(ids, texts):
-            document = documents.get(id)
-            if document is not None:  # It may be gone since the engine found it.
-                highlights, is_near = snippet.highlights, id in by_meaning
-                result = SearchResult(
-                    id, document.title, snippet.text, highlights, scores[id], document.at, document.fields, is_near
-                )
-                rows.append(result)
+        results, documents = [], documents_of(self.engine, query, ids)
+        for id, (text, highlights) in zip(ids, texts):
+            if id in documents:  # It may be gone since the engine found it.
+                title, at, fields = documents[id].title, documents[id].at, documents[id].fields
+                results.append(SearchResult(id, title, text, highlights, scores[id], at, fields, id in by_meaning))
         counts, age_seconds = (getattr(self.engine, name, None) for name in ("facets", "age_seconds"))
         return SearchResults(
-            query=results.query,
-            results=tuple(rows),
-            impression=results.impression,
-            state=results.state,
-            compared=results.compared,
+            query=query.text,
+            results=tuple(results),
             did_you_mean=local.correction(query) if local and not options.prefix else "",
             suggestions=tuple(local.suggestions(query)) if local and options.prefix else (),
             facets=counts(query) if options.facets and counts else {},

@@ -23,7 +23,7 @@ from rankloop.search.box import refresh_engine
 from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
-from rankloop.search.sources import DocumentSource
+from rankloop.search.sources import DocumentSource, FolderSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.node import Node
@@ -50,27 +50,16 @@ MAX_SKIPPED = 200  # files that could not be read, as the page names them
 
 
 class SearchRequest(Strict):
-    """A query.
+    """A query."""
 
-    Attributes:
-      text: What is looked for.
-      n: The number of results.
-      private: Leave no trace and learn nothing.
-      prefix: The last word is still being typed; leaves no trace either.
-      segment: The kind of visitor.
-      sort: "relevance" or "date".
-      facets: Count the values of fields.
-      visitor: 32 hexadecimal digits, for pages elsewhere, which have no cookie.
-    """
-
-    text: str
-    n: int = 10
-    private: bool = False
-    prefix: bool = False
-    segment: str = ""
-    sort: str = "relevance"
-    facets: bool = False
-    visitor: str = ""
+    text: str  # what is looked for
+    n: int = 10  # the number of results
+    private: bool = False  # leave no trace and learn nothing
+    prefix: bool = False  # the last word is still being typed; leaves no trace either
+    segment: str = ""  # the kind of visitor
+    sort: str = "relevance"  # or "date"
+    facets: bool = False  # count the values of fields
+    visitor: str = ""  # 32 hexadecimal digits, for pages elsewhere, which have no cookie
 
 
 class ClickRequest(Strict):
@@ -107,8 +96,7 @@ class SearchPage:
       seed: Of the swaps.
       fields: Columns that visitors' segments are crossed with.
       remember_visitors: Learn for each visitor, besides what is learned from all.
-      origins: Of pages elsewhere that may search.
-      frames: Origins of pages that may show the search page in a frame.
+      origins: Of pages elsewhere that may search, and show the search page in a frame.
     """
 
     search: RankedSearch
@@ -123,15 +111,13 @@ class SearchPage:
         fields: tuple[str, ...] = (),
         remember_visitors: bool = False,
         origins: Iterable[str] = (),
-        frames: Iterable[str] = (),
     ) -> None:
         self.engine, self.source, self.study = engine, source, study
         self._seed, self._fields, self._remember_visitors = seed, fields, remember_visitors
-        self._origins, self._frames = check_origins(origins), check_origins(frames)
+        self._origins = check_origins(origins)
         self._refreshing = Lock()
-        if source is None:
-            self.last_refresh, self.examples = Refresh(0, 0, 0, getattr(engine, "n_documents", 0), {}), list[str]()
-        else:
+        self.last_refresh, self.examples = Refresh(0, 0, 0, getattr(engine, "n_documents", 0), {}), list[str]()
+        if source is not None:
             self._refresh()
 
     async def begin(self, node: Node) -> None:
@@ -142,8 +128,8 @@ class SearchPage:
     def add_endpoints(self, endpoints: Endpoints) -> None:
         """Add the page and its endpoints."""
         app: Any = endpoints.app
-        if self._origins or self._frames:
-            app.entry = CrossOriginAccess(app.entry, self._origins, SEARCH_PATHS, self._frames)
+        if self._origins:
+            app.entry = CrossOriginAccess(app.entry, self._origins, SEARCH_PATHS, self._origins)
         of_all = partial(endpoints.add, tag="search", ranker=RANKER)
         of_visitors = partial(of_all, role="rank")
 
@@ -153,9 +139,7 @@ class SearchPage:
             body = await read_body(request, SearchRequest)
             visitor = _visitor(request, body.visitor)
             name = visitor or secrets.token_hex(16)
-            options = SearchOptions(
-                body.n, name, segment=body.segment, sort=body.sort, facets=body.facets, prefix=body.prefix
-            )
+            options = SearchOptions(body.n, name, body.segment, body.sort, body.facets, body.prefix)
             if body.private or body.prefix:
                 return JsonResponse(await self.search.predict(body.text, options))
             compared = self.study and is_compared(name)
@@ -174,9 +158,8 @@ class SearchPage:
         async def undo(request: Request) -> Response:
             """Take a click back; what was learned since is learned again without it."""
             body = await read_body(request, UndoRequest)
-            return JsonResponse(
-                {"undone": await self.search.undo(body.impression, body.id, _visitor(request, body.visitor) or "")}
-            )
+            visitor = _visitor(request, body.visitor) or ""
+            return JsonResponse({"undone": await self.search.undo(body.impression, body.id, visitor)})
 
         @of_visitors("GET /search/why")
         async def why(impression: str = "", id: str = "") -> Response:
@@ -186,17 +169,10 @@ class SearchPage:
         @of_visitors("GET /search/document")
         async def document(id: str = "") -> Response:
             """Return title and text of a document, as plain text."""
-            text_document = await asyncio.to_thread(self.engine.document, id)
-            if text_document is None:
+            text = await asyncio.to_thread(self.engine.document, id)
+            if text is None:
                 raise NotFound(f"there is no document {id!r:.80}")
-            return JsonResponse(
-                {
-                    "id": text_document.id,
-                    "title": text_document.title,
-                    "body": text_document.body,
-                    "at": text_document.at or None,
-                }
-            )
+            return JsonResponse({"id": text.id, "title": text.title, "body": text.body, "at": text.at or None})
 
         @of_all("POST /search/forget", body=ForgetRequest)
         async def forget(request: Request) -> Response:
@@ -224,18 +200,15 @@ class SearchPage:
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
             counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
-            study = study_report(counters.comparison)
+            kept["study"] = study_report(counters.comparison) if self.study else None
             limits = {"candidates": MAX_CANDIDATES, "shown": MAX_SHOWN, "examples": self.examples}
-            return JsonResponse(
-                _of_refresh(self.last_refresh) | kept | limits | {"study": study if self.study else None}
-            )
+            return JsonResponse(_of_refresh(self.last_refresh) | kept | limits)
 
         @of_visitors("GET /search/history")
         async def history() -> Response:
             """Return the history of counts and click rates: at most a few hundred points, for curves."""
-            points = await asyncio.to_thread(
-                history_of, self.search.node.directory.ranker(RANKER), self.search.node.store
-            )
+            node = self.search.node
+            points = await asyncio.to_thread(history_of, node.directory.ranker(RANKER), node.store)
             return JsonResponse({"points": [point._asdict() for point in points]})
 
         @of_all("GET /search/study.{form}")
@@ -244,14 +217,13 @@ class SearchPage:
             node = self.search.node
             if form == "json":
                 return JsonResponse(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
-            until = await asyncio.to_thread(node.store.last)
-            entity, data = node.directory.ranker(RANKER).entity, node.settings.data
-            records = await asyncio.to_thread(read_records, node.store, entity, data, until)
+            until, entity = await asyncio.to_thread(node.store.last), node.directory.ranker(RANKER).entity
+            records = await asyncio.to_thread(read_records, node.store, entity, node.settings.data, until)
             if form == "jsonl":
                 return stream(study_lines(records), "application/x-ndjson")
             if form == "parquet":
-                file = await asyncio.to_thread(study_parquet, records)
-                return Response(file, media_type="application/vnd.apache.parquet")
+                content = await asyncio.to_thread(study_parquet, records)
+                return Response(content, media_type="application/vnd.apache.parquet")
             raise NotFound("the study is there as study.json, study.jsonl and study.parquet")
 
         @endpoints.add("HEAD /search", role="anyone")
@@ -276,47 +248,44 @@ class SearchPage:
         endpoints.add_files("/search/page", PAGE_FOLDER)
 
     def watch(self) -> Event:
-        """Read the documents again whenever files of the folder change.
-
-        Returns:
-          An event that ends the watching when it is set; else the end of the process does.
+        """Read the documents again whenever files of the folder change, until the returned event is set.
 
         Raises:
           InvalidInput: If the documents are a table.
           NotFound: If the package watchfiles is not installed.
         """
-        folder = getattr(self.source, "folder", None)
-        if folder is None:
+        source = self.source
+        if not isinstance(source, FolderSource):
             raise InvalidInput("--watch is for folders; a table is read again with POST /search/refresh")
         if find_spec("watchfiles") is None:
             raise NotFound("--watch needs the package watchfiles: pip install 'rankloop[search-watch]'")
         end = Event()
-        Thread(target=self._watch, args=(folder, end), name="watch", daemon=True).start()
+
+        def watch() -> None:
+            import watchfiles
+
+            data = source.without
+            for changes in watchfiles.watch(source.folder, raise_interrupt=False, stop_event=end):
+                if data is None or any(not Path(path).is_relative_to(data) for _, path in changes):
+                    with suppress(InvalidInput):  # The next change tries again.
+                        self._refresh()
+
+        Thread(target=watch, name="watch", daemon=True).start()
         return end
-
-    def _watch(self, folder: Path, end: Event) -> None:
-        import watchfiles
-
-        data = getattr(self.source, "without", None)
-        for changes in watchfiles.watch(folder, raise_interrupt=False, stop_event=end):
-            if data is None or any(not Path(path).is_relative_to(data) for _, path in changes):
-                with suppress(InvalidInput):  # The next change tries again.
-                    self._refresh()
 
     def _refresh(self) -> Refresh:
         if not self._refreshing.acquire(blocking=False):
             raise InvalidInput("the documents are being read already")
         try:
             self.last_refresh = refresh_engine(self.engine, self.source)
-            self.examples = (
-                example_words(self.engine.table.titles(MAX_TITLES)) if isinstance(self.engine, LocalEngine) else []
-            )
+            if isinstance(self.engine, LocalEngine):
+                self.examples = _example_words(self.engine.table.titles(MAX_TITLES))
         finally:
             self._refreshing.release()
         return self.last_refresh
 
 
-def example_words(titles: Iterable[str]) -> list[str]:
+def _example_words(titles: Iterable[str]) -> list[str]:
     """Return a few words to begin with: those that stand in most titles."""
     words = [sorted(set(words_of(title.lower()))) for title in titles]
     counts = Counter(word for title_words in words for word in title_words if len(word) > 4 and word.isalpha())

@@ -15,15 +15,7 @@ import xxhash
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.search import file_formats
 from rankloop.search.engine import TextDocument
-from rankloop.search.file_formats import (
-    CONTROL_CHARACTER,
-    SAMPLE_SIZE,
-    FileText,
-    encoding_of,
-    is_mailbox,
-    messages_of,
-    read_email,
-)
+from rankloop.search.file_formats import FileText
 from rankloop.search.office_formats import OFFICE_READERS, OfficeReader
 
 MAX_BODY = 5_000_000  # characters of a text that are indexed
@@ -119,7 +111,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return CONTROL_CHARACTER.sub(" ", value.encode(errors="replace").decode()).strip()
+        return file_formats.CONTROL_CHARACTER.sub(" ", value.encode(errors="replace").decode()).strip()
     if isinstance(value, bool | int | float | date):
         return str(value)
     if isinstance(value, list | tuple):
@@ -130,7 +122,7 @@ def _text(value: Any) -> str:
 def _opened(path: Path) -> TextIO:
     with path.open("rb") as file:
         try:
-            encoding = encoding_of(file.read(SAMPLE_SIZE))
+            encoding = file_formats.encoding_of(file.read(file_formats.SAMPLE_SIZE))
         except InvalidInput as error:
             raise InvalidInput(f"{path.name}: {error}") from None
     return path.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
@@ -156,23 +148,17 @@ def _csv(path: Path, skip: Skip) -> Iterator[Any]:
     with _opened(path) as file:
         rows = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         while True:
+            limit = csv.field_size_limit(MAX_LINE)  # It holds for the process, so it is put back.
             try:
-                row = _next(rows)
+                row = next(rows, None)
             except csv.Error as error:
                 skip(f"line {rows.line_num + 1}", f"{error}; what follows is not read")
                 return
+            finally:
+                csv.field_size_limit(limit)
             if row is None:
                 return
             yield row
-
-
-def _next(rows: Iterator[Any]) -> Any:
-    """Return the next row, None after the last. The limit of a value holds for the process, so it is put back."""
-    limit = csv.field_size_limit(MAX_LINE)
-    try:
-        return next(rows, None)
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _parquet(path: Path, skip: Skip) -> Iterator[Any]:
@@ -212,7 +198,7 @@ READERS: dict[str, Callable[[bytes], FileText]] = {
     ".xhtml": file_formats.read_html,
     ".rst": file_formats.read_restructured,
     ".rest": file_formats.read_restructured,
-    ".eml": read_email,
+    ".eml": file_formats.read_email,
     ".svg": file_formats.read_svg,
 }
 
@@ -235,23 +221,18 @@ class FolderSource:
 
     def documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         """Yield all documents; `stamps` has the stamps of those that were read earlier, by id."""
+        self.skipped, stamps_by_path = Skipped(), dict[str, dict[str, str]]()
+        for id, old_stamp in stamps.items():
+            stamps_by_path.setdefault(id.partition(MESSAGE_SEPARATOR)[0], {})[id] = old_stamp
         try:
-            yield from self._documents(stamps)
+            for path in self._paths():
+                id = self._id(path)
+                try:
+                    yield from self._file(path, id, stamps_by_path.get(id, {}))
+                except (InvalidInput, OSError) as error:
+                    self.skipped.add(id, getattr(error, "strerror", None) or str(error))
         finally:
             self._office.close()
-
-    def _documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
-        self.skipped = Skipped()
-        messages = dict[str, list[str]]()
-        for id in stamps:
-            messages.setdefault(id.partition(MESSAGE_SEPARATOR)[0], []).append(id)
-        for path in self._paths():
-            id = self._id(path)
-            old_stamps = {name: stamps[name] for name in messages.get(id, ())}
-            try:
-                yield from self._file(path, id, old_stamps)
-            except (InvalidInput, OSError) as error:
-                self.skipped.add(id, getattr(error, "strerror", None) or str(error))
 
     def _id(self, path: Path) -> str:
         """Return the path within the folder; half characters, as some file systems have them, are written out."""
@@ -279,7 +260,7 @@ class FolderSource:
             yield from (SourceDocument(name, stamp, None) for name, stamp in old_stamps.items())
             return
         with os.fdopen(os.open(path, OPEN_FLAGS), "rb") as file:
-            if is_mailbox(file.peek(1_000)):
+            if file_formats.is_mailbox(file.peek(1_000)):
                 yield from self._messages(file, id, old_stamps)
             else:
                 yield self._document(file, path, id, old_stamps.get(id))
@@ -289,42 +270,43 @@ class FolderSource:
             file.seek(0)
             status = os.fstat(file.fileno())
             data = file.read(MAX_READ)
-            if _is_as(file, status):
+            if _stamp(os.fstat(file.fileno())) == _stamp(status):
                 break
         else:
             if old_stamp is None:
                 raise InvalidInput(CHANGES)
             self.skipped.add(id, CHANGES)
             return SourceDocument(id, old_stamp, None)
-        suffix = path.suffix.lower()
-        read = self._office.read(suffix, data) if suffix in OFFICE_READERS else _reader(path)(data)
+        suffix, is_in_maildir = path.suffix.lower(), path.parent.name in MAILDIR_FOLDERS
+        if suffix in OFFICE_READERS:
+            read = self._office.read(suffix, data)
+        elif is_in_maildir and MAILDIR_FILE_NAME.match(path.name):
+            read = file_formats.read_email(data)
+        else:
+            read = READERS.get(suffix, file_formats.read_plain)(data)
         title = read.title or path.stem.replace("_", " ").replace("-", " ")
         fields = dict(read.fields) | {"type": path.suffix.lstrip(".").lower() or "text"}
         if "/" in id:
             fields["folder"] = id.rpartition("/")[0]
         document = TextDocument(id, title, read.body, read.at or status.st_mtime, fields)
-        document = self._cut(document, status.st_size > MAX_READ)
-        return SourceDocument(id, _stamp(status), document)
+        return SourceDocument(id, _stamp(status), self._cut(document, status.st_size > MAX_READ))
 
     def _messages(self, file: BinaryIO, id: str, old_stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         status, message_ids = os.fstat(file.fileno()), set[str]()
         if status.st_size > MAX_MAILBOX:
             raise InvalidInput(f"it is a mailbox larger than {MAX_MAILBOX // 1024**3} GB")
-        for name, data in messages_of(file):
+        for name, data in file_formats.messages_of(file):
             message_id = f"{id}{MESSAGE_SEPARATOR}{name}"[:MAX_ID]
-            if not _is_as(file, status):  # this message and those after it stay as they were
+            if _stamp(os.fstat(file.fileno())) != _stamp(status):  # this message and those after it stay as they were
                 self.skipped.add(id, CHANGES)
                 yield from (SourceDocument(old, old_stamps[old], None) for old in old_stamps.keys() - message_ids)
                 return
             message_ids.add(message_id)
             try:
-                read = read_email(data)
-                title = read.title or message_id
-                yield SourceDocument(
-                    message_id,
-                    _stamp(status),
-                    self._cut(TextDocument(message_id, title, read.body, read.at or status.st_mtime)),
-                )
+                read = file_formats.read_email(data)
+                title, at = read.title or message_id, read.at or status.st_mtime
+                document = self._cut(TextDocument(message_id, title, read.body, at))
+                yield SourceDocument(message_id, _stamp(status), document)
             except InvalidInput as error:
                 self.skipped.add(message_id, str(error))
 
@@ -335,16 +317,6 @@ class FolderSource:
             limit = f"{MAX_READ // 1024**2} MB" if is_cut else f"{MAX_BODY:,} characters"
             self.skipped.add(document.id, f"only its first {limit} are indexed")
         return document._replace(title=document.title[:MAX_TITLE], body=document.body[:MAX_BODY])
-
-
-def _reader(path: Path) -> Callable[[bytes], FileText]:
-    if path.parent.name in MAILDIR_FOLDERS and MAILDIR_FILE_NAME.match(path.name):
-        return read_email
-    return READERS.get(path.suffix.lower(), file_formats.read_plain)
-
-
-def _is_as(file: BinaryIO, status: os.stat_result) -> bool:
-    return _stamp(os.fstat(file.fileno())) == _stamp(status)
 
 
 def _stamp(status: os.stat_result) -> str:

@@ -12,7 +12,7 @@ from rankloop.core.extras import import_extra
 from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
-from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions
+from rankloop.service.domain.feedback_rules import closed_impressions
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 
@@ -53,7 +53,10 @@ def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
         ranked = impression.ranked
         if ranked.mixed is None:
             continue
-        learned, engine = _earned(impression)
+        mixed, feedback = from_plain(ranked.mixed, Mixed, "mixed"), impression.feedback
+        items = np.array(feedback.items if feedback else [], dtype=np.int64)
+        values = np.array(feedback.values if feedback else [], dtype=np.float64)
+        learned, engine = map(float, credit(TEAM_DRAFT, mixed, Clicks(items, values)))
         yield {
             "at": record.at,
             "impression": ranked.impression,
@@ -79,11 +82,3 @@ def study_parquet(records: Iterator[Record]) -> bytes:
     columns = pa.schema([(name, pa.type_for_alias(type_name)) for name, type_name in STUDY_COLUMNS.items()])
     parquet.write_table(pa.Table.from_pylist(list(study_rows(records)), columns), sink)
     return sink.getvalue()
-
-
-def _earned(impression: TrackedImpression) -> tuple[float, float]:
-    mixed, feedback = from_plain(impression.ranked.mixed, Mixed, "mixed"), impression.feedback
-    items = np.array(feedback.items if feedback else [], dtype=np.int64)
-    values = np.array(feedback.values if feedback else [], dtype=np.float64)
-    learned, engine = credit(TEAM_DRAFT, mixed, Clicks(items, values))
-    return float(learned), float(engine)

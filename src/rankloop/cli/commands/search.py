@@ -106,7 +106,6 @@ def search(
         fields=names,
         remember_visitors=remember_visitors,
         origins=origins or (),
-        frames=origins or (),
     )
     if watch:
         page.watch()

@@ -13,14 +13,7 @@ INSTRUCTIONS = (
 
 
 def make_agent_server(box: SearchBox) -> Any:
-    """Return a server with the tools `search`, `read` and `used`.
-
-    Args:
-      box: The documents.
-
-    Raises:
-      NotFound: If the package mcp is not installed.
-    """
+    """Return a server with the tools `search`, `read` and `used`; raise `NotFound` if its package is not installed."""
     try:
         from mcp.server import MCPServer
     except ImportError:

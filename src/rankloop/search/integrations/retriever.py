@@ -1,26 +1,19 @@
 """A retriever with the method names that LangChain, LlamaIndex and Haystack call, without depending on them."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rankloop.search.box import SearchBox
-from rankloop.search.ranked_search import SearchResults
 
 
 class RetrievedText(NamedTuple):
-    """A document for a language model.
-
-    Attributes:
-      id: Of the document.
-      page_content: Its text.
-      metadata: Title, date, fields, score, and the impression to report use with.
-      score: The engine's own score, without what was learned: the order of the list may differ.
-    """
+    """A document for a language model."""
 
     id: str
-    page_content: str
-    metadata: dict[str, Any]
-    score: float
+    page_content: str  # its text
+    metadata: dict[str, Any]  # title, date, fields, score, and the impression to report use with
+    score: float  # the engine's own, without what was learned: the order of the list may differ
 
     @property
     def content(self) -> str:
@@ -56,30 +49,22 @@ class Retriever:
         self.box, self.n, self.max_characters = box, n, max_characters
 
     def invoke(self, input: str, *args: Any, **options: Any) -> list[RetrievedText]:
-        """Return documents for a question, as retrievers of LangChain do.
-
-        Args:
-          input: The question, up to 20,000 characters.
-          *args: Ignored; LangChain passes a configuration.
-          **options: Ignored.
-        """
-        shown = self.box.search(input, self.n)
-        return [self._text(shown, result.id, result.score) for result in shown.results]
+        """Return documents for a question, as retrievers of LangChain do; their configuration is ignored."""
+        shown, texts = self.box.search(input, self.n), list[RetrievedText]()
+        for result in shown.results:
+            document = self.box.read(result.id)
+            metadata = {"id": result.id, "title": document.title, "at": document.at, "impression": shown.impression}
+            metadata |= {"fields": dict(document.fields), "score": result.score}
+            text = f"{document.title}\n\n{document.body}"[: self.max_characters]
+            texts.append(RetrievedText(result.id, text, metadata, result.score))
+        return texts
 
     def get_relevant_documents(self, query: str) -> list[RetrievedText]:
         """Return documents for a question, as older retrievers of LangChain do."""
         return self.invoke(query)
 
     async def ainvoke(self, input: str, *args: Any, **options: Any) -> list[RetrievedText]:
-        """Return documents for a question from asynchronous code, as retrievers of LangChain do.
-
-        Args:
-          input: The question.
-          *args: Ignored.
-          **options: Ignored.
-        """
-        import asyncio
-
+        """Return documents for a question from asynchronous code, as retrievers of LangChain do."""
         return await asyncio.to_thread(self.invoke, input)
 
     def retrieve(self, query: Any) -> list[RetrievedText]:
@@ -87,12 +72,7 @@ class Retriever:
         return self.invoke(getattr(query, "query_str", query))
 
     def run(self, query: str, top_k: int | None = None) -> dict[str, list[RetrievedText]]:
-        """Return documents for a question, as components of Haystack do.
-
-        Args:
-          query: The question.
-          top_k: The number of documents.
-        """
+        """Return `top_k` documents for a question, as components of Haystack do."""
         retriever = self if top_k is None else Retriever(self.box, top_k, self.max_characters)
         return {"documents": retriever.invoke(query)}
 
@@ -103,9 +83,3 @@ class Retriever:
             by_impression.setdefault(document.metadata["impression"], []).append(document.id)
         for impression, ids in by_impression.items():
             self.box.learn(impression, used=ids)
-
-    def _text(self, shown: SearchResults, id: str, score: float) -> RetrievedText:
-        document = self.box.read(id)
-        metadata = {"id": id, "title": document.title, "at": document.at, "impression": shown.impression}
-        text = f"{document.title}\n\n{document.body}"[: self.max_characters]
-        return RetrievedText(id, text, metadata | {"fields": dict(document.fields), "score": score}, score)
