@@ -246,9 +246,9 @@ class RankedSearch:
         if visitor == "":
             raise InvalidInput("visitor is empty: give an id; searches without one are deleted by query or by days")
         name = None if query is None else same_query(read_text(query))
-        before = None if days is None else time.time() - days * DAY_SECONDS
+        shown_before = None if days is None else time.time() - days * DAY_SECONDS
         forget = self.node.administration.forget
-        count = await forget(RANKER, query_id=name, user=visitor, shown_before=before)
+        count = await forget(RANKER, query_id=name, user=visitor, shown_before=shown_before)
         if isinstance(self.engine, LocalEngine):
             await asyncio.to_thread(self.engine.past_queries.forget, name)
         return count
