@@ -15,7 +15,7 @@ from rankloop.search.texts import (
     MAX_QUERY_WORDS,
     MAX_WORD_CHARACTERS,
     SNIPPET_CHARACTERS,
-    date_range,
+    date_of,
     is_unspaced,
     pieces_of,
     read_text,
@@ -134,11 +134,10 @@ def test_prose_has_no_operators() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "days"), [("2024", 366), ("2023-02", 28), ("2023-12", 31), ("2024-02-29", 1), ("2023-02-29", 0), ("x", 0)]
+    ("text", "day"), [("2024", 19723), ("2023-02", 19389), ("2024-02-29", 19782), ("2023-02-29", None), ("x", None)]
 )
-def test_dates_are_years_months_and_days(text: str, days: int) -> None:
-    dates = date_range(text)
-    assert (0 if dates is None else round((dates[1] + 1 - dates[0]) / 86_400)) == days
+def test_dates_are_years_months_and_days(text: str, day: int | None) -> None:
+    assert date_of(text) == (None if day is None else 86_400.0 * day)
 
 
 def test_names_of_long_queries_differ() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -88,11 +88,8 @@ def pieces_of(text: str) -> Iterator[WordPosition]:
 
 @lru_cache(1 << 16)
 def _words(piece: str) -> tuple[str, ...]:
-    return tuple(part for word in words_of(piece) for part in _letters(word))
-
-
-def _letters(word: str) -> list[str]:
-    return UNSPACED_LETTERS.findall(word) if is_unspaced(word) else [word]
+    letters = (UNSPACED_LETTERS.findall(word) if is_unspaced(word) else [word] for word in words_of(piece))
+    return tuple(part for parts in letters for part in parts)
 
 
 MAX_QUERY_CHARACTERS = 20_000
@@ -132,7 +129,7 @@ def read_text(text: str, *, prefix: bool = False, fields: Iterable[str] = ()) ->
         excluded = [word for match in EXCLUDED_WORD.finditer(plain) for word in words_in(match[1] or match[2])[:1]]
         plain = EXCLUDED_WORD.sub(" ", plain).strip()
     words = words_in(plain)[:MAX_QUERY_WORDS]
-    is_begun = bool(words) and (_is_open(plain) if prefix else plain.endswith("*"))
+    is_begun = bool(words) and (plain.endswith("*") or (prefix and plain[-1].isalnum()))
     telling = [word for word in words if word not in STOP_WORDS]
     if is_begun and telling[-1:] != words[-1:]:
         telling.append(words[-1])
@@ -152,10 +149,10 @@ def _filters(text: str, fields: Mapping[str, str]) -> tuple[list[QueryFilter], s
     filters, pieces, end = list[QueryFilter](), list[str](), 0
     for match in FIELD_FILTER.finditer(text):
         name, value = match[1].lower(), match[2] or match[3]
-        dates = date_range(value) if name in ("after", "before") else None
-        if dates is not None:
-            start, after = (dates[0], 0.0) if name == "after" else (0.0, dates[0])
-            filters.append(QueryFilter("at", value, start, after))
+        date = date_of(value) if name in ("after", "before") else None
+        if date is not None:
+            start, until = (date, 0.0) if name == "after" else (0.0, date)
+            filters.append(QueryFilter("at", value, start, until))
         elif name in fields:
             filters.append(QueryFilter(fields[name], value))
         else:
@@ -165,23 +162,15 @@ def _filters(text: str, fields: Mapping[str, str]) -> tuple[list[QueryFilter], s
     return filters, " ".join([*pieces, text[end:]]).strip() if filters else text
 
 
-def date_range(text: str) -> tuple[float, float] | None:
-    """Return first and last second of 2024, 2024-01 or 2024-01-31; None for a text that is no date."""
+def date_of(text: str) -> float | None:
+    """Return the first second of 2024, 2024-01 or 2024-01-31 since 1970; None for a text that is no date."""
     match = DATE_PATTERN.fullmatch(text)
-    if match is None:
-        return None
-    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
     try:
-        start = datetime(year, month, day, tzinfo=UTC)
-        if match[3]:
-            end = start + timedelta(days=1)
-        elif match[2]:
-            end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
-        else:
-            end = datetime(year + 1, 1, 1, tzinfo=UTC)
-    except (ValueError, OverflowError):
+        return (
+            datetime(int(match[1]), int(match[2] or 1), int(match[3] or 1), tzinfo=UTC).timestamp() if match else None
+        )
+    except ValueError:
         return None
-    return start.timestamp(), end.timestamp() - 1.0
 
 
 def same_query(query: TextQuery) -> str:
@@ -196,13 +185,9 @@ def same_query(query: TextQuery) -> str:
     return f"{name[:MAX_NAME_CHARACTERS]} {xxhash.xxh3_64_hexdigest(' '.join(words).encode())}"
 
 
-def _is_open(text: str) -> bool:
-    """Return True where the last word may still go on."""
-    return text[-1].isalnum() or text.endswith("*")
-
-
 SNIPPET_CHARACTERS = 200
 MAX_CHARACTERS_BEFORE = 60  # the first word that is highlighted
+MAX_CHARACTERS_TO_WORD = 30  # by which a piece is moved to the beginning or end of a word
 MAX_SEARCHED_CHARACTERS = 100_000  # of a text, for the best piece
 LINE_BREAKS_TO_SPACES = str.maketrans("\n\t\r\x0b\x0c\u2028\u2029", "       ")
 
@@ -226,16 +211,17 @@ def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[
     ]
     first = _best(hits)
     start = max(hits[first][0] - MAX_CHARACTERS_BEFORE, 0) if hits else 0
-    start = _at_word(text_start, start) if start else 0
+    if start:  # The piece begins and ends with a word.
+        nearest = range(start, min(start + MAX_CHARACTERS_TO_WORD, len(text_start)))
+        start = next((at for at in nearest if text_start[at - 1].isspace()), start)
     end = min(start + SNIPPET_CHARACTERS, len(text))
-    end = _after_word(text, end)
+    nearest = range(end, max(end - MAX_CHARACTERS_TO_WORD, 0), -1)
+    end = next((at for at in nearest if at == len(text) or text[at].isspace()), end)
     marked = [(a, b) for a, b, _ in hits if start <= a and b <= end]
-    opening = "… " if start else ""
+    opening, closing = "… " if start else "", " …" if end < len(text.rstrip()) else ""
+    shown = text[start:end].translate(LINE_BREAKS_TO_SPACES).rstrip()
     shift = len(opening) - start
-    shown = (
-        opening + text[start:end].translate(LINE_BREAKS_TO_SPACES).rstrip() + (" …" if end < len(text.rstrip()) else "")
-    )
-    return Snippet(shown, tuple((a + shift, b + shift) for a, b in marked))
+    return Snippet(opening + shown + closing, tuple((a + shift, b + shift) for a, b in marked))
 
 
 def _best(hits: list[tuple[int, int, str]]) -> int:
@@ -255,19 +241,3 @@ def _best(hits: list[tuple[int, int, str]]) -> int:
         else:
             end = i + 1
     return first
-
-
-def _after_word(text: str, end: int) -> int:
-    """Return the last end of a word, a few characters earlier at most."""
-    for at in range(end, max(end - MAX_CHARACTERS_BEFORE // 2, 0), -1):
-        if at == len(text) or text[at].isspace():
-            return at
-    return end
-
-
-def _at_word(text: str, start: int) -> int:
-    """Return the next beginning of a word, a few characters further at most."""
-    for at in range(start, min(start + MAX_CHARACTERS_BEFORE // 2, len(text))):
-        if text[at - 1].isspace():
-            return at
-    return start
