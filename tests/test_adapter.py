@@ -94,8 +94,9 @@ def test_many_rows_become_an_array_as_few_do(monkeypatch: pytest.MonkeyPatch) ->
     by_name = adapter._feature_rows(ids, [dict(zip(names, row)) for row in listed], names, 3)
     monkeypatch.setattr(adapter, "MAX_NUMBERS_AT_ONCE", 10)  # three rows in a step
     in_steps = adapter._feature_rows(ids, listed, names, 3)
-    for each in (by_name, in_steps):
-        assert each.features.tobytes() == whole.features.tobytes() == np.array(listed, dtype=np.float64).tobytes()
+    for features, present in (by_name, in_steps):
+        assert present is None
+        assert features.tobytes() == whole[0].tobytes() == np.array(listed, dtype=np.float64).tobytes()
     with pytest.raises(InvalidInput, match="item 56 has 2 features, this ranker has 3"):
         adapter._feature_rows(ids, [*listed[:-1], [1.0, 2.0]], names, 3)
     with pytest.raises(InvalidInput, match=r"item 56: y \(feature 1\) must be a finite number"):

@@ -50,16 +50,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["Clicks", "Conflict", "Decision", "Impression", "IncompatibleFeedback", "InvalidInput", "NotFound"]
 __all__ += ["Preferred", "Problem", "Query", "Ranker", "RankloopError", "Relevances", "Reward", "Round", "Schema"]
-__all__ += [
-    "Session",
-    "UnstableUpdate",
-    "build",
-    "load",
-    "parse_measure",
-    "play",
-    "register",
-    "save",
-]
+__all__ += ["Session", "UnstableUpdate", "build", "load", "parse_measure", "play", "register", "save"]
 __all__ += ["ChoiceLog", "Evaluation", "ListLog", "evaluate", "fit_users", "read_log", "rehearse", "spec_of"]
 __all__ += ["train", "train_clicks", "train_policy"]
 

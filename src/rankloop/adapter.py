@@ -3,56 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.core import types
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, Rejected
-from rankloop.core.types import (
-    Bools,
-    Clicks,
-    Feedback,
-    Floats,
-    Ints,
-    Preferred,
-    Problem,
-    Query,
-    Relevances,
-    Reward,
-    Rows,
-    finite_floats,
-    real_numbers,
-)
+from rankloop.core.types import Bools, Clicks, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances, Reward
 
 Id = str | int
 ID_TYPES = {str, int}
 MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
 MAX_NUMBERS_AT_ONCE = 50_000  # become an array in one step, so that other threads get their turn
 INVALID_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
-
-
-class Candidates(NamedTuple):
-    """Item ids and one row of features for each."""
-
-    ids: list[Id]
-    features: Floats
-    present: Bools | None = None  # the values that were not missing; None: all. A missing value is stored as 0
-
-    @property
-    def n_missing(self) -> int:
-        """The number of missing values."""
-        return 0 if self.present is None else int(self.present.size - np.count_nonzero(self.present))
-
-    def with_means(self) -> "Candidates":
-        """Return the candidates with missing values replaced by the mean of the other items."""
-        if self.present is None:
-            return self
-        features = self.features.copy()
-        for column in np.flatnonzero(~self.present.all(axis=0)):
-            has_value = self.present[:, column]
-            others = features[has_value, column]
-            features[~has_value, column] = others.mean() if len(others) else 0.0
-        return self._replace(features=features)
 
 
 def are_valid_ids(ids: Sequence[Id]) -> bool:
@@ -67,8 +30,8 @@ def is_valid_id(id: Id) -> bool:
     return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
 
 
-def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> Candidates:
-    """Return candidates with numeric features as arrays.
+def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> tuple[list[Id], Any]:
+    """Return ids, and rows of numbers by name or as an array.
 
     Args:
       candidates: `{id: {feature: value}}`, a list of dicts with an `id` each, an array, or a DataFrame.
@@ -77,9 +40,23 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     """
     is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
     if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
-        listed, rows = _records_of(candidates, names)
-        return _from_rows(listed, rows, names)
-    return _from_array(candidates, names, ids)
+        raw_ids, rows = _records_of(candidates, names)
+        listed = plain_ids(raw_ids)
+        if not listed:
+            raise InvalidInput("there are no items to rank; give at least one")
+        return listed, [_by_name(row, names, f"item {id!r}") for id, row in zip(listed, rows)]
+    try:
+        array = types.real_numbers(candidates, "candidates")
+    except InvalidInput:
+        raise InvalidInput(
+            "candidates must be {id: {feature: value}}, a list of dicts, an array or a DataFrame"
+        ) from None
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
+    listed = plain_ids(ids) or list(range(len(array)))
+    if len(listed) != len(array):
+        raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
+    return listed, types.finite_floats(array, 2, "features")
 
 
 def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
@@ -106,10 +83,10 @@ def _records_of(candidates: Any, names: Collection[str]) -> tuple[list[Any], lis
     if isinstance(candidates, Mapping):
         return list(candidates), list(candidates.values())
     if hasattr(candidates, "columns"):
-        is_arrow = hasattr(candidates, "to_pydict")
-        columns = (
-            candidates.to_pydict() if is_arrow else {str(name): list(candidates[name]) for name in candidates.columns}
-        )
+        if hasattr(candidates, "to_pydict"):  # an Arrow table
+            columns = candidates.to_pydict()
+        else:
+            columns = {str(name): list(candidates[name]) for name in candidates.columns}
         has_ids = "id" in columns and "id" not in names
         ids = columns.pop("id") if has_ids else list(getattr(candidates, "index", range(len(candidates))))
         return ids, [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in ids]
@@ -132,49 +109,41 @@ def _none_if_missing(value: Any) -> Any:
         return None
 
 
-def _feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
-    """Return rows of numbers, by position or by name, as an array."""
+def _feature_rows(
+    ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int
+) -> tuple[Floats, Bools | None]:
+    """Return rows of numbers, by position or by name, as an array, and the mask of values present (None: all)."""
     present: Bools | None = None
     if isinstance(rows, np.ndarray):
         features = rows
     elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
-        features = _array(rows, width)
+        features, step = np.empty((len(rows), width)), max(1, MAX_NUMBERS_AT_ONCE // max(1, width))
+        for begin in range(0, len(rows), step):
+            part = rows[begin : begin + step]
+            values = np.fromiter(chain.from_iterable(part), np.float64, len(part) * width)
+            features[begin : begin + step] = values.reshape(len(part), width)
     else:
-        features, present = _named_array(ids, rows, names, width)
-    if not np.isfinite(features).all():
-        item, column = np.argwhere(~np.isfinite(features))[0]
-        name = f"{names[column]} (feature {column})" if names else f"feature {column}"
-        raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
-    return Candidates(ids, features, present)
-
-
-def _array(rows: Sequence[Any], width: int) -> Floats:
-    if len(rows) * width <= MAX_NUMBERS_AT_ONCE:
-        return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
-    features, step = np.empty((len(rows), width)), max(1, MAX_NUMBERS_AT_ONCE // width)
-    for begin in range(0, len(rows), step):
-        features[begin : begin + step] = rows[begin : begin + step]
-    return features
-
-
-def _named_array(ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int) -> tuple[Floats, Bools | None]:
-    """Return rows of which some are by name, and the mask of values that are present (None: all)."""
-    features, present = np.zeros((len(rows), width)), None
-    positions = {name: position for position, name in enumerate(names)}
-    for i, (id, row) in enumerate(zip(ids, rows)):
-        if isinstance(row, Mapping):
-            _check_names(row, positions, f"item {id!r}")
+        features, name_set = np.zeros((len(rows), width)), set(names)
+        for i, (id, row) in enumerate(zip(ids, rows)):
+            if not isinstance(row, Mapping):
+                if len(row) != width:
+                    raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
+                features[i] = row
+                continue
+            if row.keys() <= name_set and {float}.issuperset(map(type, row.values())):
+                numbers = [row.get(name, 0.0) for name in names]
+            else:
+                numbers, _ = named_row(row, names, f"item {id!r}")
+            features[i] = numbers or 0.0
             if len(row) < width:
                 present = np.ones(features.shape, np.bool_) if present is None else present
-                columns = [positions[name] for name in row]
-                present[i] = False
-                present[i, columns] = True
-                features[i, columns] = list(row.values())
-                continue
-            row = [row[name] for name in names]
-        if len(row) != width:
-            raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
-        features[i] = row
+                present[i] = [name in row for name in names] or False
+    if not np.isfinite(features).all():
+        item, column = np.argwhere(~np.isfinite(features))[0]
+        if isinstance(rows[item], Mapping):
+            named_row(rows[item], names, f"item {ids[item]!r}")  # raises
+        name = f"{names[column]} (feature {column})" if names else f"feature {column}"
+        raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
     return features, present
 
 
@@ -186,16 +155,29 @@ def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float
       names: The names.
       where: What the values belong to, for error messages.
     """
-    if not isinstance(values, Mapping):
-        row = list(values) if isinstance(values, Sequence) and not isinstance(values, str) else np.ravel(values)
-        if len(row) != len(names):
-            raise InvalidInput(f"{where} has {len(row)} numbers for {len(names)} features")
-        values = dict(zip(names, row))
-    _check_names(values, names, where)
+    values = _by_name(values, names, where)
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        valid = ", ".join(map(str, names)) or "none"
+        raise InvalidInput(f"{where} has the feature {unknown[0]!r}, which is not one of: {valid}")
     for name, value in values.items():
-        if isinstance(value, bool | np.bool_ | str) or not _is_finite(value):
+        try:
+            is_number = not isinstance(value, bool | np.bool_ | str) and bool(np.isfinite(float(value)))
+        except (TypeError, ValueError, OverflowError):
+            is_number = False
+        if not is_number:
             raise Rejected(where, f"{name} must be a finite number, got {value!r}")
     return [float(values.get(name, 0.0)) for name in names], len(names) - len(values)
+
+
+def _by_name(values: Any, names: Sequence[str], where: str) -> Mapping[str, Any]:
+    """Return numbers by name; those of a list or an array stand in the order of the names."""
+    if isinstance(values, Mapping):
+        return values
+    row = list(values) if isinstance(values, Sequence) and not isinstance(values, str) else np.ravel(values)
+    if len(row) != len(names):
+        raise InvalidInput(f"{where} has {len(row)} numbers for {len(names)} features")
+    return dict(zip(names, row))
 
 
 def plain_ids(ids: Iterable[Any]) -> list[Id]:
@@ -214,59 +196,7 @@ def plain_ids(ids: Iterable[Any]) -> list[Id]:
     return plain
 
 
-def _check_names(values: Mapping[Any, Any], names: Collection[str], where: str) -> None:
-    unknown = [name for name in values if name not in names]
-    if unknown:
-        valid = ", ".join(map(str, names)) or "none"
-        raise InvalidInput(f"{where} has the feature {unknown[0]!r}, which is not one of: {valid}")
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return bool(np.isfinite(float(value)))
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def _from_rows(raw_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[str]) -> Candidates:
-    ids = plain_ids(raw_ids)
-    if not ids:
-        raise InvalidInput("there are no items to rank; give at least one")
-    named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
-    table = _feature_rows(ids, [row for row, _ in named], names, len(names))
-    if not any(missing for _, missing in named):
-        return table
-    present = [[not missing or name in row for name in names] for row, (_, missing) in zip(rows, named)]
-    return table._replace(present=np.array(present, np.bool_))
-
-
-def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Candidates:
-    try:
-        array = real_numbers(rows, "candidates")
-    except InvalidInput:
-        raise InvalidInput(
-            "candidates must be {id: {feature: value}}, a list of dicts, an array or a DataFrame"
-        ) from None
-    if array.ndim != 2 or array.shape[1] != len(names):
-        raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
-    listed = plain_ids(ids) or list(range(len(array)))
-    if len(listed) != len(array):
-        raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
-    return Candidates(listed, finite_floats(array, 2, "features"))
-
-
 NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
-
-
-class ContextEncoding(Protocol):
-    """An encoding of the raw columns of a context as numbers."""
-
-    @property
-    def expected_columns(self) -> str:
-        """A description of the columns, for error messages."""
-
-    def row_of(self, columns: Mapping[str, Any]) -> list[float]:
-        """Return the numbers of a context."""
 
 
 class RawValues(NamedTuple):
@@ -276,23 +206,6 @@ class RawValues(NamedTuple):
     context: Mapping[str, Any]
     at: float  # the time in seconds since 1970; dates become ages
     schema: int  # the version of the schema
-
-
-class RowEncoder(Protocol):
-    """An encoder of values by name as `Rows`; `rankloop.features.Encoder` is one."""
-
-    @property
-    def version(self) -> int:
-        """The version of the schema."""
-
-    @property
-    def n_fields(self) -> int:
-        """The number of item fields."""
-
-    def rows(
-        self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = ...
-    ) -> Rows:
-        """Return the features of the items."""
 
 
 class QueryRequest(NamedTuple):
@@ -341,50 +254,48 @@ class Adapter(NamedTuple):
     items: tuple[Id, ...] = ()  # the fixed set, if there is one
     n_context: int = 0
     context_names: tuple[str, ...] = ()
-    encoding: ContextEncoding | None = None  # of a context by names
+    encoding: Any = None  # `logs.context.Encoding` of a context by names
     key: Callable[[Id], Any] = str  # ids with equal keys are equal; the keys of a JSON object are strings
-    encoder: RowEncoder | None = None  # where there is a schema
+    encoder: Any = None  # `features.Encoder`, where there is a schema
     fills: bool = False  # a missing feature counts as the mean of the other items, not as 0
 
     def query(
         self,
-        ids: list[Id],
-        rows: Sequence[Any] | Floats,
-        context: Any = (),
+        ids: list[Id],  # empty: all items of a fixed set
+        rows: Sequence[Any] | Floats,  # features, or values by name where there is a schema
+        context: Any = (),  # numbers, or values by name
         query_id: str = "",
-        pinned: Sequence[Id] = (),
-        excluded: Sequence[Id] = (),
-        at: float = 0.0,
+        pinned: Sequence[Id] = (),  # items to show first, in this order
+        excluded: Sequence[Id] = (),  # items not to show
+        at: float = 0.0,  # the time in seconds since 1970, from which a schema counts the age of dates
     ) -> QueryRequest:
-        """Check a request and return it as arrays.
-
-        Args:
-          ids: The items; empty for all items of a fixed set.
-          rows: Their features, or values by name where there is a schema.
-          context: Numbers, or values by name.
-          query_id: The id of the query.
-          pinned: Items to show first, in this order.
-          excluded: Items not to show.
-          at: The time in seconds since 1970; with a schema, dates become ages.
-        """
+        """Check a request and return it as arrays."""
+        ids, rows = self._distinct_items(ids, rows)
+        candidates, first, hidden = self._select_items(ids, pinned, excluded)
+        features, present, values = NO_FEATURES, None, None
         if self.encoder is not None:
-            ids, rows = self._distinct_items(ids, rows)
-            choice = self._select_items(ids, pinned, excluded)
-            return self._encoded(self.encoder, ids, rows, context, query_id, choice, at)
-        table = self._candidates(ids, rows)
-        row, missing = self._context(context)
-        candidates, first, hidden = self._select_items(table.ids, pinned, excluded)
-        features = table.features
+            context = {} if isinstance(context, Sequence) and not len(context) else context
+            if not isinstance(context, Mapping):
+                raise Rejected("context", f"with a schema it must be values by name, got {context!r:.60}")
+            to_rank, row = self._encoded(ids, rows, context, candidates, at), NO_CONTEXT
+            missing = self.encoder.n_fields * len(rows) - sum(map(len, rows))
+            values = RawValues(list(rows), dict(context), at, self.encoder.version)
+        else:
+            features, present = self._features(ids, rows)
+            row, missing = self._context(context)
+            missing += 0 if present is None else int(present.size - np.count_nonzero(present))
+            to_rank = features if candidates is None else np.ascontiguousarray(features[candidates])
         return QueryRequest(
-            ids=table.ids,
+            ids=ids,
             features=features,
-            query=Query(query_id, features if candidates is None else np.ascontiguousarray(features[candidates]), row),
+            query=Query(query_id, to_rank, row),
             candidates=candidates,
             pinned=first,
             hidden=hidden,
             fixed=bool(self.items),
-            missing=missing + table.n_missing,
-            present=table.present,
+            missing=missing,
+            values=values,
+            present=present,
         )
 
     def _select_items(
@@ -405,47 +316,26 @@ class Adapter(NamedTuple):
         return candidates, first, excluded_items if fixed else set()
 
     def _encoded(
-        self,
-        encoder: RowEncoder,
-        ids: list[Id],
-        rows: Any,
-        context: Any,
-        query_id: str,
-        chosen: tuple[list[int] | None, list[int], set[int]],
-        at: float,
-    ) -> QueryRequest:
-        context = {} if isinstance(context, Sequence) and not len(context) else context
-        if not isinstance(context, Mapping):
-            raise Rejected("context", f"with a schema it must be values by name, got {context!r:.60}")
-        candidates, pinned, hidden = chosen
+        self, ids: list[Id], rows: Any, context: Mapping[str, Any], candidates: list[int] | None, at: float
+    ) -> Any:
+        """Return the `Rows` of the items to rank; pinned and excluded ones are logged, so they are checked, too."""
         try:
+            features = self.encoder.rows(ids, rows, context, at)
             if candidates is None:
-                features = encoder.rows(ids, rows, context, at)
-            else:
-                encoder.rows(ids, rows, context, at)  # pinned and excluded items are logged, so they are checked, too
-                features = encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
+                return features
+            return self.encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
         except Rejected:
             raise
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
-        return QueryRequest(
-            ids=ids,
-            features=NO_FEATURES,
-            query=Query(query_id, features, NO_CONTEXT),
-            candidates=candidates,
-            pinned=pinned,
-            hidden=hidden,
-            fixed=bool(self.items),
-            missing=encoder.n_fields * len(rows) - sum(map(len, rows)),
-            values=RawValues(list(rows), dict(context), at, encoder.version),
-        )
 
     def _distinct_items(self, ids: list[Id], rows: Any) -> tuple[list[Id], Any]:
         """Return each item once; with a fixed set all of its items, in its order."""
         if not ids:
             if not self.items:
                 raise Rejected("items", "there are no items to rank; give at least one")
-            return list(self.items), [{}] * len(self.items)
+            zeros = np.zeros((len(self.items), self.n_features))
+            return list(self.items), zeros if self.encoder is None else [{}] * len(self.items)
         keys = list(map(self.key, ids))
         if len(set(keys)) != len(keys):
             raise Rejected("items", f"the item {Counter(keys).most_common(1)[0][0]!r} is given twice")
@@ -456,15 +346,18 @@ class Adapter(NamedTuple):
             ids, rows = list(self.items), [row_of[self.key(id)] for id in self.items]
         return ids, rows
 
-    def _candidates(self, ids: list[Id], rows: Sequence[Any] | Floats) -> Candidates:
-        if not ids and self.items:
-            return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
-        ids, rows = self._distinct_items(ids, rows)
+    def _features(self, ids: list[Id], rows: Sequence[Any] | Floats) -> tuple[Floats, Bools | None]:
+        """Return the features of the items, and the mask of those that were not missing (None: all)."""
         try:
-            table = _feature_rows(ids, rows, self.feature_names, self.n_features)
+            features, present = _feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
-        return table.with_means() if self.fills else table
+        if self.fills and present is not None:
+            for column in np.flatnonzero(~present.all(axis=0)):
+                has_value = present[:, column]
+                others = features[has_value, column]
+                features[~has_value, column] = others.mean() if len(others) else 0.0
+        return features, present
 
     def _context(self, values: Any) -> tuple[Floats, int]:
         """Return the numbers of the context, and the number of missing columns."""
@@ -484,16 +377,14 @@ class Adapter(NamedTuple):
         except (InvalidInput, TypeError, ValueError) as error:
             raise Rejected("context", str(error)) from None
         if context.shape != (self.n_context,) or not np.isfinite(context).all():
-            numbers = f"{self.n_context} finite numbers"
-            raise Rejected(
-                "context", f"{self.encoding.expected_columns}, or {numbers}" if self.encoding else f"must be {numbers}"
-            )
+            form = f"{self.encoding.expected_columns}, or" if self.encoding else "must be"
+            raise Rejected("context", f"{form} {self.n_context} finite numbers")
         return context, missing
 
     def _numbers(self, ids: Sequence[Id], number: Mapping[Any, int], field: str) -> list[int]:
-        unknown = [id for id in ids if self.key(id) not in number]
-        if unknown:
-            raise Rejected(field, f"{unknown[0]!r} is not among the items")
+        for id in ids:
+            if self.key(id) not in number:
+                raise Rejected(field, f"{id!r} is not among the items")
         items = [number[self.key(id)] for id in ids]
         if len(set(items)) != len(items):
             raise Rejected(field, "an item is named twice")
@@ -514,16 +405,13 @@ def one_kind(values: Mapping[str, Any]) -> tuple[str, Any]:
 def named_values(
     kind: str, value: Any, number: Mapping[Any, int], key: Callable[[Id], Any] = lambda id: id
 ) -> tuple[list[int], list[float]]:
-    """Return the items that feedback names, as numbers, and what it says of each.
+    """Return the items that feedback names, as numbers, and what it says of each: 1 where it says nothing.
 
     Args:
       kind: One of FEEDBACK_KINDS.
       value: The feedback: ids, or a table by id.
       number: The number of each shown item by its key.
       key: Makes the key of an id.
-
-    Returns:
-      Item numbers and their values, 1 where the feedback has none; of a reward no item and its value.
     """
     if kind == "reward":
         return [], _amounts([value], kind)
@@ -531,12 +419,10 @@ def named_values(
         raise IncompatibleFeedback("relevances must be grades by id, as in {'a': 1}")
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise IncompatibleFeedback(f"{kind} must be a list of ids, got {value!r:.60}")
-    items: list[int] = []
-    for id in plain_ids(value):
-        item = number.get(key(id))
-        if item is None:
-            raise IncompatibleFeedback(f"{kind} names {id!r:.80}, which was not among the shown items")
-        items.append(item)
+    ids = plain_ids(value)
+    items = [number.get(key(id), -1) for id in ids]
+    if -1 in items:
+        raise IncompatibleFeedback(f"{kind} names {ids[items.index(-1)]!r:.80}, which was not among the shown items")
     if len(set(items)) != len(items):
         raise IncompatibleFeedback(f"{kind}: an item is named twice")
     return items, _amounts(value.values(), kind) if isinstance(value, Mapping) else [1.0] * len(items)

@@ -4,24 +4,14 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from rankloop.adapter import (
-    Adapter,
-    Candidates,
-    Id,
-    QueryRequest,
-    RawValues,
-    candidates_of,
-    feedback_of,
-    named_values,
-    one_kind,
-    plain_ids,
-    raw_candidates,
-)
+from rankloop import adapter
+from rankloop.adapter import Id, QueryRequest, RawValues, plain_ids
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation
 from rankloop.core.learner import Robust, from_layers
@@ -31,16 +21,10 @@ from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_page, receipt_type, with_receipt
 from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
 from rankloop.core.types import Decision, Problem, Query
-from rankloop.core.weight_table import WeightTable, with_columns
+from rankloop.core.weight_table import with_columns
+from rankloop.features import explanation
 from rankloop.features.counters import ClickCounters
 from rankloop.features.encoder import Encoder
-from rankloop.features.explanation import (
-    Explanation,
-    explain_item,
-    explanation_of_weights,
-    linear_scores,
-    named_weights,
-)
 from rankloop.features.schema import Schema, schema_of
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.base_score import BaseScore
@@ -121,13 +105,10 @@ class Ranker:
         outcomes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
         **sizes: Unpack[Sizes],
     ) -> None:
-        self.outcomes = declared_outcomes(outcomes)
-        items = _distinct(items, "items")
-        unknown = next((name for name in sizes if name not in Sizes.__annotations__), None)
-        if unknown is not None:
-            raise TypeError(f"Ranker has no argument {unknown!r}")
-        n_items = len(items) or None
-        schema, recipe = schema_of(features, context, crosses), build(learner, "learner")
+        for name in sizes.keys() - Sizes.__annotations__.keys():
+            raise TypeError(f"Ranker has no argument {name!r}")
+        self.outcomes, items = declared_outcomes(outcomes), _distinct(items, "items")
+        schema, recipe, n_items = schema_of(features, context, crosses), build(learner, "learner"), len(items) or None
         self.outcomes.check_learned_by(recipe)
         if schema is not None:
             recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
@@ -146,9 +127,6 @@ class Ranker:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranker":
         """Load a saved ranker, which continues exactly where it stopped, exploration included.
-
-        Args:
-          path: The file that `save` wrote.
 
         Raises:
           NotFound: If there is no such file.
@@ -175,10 +153,8 @@ class Ranker:
         schemas: Sequence[Schema] = (),
     ) -> None:
         receipt_type(session.learner)  # raises if the learner's receipts could not be written to JSON
-        problem = session.problem
-        self.session = session
-        self.items = list(items)
-        self.context = list(context)
+        problem, self.session = session.problem, session
+        self.items, self.context = list(items), list(context)
         self.encoding = encoding  # of a policy that was trained on a log
         self.missing = missing  # the number of feature values that were missing, over all rankings
         # Late feedback is encoded by the schema of its ranking, so that all versions are kept.
@@ -190,7 +166,7 @@ class Ranker:
             raise InvalidInput("this file has hashed columns but not the schema that they belong to")
         names = encoder.schema.features if encoder else problem.feature_names
         self.features = list(names) or [f"feature_{i}" for i in range(problem.n_features)]
-        self.adapter = Adapter(
+        self.adapter = adapter.Adapter(
             feature_names=tuple(self.features),
             n_features=len(self.features),
             items=tuple(self.items),
@@ -203,24 +179,15 @@ class Ranker:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ranker to one file, atomically.
-
-        Args:
-          path: The file; an existing one is replaced.
-
-        Examples:
-          >>> import tempfile
-          >>> ranker = Ranker("3pr", features=["title_match"])
-          >>> with tempfile.TemporaryDirectory() as folder:
-          ...     ranker.save(f"{folder}/shop.rankloop")
-          ...     Ranker.load(f"{folder}/shop.rankloop").features
-          ['title_match']
-        """
+        """Write the ranker to one file, atomically; an existing one is replaced."""
         notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
-        notes |= {"schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()]} if self.encoders else {}
-        notes |= {"counters": self.counters.to_plain()} if self.counters.fields else {}
-        notes |= {"outcomes": self.outcomes.to_plain()} if self.outcomes else {}
-        save(self.session, path, notes if self.encoding is None else notes | {"encoding": self.encoding.to_plain()})
+        optional = {
+            "schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()],
+            "counters": self.counters.to_plain() if self.counters.fields else None,
+            "outcomes": self.outcomes.to_plain(),
+            "encoding": self.encoding.to_plain() if self.encoding is not None else None,
+        }
+        save(self.session, path, notes | {name: value for name, value in optional.items() if value})
 
     def rank(
         self,
@@ -231,7 +198,7 @@ class Ranker:
         query: str = "",
         at: float | None = None,
     ) -> Impression:
-        """Return the order to show, exploration included.
+        """Return the order to show, exploration included: show its `ids`, and keep it (also as JSON) for `learn`.
 
         Args:
           candidates: The items: `{id: {feature: value}}`, a list of dicts with an `id` each, an array with one row per
@@ -242,9 +209,6 @@ class Ranker:
           query: An id of the query, for learners and logs that tell queries apart.
           at: The time of the ranking in seconds since 1970, for fields of kind date; None: now.
 
-        Returns:
-          The impression: show its `ids`, keep it, and hand it to `learn`. It can be stored as JSON.
-
         Raises:
           InvalidInput: If an item has an unknown feature or a value of the wrong kind; the message names the item.
 
@@ -253,13 +217,13 @@ class Ranker:
           >>> ranker.rank([{"id": 7, "title_match": 0.2}, {"id": 9, "title_match": 0.8}]).ids
           [7, 9]
         """
-        request, missing = self._request(candidates, ids, context, query, at)
+        request = self._request(candidates, ids, context, query, at)
         decision = self.session.rank(request.query)
         check_finite_receipt(decision.receipt)
-        return self._impression(request, decision, missing)
+        return self._impression(request, decision)
 
-    def _impression(self, request: QueryRequest, decision: Decision[Any], missing: int) -> Impression:
-        self.missing += missing
+    def _impression(self, request: QueryRequest, decision: Decision[Any]) -> Impression:
+        self.missing += request.missing
         if request.values is not None:
             self._recent.append((request.ids, request.values))
         return Impression(
@@ -268,7 +232,7 @@ class Ranker:
             features=request.features,
             context=request.query.context,
             query_id=request.query.id,
-            missing=missing,
+            missing=request.missing,
             values=request.values,
             encoded=None if request.values is None else request.query,
         )
@@ -282,27 +246,16 @@ class Ranker:
         query: str = "",
         at: float | None = None,
     ) -> list[Id]:
-        """Return the best order without exploration; nothing can be learned from it.
+        """Return the ids in the best order, without exploration; nothing can be learned from it.
 
         Args:
-          candidates: The items, as in `rank`.
+          candidates: The items, as in `rank`, like all other arguments.
           context: Values about the user or the request by name.
           ids: The item ids of an array.
           query: An id of the query.
-          at: The time of the ranking in seconds since 1970; None: now.
-
-        Returns:
-          The ids, best first.
-
-        Raises:
-          InvalidInput: If an item has an unknown feature or a value of the wrong kind; the message names the item.
-
-        Examples:
-          >>> ranker = Ranker("3pr(start=[1.0])", features=["title_match"])
-          >>> ranker.predict({"a": {"title_match": 0.2}, "b": {"title_match": 0.8}})
-          ['b', 'a']
+          at: The time of the ranking.
         """
-        request, _ = self._request(candidates, ids, context, query, at)
+        request = self._request(candidates, ids, context, query, at)
         return [request.ids[item] for item in self.session.predict(request.query).tolist()]
 
     def scores(
@@ -320,12 +273,11 @@ class Ranker:
         Raises:
           InvalidInput: If the learner does not order items by a weighted sum of their features.
         """
-        request, _ = self._request(
-            candidates, options.get("ids", ()), context, options.get("query", ""), options.get("at")
-        )
+        ids, query, at = options.get("ids", ()), options.get("query", ""), options.get("at")
+        request = self._request(candidates, ids, context, query, at)
         trust = memory_trust(self.session.learner, self.session.state)
         order = self.session.predict(request.query)
-        numbers = linear_scores(self.session.state, request.query.features, self.session.problem, trust)
+        numbers = explanation.linear_scores(self.session.state, request.query.features, self.session.problem, trust)
         if numbers is None or np.any(np.diff(numbers[order]) > 1e-9 * max(1.0, float(np.abs(numbers).max(initial=0)))):
             kind = entry_of(self.session.learner).kind
             raise InvalidInput(f"{kind} does not order items by a weighted sum of their features: use predict")
@@ -333,22 +285,15 @@ class Ranker:
 
     def _request(
         self, candidates: Any, ids: Sequence[Id], context: Mapping[str, Any] | None, query: str, at: float | None
-    ) -> tuple[QueryRequest, int]:
-        """Return the request as arrays, and the number of feature values that were missing."""
-        context = {} if context is None else context
-        if self.schema is not None:
-            candidate_ids, rows = raw_candidates(candidates, self.schema.features)
-            at = time.time() if at is None else at
-            rows = rows or [{} for _ in ids]
-            ids = candidate_ids or plain_ids(ids) or self.items
-            rows = self.counters.filled(ids, rows or [{}] * len(ids), context, at) if self.counters.fields else rows
-            request = self.adapter.query(list(ids), rows, context, query, at=at)
-            return request, request.missing
-        empty = Candidates([], np.empty((0, len(self.features))))
-        table = empty if candidates is None else candidates_of(candidates, self.features, ids)
-        table = table.with_means() if self.adapter.fills else table
-        request = self.adapter.query(table.ids, table.features, context, query)
-        return request, table.n_missing + request.missing
+    ) -> QueryRequest:
+        context, at = {} if context is None else context, time.time() if at is None else at
+        if self.schema is None:
+            listed, rows = ([], []) if candidates is None else adapter.candidates_of(candidates, self.features, ids)
+            return self.adapter.query(listed, rows, context, query)
+        listed, rows = adapter.raw_candidates(candidates, self.schema.features)
+        rows, listed = rows or [{} for _ in ids], listed or plain_ids(ids) or self.items
+        rows = self.counters.filled(listed, rows or [{}] * len(listed), context, at) if self.counters.fields else rows
+        return self.adapter.query(list(listed), rows, context, query, at=at)
 
     def learn(
         self,
@@ -373,8 +318,7 @@ class Ranker:
           context: The context of that page.
           query: The id of its query.
           at: The time of that page in seconds since 1970; None: now.
-          clicks: The clicked ids; or weights by id, where a purchase may count more than 1. An empty list is feedback,
-            too: nothing was clicked.
+          clicks: The clicked ids, or weights by id, where a purchase may count more than 1. An empty list is feedback.
           relevances: The grades of the first `depth` items by id.
           preferred: A better order. Ids that are left out follow in the shown order.
           reward: What the first item earned.
@@ -388,19 +332,13 @@ class Ranker:
             another system has ordered.
 
         Examples:
-          >>> ranker = Ranker("newton_pairs", features=["title_match"])
-          >>> shown = ranker.rank({"a": {"title_match": 0.2}, "b": {"title_match": 0.8}})
-          >>> ranker.learn(shown, clicks=["b"])
-          >>> ranker
-          <Ranker newton_pairs: 1 features, learned 1 times>
-
           A page that another system has ordered:
 
           >>> ranker = Ranker("click_regression", features=["title_match"])
           >>> page = {"a": {"title_match": 0.2}, "b": {"title_match": 0.8}}
           >>> ranker.learn(page, order=["a", "b"], clicks=["b"])
-          >>> ranker.predict(page)
-          ['b', 'a']
+          >>> ranker.predict(page), ranker
+          (['b', 'a'], <Ranker click_regression: 1 features, learned 1 times>)
         """
         if order is not None:
             shown = self._shown_elsewhere(shown, order, context, query, at)
@@ -409,16 +347,16 @@ class Ranker:
         elif context is not None or query or at is not None:
             raise InvalidInput("context, query and at belong to a page of another system, which has an order, too")
         is_later = outcomes is not None and clicks is None  # the clicks were learned before
-        clicks = [] if is_later else clicks
-        kind, value = one_kind({"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward})
+        kinds = {"clicks": [] if is_later else clicks, "relevances": relevances}
+        kind, value = adapter.one_kind(kinds | {"preferred": preferred, "reward": reward})
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
         impression_query, decision = self._query(shown), with_receipt(shown.decision, self.session.learner)
         if not is_permutation(decision.ranking, len(shown.items)):
             raise InvalidInput("the shown ranking does not name each of its items once")
         number = {id: item for item, id in enumerate(shown.items)}
-        items, values = named_values(kind, value, number)
-        feedback = feedback_of(kind, items, values, decision.ranking)
+        items, values = adapter.named_values(kind, value, number)
+        feedback = adapter.feedback_of(kind, items, values, decision.ranking)
         if outcomes is not None:
             feedback = self.outcomes.add_to(feedback, outcomes, number)
         self.session.learn(impression_query, decision, feedback)
@@ -435,7 +373,7 @@ class Ranker:
         if isinstance(candidates, Impression):
             raise InvalidInput("an impression has its own order: leave order out, or give the candidates of the page")
         receipt = receipt_of_logged_page(self.session.learner)
-        request, missing = self._request(candidates, order, context, query, at)
+        request = self._request(candidates, order, context, query, at)
         items = {id: item for item, id in enumerate(request.ids)}
         ranking = [items.get(id, -1) for id in plain_ids(order)]
         if len(ranking) != len(items) or -1 in ranking:
@@ -443,22 +381,18 @@ class Ranker:
                 "order must name each item of the page once, best first; leave out candidates that were not shown"
             )
         decision = Decision(np.array(ranking, np.int64), float("nan"), receipt(len(items)))
-        return self._impression(request, decision, missing)
+        return self._impression(request, decision)
 
     def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:
-        """Learn from every page of a log that another system has shown, in the order of the log.
+        """Learn from every page of a log that another system has shown, in its order, and return the number of pages.
 
         `click_regression` without an `examination` and without a base gets, and keeps, the one that items of the log
-        which moved suggest.
-        The same log always leads to the same weights. Updates that would be unstable are left out; `session.refused`
-        counts them.
+        which moved suggest. The same log always leads to the same weights. Updates that would be unstable are left out;
+        `session.refused` counts them.
 
         Args:
           log: A `ListLog`, or anything that `read_log` reads as lists: a file, a frame, rows, the export of a service.
           columns: The column of each role, if the names of the columns do not tell.
-
-        Returns:
-          The number of pages.
 
         Raises:
           InvalidInput: If the log lacks a field of this ranker, or the learner cannot learn from pages that another
@@ -474,45 +408,34 @@ class Ranker:
           >>> ranker.predict({"a": {"price": 9}, "b": {"price": 5}})
           ['b', 'a']
         """
-        from rankloop.training.clicks.weights import (
-            estimate_examined,
-            not_below_click_rates,
-            ready_for_use,
-            with_examination,
-            with_learner,
-        )
+        from rankloop.training.clicks import weights
 
         if self.items or self.context or self.encoding is not None or not self.features:
             raise InvalidInput("a log is learned from by the names of features: create the ranker with features")
         schema = self.schema or Schema(dict.fromkeys(self.features, "number"))
         lists = lists_in(log, schema=schema, columns=columns)
         pages = lists.lists(schema)
-        examined = None if lists.item is None else estimate_examined(lists.clicks())
+        examined = None if lists.item is None else weights.estimate_examined(lists.clicks())
         if examined is not None:
-            examined = not_below_click_rates(examined, lists.clicks())
-            self.session = with_learner(self.session, with_examination(self.session.learner, examined))
+            examined = weights.not_below_click_rates(examined, lists.clicks())
+            recipe = weights.with_examination(self.session.learner, examined)
+            self.session = weights.with_learner(self.session, recipe)
         for page, outcomes in zip(pages, lists.outcomes_by_page(self.outcomes)):
             # An item that stands on a page twice counts at its first position.
             row_of = dict(reversed(list(zip(page.ids, page.rows))))
             feedback = dict.fromkeys(page.ids, 0.0)
             for id, weight in zip(page.ids, page.clicked.tolist()):
                 feedback[id] = max(feedback[id], weight)
-            clicks = {id: weight for id, weight in feedback.items() if weight}
-            try:
-                self.learn(
-                    row_of,
-                    order=list(feedback),
-                    context=page.context if self.schema is not None else None,
-                    query=page.query_id,
-                    at=page.at,
-                    clicks=clicks if page.feedback == "clicks" else None,
-                    relevances=feedback if page.feedback == "relevances" else None,
-                    reward=float(page.clicked.sum()) if page.feedback == "reward" else None,
-                    outcomes=outcomes if outcomes and page.feedback == "clicks" else None,
-                )
-            except UnstableUpdate:
-                continue
-        self.session = ready_for_use(self.session)
+            context = page.context if self.schema is not None else None
+            values: dict[str, Any] = {page.feedback: feedback}  # relevances
+            if page.feedback == "clicks":
+                clicks = {id: weight for id, weight in feedback.items() if weight}
+                values = {"clicks": clicks, "outcomes": outcomes or None}
+            elif page.feedback == "reward":
+                values = {"reward": float(page.clicked.sum())}
+            with suppress(UnstableUpdate):
+                self.learn(row_of, order=list(feedback), context=context, query=page.query_id, at=page.at, **values)
+        self.session = weights.ready_for_use(self.session)
         return len(pages)
 
     @property
@@ -528,7 +451,7 @@ class Ranker:
         crosses: Sequence[str] = (),
         remove: Sequence[str] = (),
     ) -> Schema:
-        """Add fields and crosses to the schema, or remove some, without losing what was learned.
+        """Add fields and crosses to the schema, or remove some, without losing what was learned; return the new schema.
 
         The weights of new fields begin at 0. Feedback to earlier rankings is still learned, with their schema.
 
@@ -537,9 +460,6 @@ class Ranker:
           context: New context fields, kinds by name.
           crosses: New crosses.
           remove: The names of fields, or crosses, to remove.
-
-        Returns:
-          The new schema.
 
         Raises:
           InvalidInput: If the ranker has no schema, or a name is taken or unknown.
@@ -556,21 +476,17 @@ class Ranker:
         session = Session(self.session.learner, problem, self.session.seed)
         state, generator, learned, refused = self.session.snapshot()
         session.restore(with_columns(state, problem.n_features), generator, learned, refused)
-        schemas = [encoder.schema for encoder in self.encoders.values()]
-        counted = self.counters.to_plain()
+        schemas, counted = [encoder.schema for encoder in self.encoders.values()], self.counters.to_plain()
         self._open(session, self.items, (), self.missing, schemas=[*schemas, schema])
         self.counters.restore(counted)
         return schema
 
-    def explain(self, shown: Impression, id: Id) -> Explanation:
-        """Return what each value of a shown item adds to its score now.
+    def explain(self, shown: Impression, id: Id) -> explanation.Explanation:
+        """Return the score of a shown item now, and the contribution of each value, the largest first.
 
         Args:
           shown: What `rank` returned.
           id: One of its items.
-
-        Returns:
-          The score and its contributions (value times weight), the largest first; it prints as a table.
 
         Raises:
           InvalidInput: If the item was not shown, or the learner has no weight per feature.
@@ -580,10 +496,10 @@ class Ranker:
         item = shown.items.index(id)
         if shown.values is None:
             row = row_in_range(self.session.state, shown.query().features[item])
-            return explanation_of_weights(id, self.weights, row.tolist())
-        values = shown.values
-        trust = memory_trust(self.session.learner, self.session.state)
-        return explain_item(self._encoder(values), self._table, id, values.rows[item], values.context, values.at, trust)
+            return explanation.explanation_of_weights(id, self.weights, row.tolist())
+        state, (rows, context, at, _) = self.session.state, shown.values
+        trust, table = memory_trust(self.session.learner, state), from_layers(state, "table")
+        return explanation.explain_item(self._encoder(shown.values), table, id, rows[item], context, at, trust)
 
     def _query(self, shown: Impression) -> Query:
         """Return the query of an impression, encoded by the schema of its ranking."""
@@ -601,15 +517,9 @@ class Ranker:
             raise InvalidInput(f"this was shown by version {values.schema} of a schema, which this ranker never had")
         return self.encoders[values.schema]
 
-    @property
-    def _table(self) -> WeightTable:
-        table: WeightTable = from_layers(self.session.state, "table")
-        return table
-
     def __repr__(self) -> str:
         session = self.session
-        learner = session.learner.inner if isinstance(session.learner, Robust) else session.learner
-        kind = entry_of(learner).kind
+        kind = entry_of(session.learner.inner if isinstance(session.learner, Robust) else session.learner).kind
         return f"<Ranker {kind}: {len(self.features)} features, learned {session.learned} times>"
 
     @property
@@ -625,7 +535,8 @@ class Ranker:
         if self.schema is not None:
             encoder = self.encoders[self.schema.version]
             requests = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
-            return {name: weight for name, (weight, _) in named_weights(encoder, self._table, requests).items()}
+            table = from_layers(self.session.state, "table")
+            return {name: weight for name, (weight, _) in explanation.named_weights(encoder, table, requests).items()}
         weights = from_layers(self.session.state, "weights", ())
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")

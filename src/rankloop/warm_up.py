@@ -39,32 +39,16 @@ def _use_number(number: int) -> None:
 @cache
 def _uses() -> list[Callable[[], None]]:
     """Return the uses, the slowest first, so that all cores end at about the same time."""
-    examples = [
-        (use, entry.cls, parameters)
-        for category, use in USES.items()
-        for entry in entries(category)
-        for parameters in _examples(entry.cls)
-    ]
-    fields = [partial(_use_fields, kind) for kind in FIELD_LEARNERS]
-    return [*fields, *(partial(_use_example, use, cls, parameters) for use, cls, parameters in examples)]
+    uses: list[Callable[[], None]] = [partial(_use_fields, kind) for kind in FIELD_LEARNERS]
+    for category, use in USES.items():
+        for entry in entries(category):
+            examples: tuple[Spec, ...] = getattr(entry.cls, "examples", ({},))
+            uses += [partial(_use_example, use, entry.cls, parameters) for parameters in examples]
+    return uses
 
 
-def _examples(cls: type) -> tuple[Spec, ...]:
-    return getattr(cls, "examples", ({},))
-
-
-def _use_example(use: Callable[[Any], None], cls: type, parameters: Spec) -> None:
+def _use_example(use: Callable[[Any], Any], cls: type, parameters: Spec) -> None:
     use(cls(**parameters))
-
-
-def _use_measure(measure: Any) -> None:
-    measure(np.arange(N_ITEMS), GRADES)
-    measure.of_scores(SCORES, GRADES, ONE_LIST)
-
-
-def _use_surrogate(surrogate: Any) -> None:
-    surrogate.value_and_grad(SCORES, GRADES)
-    surrogate.terms(SCORES, np.arange(N_ITEMS), GRADES)
 
 
 def _use_learner(learner: Any) -> None:
@@ -89,12 +73,13 @@ def _use_rounds(case: Case, query: Query) -> None:
                 session.learn(query, decision, feedback)
 
 
+ITEMS = np.arange(N_ITEMS)
 USES: dict[str, Callable[[Any], Any]] = {
     "learner": _use_learner,
-    "feedback": lambda users: users.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0)),
+    "feedback": lambda users: users.observe(ITEMS, GRADES, np.random.default_rng(0)),
     "risk": lambda risk: risk.of_lists(SCORES, GRADES, ONE_LIST),
-    "surrogate": _use_surrogate,
-    "measure": _use_measure,
+    "surrogate": lambda each: (each.value_and_grad(SCORES, GRADES), each.terms(SCORES, ITEMS, GRADES)),
+    "measure": lambda measure: (measure(ITEMS, GRADES), measure.of_scores(SCORES, GRADES, ONE_LIST)),
 }
 
 if __name__ == "__main__":

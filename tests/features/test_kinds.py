@@ -24,7 +24,7 @@ from rankloop.features.kinds import (
     Number,
     Vector,
     WordsField,
-    _octaves,
+    _line_log,
     _tents,
     knot_value,
 )
@@ -128,7 +128,7 @@ def test_declared_numbers():
     assert Number(scale="log").numbers(-7) == (-3 * math.log(2),)
     assert Number(scale="log", mean=1.0, deviation=0.5).numbers(0) == (-2.0,)
     assert Number().numbers(7) == ()
-    assert _octaves(5) == 2.5  # between 4 and 8 a straight line
+    assert _line_log(1.0 + 5.0) == 2.5  # between 4 and 8 a straight line
     assert (Number().size, Number(scale="log").size, Number(mean=1.0).size) == (0, 1, 1)
 
 

@@ -38,19 +38,15 @@ PACKAGED_KERNELS = PACKAGE_FOLDER / "compiled"
 SILENT_SECONDS = 1.0  # of compiling, before a terminal shows that it goes on
 
 
-def _choose_processor() -> None:
-    """Compile for the x86-64-v3 level where the processor has it, unless `NUMBA_CPU_NAME` names another target."""
-    settings: Any = numba.config
-    if settings.CPU_NAME is None and platform.machine().lower() in ("x86_64", "amd64"):
-        available = llvmlite.binding.get_host_cpu_features()
-        if all(available.get(feature[1:], False) for feature in CPU_LEVEL_FEATURES.split(",")):
-            settings.CPU_NAME = CPU_LEVEL
-            settings.CPU_FEATURES = CPU_LEVEL_FEATURES
+settings: Any = numba.config
+if settings.CPU_NAME is None and platform.machine().lower() in ("x86_64", "amd64"):
+    available = llvmlite.binding.get_host_cpu_features()
+    if all(available.get(feature[1:], False) for feature in CPU_LEVEL_FEATURES.split(",")):
+        settings.CPU_NAME, settings.CPU_FEATURES = CPU_LEVEL, CPU_LEVEL_FEATURES
 
 
 def processor() -> str:
     """Return the processor that kernels are compiled for: machines with the same answer compute the same bits."""
-    settings: Any = numba.config
     return str(settings.CPU_NAME or llvmlite.binding.get_host_cpu_name())
 
 
@@ -61,8 +57,7 @@ def kernel_folder() -> Path:
     The folder's name changes with any line of the package, because a kernel that calls one in another file must be
     compiled again when that one changes.
     """
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    if folder:
+    if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
     checkout = PACKAGE_FOLDER.parents[1]
     parent = checkout / ".cache" if (checkout / "pyproject.toml").exists() else cache_folder()
@@ -70,14 +65,10 @@ def kernel_folder() -> Path:
 
 
 class CompilationProgress:
-    """Counts where kernels came from, and shows on a terminal that compiling goes on.
-
-    Attributes:
-      origins: Number of kernels by origin: "wheel", "cache" or "compiler".
-    """
+    """Counts where kernels came from, and shows on a terminal that compiling goes on."""
 
     def __init__(self) -> None:
-        self.origins: Counter[str] = Counter()
+        self.origins: Counter[str] = Counter()  # kernels by origin: "wheel", "cache" or "compiler"
         self._depth = 0
         self._started = 0.0
         self._is_shown = False
@@ -119,7 +110,11 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
     """Places the machine code of a kernel by the name of its module, wherever the package is installed."""
 
     def __init__(self, function: Any, source_file: str) -> None:
-        self.subfolder = _subfolder(source_file)
+        path = Path(source_file)
+        if path.is_relative_to(PACKAGE_FOLDER):
+            self.subfolder = ".".join(path.relative_to(PACKAGE_FOLDER).with_suffix("").parts)
+        else:
+            self.subfolder = str(caching._CacheLocator.get_suitable_cache_subpath(source_file))
         self._source_file = source_file
         self._line = function.__code__.co_firstlineno
 
@@ -162,11 +157,10 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         super().__init__(function)
         locator = self._impl.locator
         packaged = PACKAGED_KERNELS / locator.subfolder
-        stores = [("cache", self._cache_file)]
+        self._stores = [("cache", self._cache_file)]
         if packaged.is_dir():
             base, stamp = self._impl.filename_base, locator.get_source_stamp()
-            stores.insert(0, ("wheel", PackagedKernels(str(packaged), base, stamp)))
-        self._stores = stores
+            self._stores.insert(0, ("wheel", PackagedKernels(str(packaged), base, stamp)))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form for a signature, or None if it has to be compiled."""
@@ -201,7 +195,7 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
       fastmath: Freedoms of the compiler, as numba names them.
     """
     dispatcher: Any = numba.njit(function, nogil=True, fastmath=fastmath)
-    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    if not settings.DISABLE_JIT:
         dispatcher._cache = KernelCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
@@ -209,13 +203,6 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
 def reassociated(function: F) -> F:
     """Compile a kernel whose sums may be reordered (as fast as BLAS); NaN and infinity keep their meaning."""
     return kernel(function, fastmath=REASSOCIATED_SUMS)
-
-
-def _subfolder(source_file: str) -> str:
-    path = Path(source_file)
-    if path.is_relative_to(PACKAGE_FOLDER):
-        return ".".join(path.relative_to(PACKAGE_FOLDER).with_suffix("").parts)
-    return str(caching._CacheLocator.get_suitable_cache_subpath(source_file))
 
 
 @cache
@@ -231,6 +218,3 @@ def _warn_of_unwritable_folder() -> None:
         RuntimeWarning,
         stacklevel=2,
     )
-
-
-_choose_processor()

@@ -5,24 +5,19 @@ from typing import Any
 
 from rankloop.core.errors import RankloopError
 
-# The extra that installs each optional package.
-EXTRA_BY_PACKAGE = {
-    "fastapi": "serve",
-    "httpx": "serve",
-    "lightgbm": "trees",
-    "matplotlib": "plots",
-    "onnx": "onnx",
-    "opentelemetry": "otel",
-    "pooch": "data",
-    "prometheus_client": "serve",
-    "psycopg": "serve",
-    "pyarrow": "logs",
-    "ray": "cluster",
-    "scipy": "batch",
-    "sklearn": "data",
-    "tantivy": "search",
-    "uvicorn": "serve",
+_PACKAGES_BY_EXTRA = {
+    "batch": ["scipy"],
+    "cluster": ["ray"],
+    "data": ["pooch", "sklearn"],
+    "logs": ["pyarrow"],
+    "onnx": ["onnx"],
+    "otel": ["opentelemetry"],
+    "plots": ["matplotlib"],
+    "search": ["tantivy"],
+    "serve": ["fastapi", "httpx", "prometheus_client", "psycopg", "uvicorn"],
+    "trees": ["lightgbm"],
 }
+EXTRA_BY_PACKAGE = {package: extra for extra, packages in _PACKAGES_BY_EXTRA.items() for package in packages}
 
 
 class MissingExtra(RankloopError, ImportError):

@@ -28,38 +28,25 @@ def atomic_write(path: Path, data: bytes | str) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(_permissions(path))
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)  # as those of `open`
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    if hasattr(os, "O_DIRECTORY"):  # a system that can open folders, which makes the renaming durable
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Raise `InvalidInput` unless a file name ends with that of a picture format."""
     if Path(path).suffix.lower() not in PICTURE_SUFFIXES:
         raise InvalidInput(f"--plot {path}: the name must end with .png, .svg or .pdf")
-
-
-def _permissions(path: Path) -> int:
-    """Return the permissions of the replaced file, or those that `open` would give."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, on systems that can open folders."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
@@ -76,7 +63,5 @@ def source_key() -> str:
 
 def cache_folder() -> Path:
     """Return $RANKLOOP_CACHE, else `rankloop` in $XDG_CACHE_HOME or ~/.cache."""
-    folder = os.environ.get("RANKLOOP_CACHE")
-    if folder:
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankloop"
+    general = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("RANKLOOP_CACHE") or general / "rankloop")

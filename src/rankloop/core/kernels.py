@@ -51,10 +51,8 @@ def _sparse_scores(features: Rows, weights: Floats) -> Floats:
     return scores
 
 
-def _scores(features: Any, weights: Floats) -> Floats:
-    scores: Any = _by_form(features, _dense_scores, _sparse_scores)
-    result: Floats = scores(features, weights)
-    return result
+def _scores(features: Any, weights: Floats) -> Any:
+    return _by_form(features, _dense_scores, _sparse_scores)(features, weights)
 
 
 @overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED_SUMS, "nogil": True})
@@ -70,7 +68,7 @@ def scores_of(features: Features, weights: Floats) -> Floats:
       features: One row per item.
       weights: One weight per feature.
     """
-    return _scores(features, weights)
+    return _scores(features, weights)  # type: ignore[no-any-return]
 
 
 def _add_dense_row(total: Floats, features: Floats, row: int, factor: float) -> None:
@@ -95,8 +93,7 @@ def add_row(total: Floats, features: Any, row: int, factor: float) -> None:
       row: The number of the row.
       factor: Its factor.
     """
-    add: Any = _by_form(features, _add_dense_row, _add_sparse_row)
-    add(total, features, row, factor)
+    _by_form(features, _add_dense_row, _add_sparse_row)(total, features, row, factor)
 
 
 @overload(add_row, strict=False, jit_options={"nogil": True})
@@ -104,23 +101,18 @@ def _compiled_add_row(total: Any, features: Any, row: Any, factor: Any) -> Any:
     return _by_form(features, _add_dense_row, _add_sparse_row)
 
 
-def _dense_width(features: Floats) -> Any:
-    return features.shape[1]
-
-
-def _sparse_width(features: Rows) -> Any:
-    return len(features.columns) + features.dense.shape[1]
-
-
 def width_of(features: Any) -> int:
     """Return the number of weights that features need; for use in kernels."""
-    width: Any = _by_form(features, _dense_width, _sparse_width)
-    return int(width(features))
+    is_sparse = isinstance(features, Rows)
+    return int(len(features.columns) + features.dense.shape[1] if is_sparse else features.shape[1])
 
 
 @overload(width_of, strict=False, jit_options={"nogil": True})
 def _compiled_width(features: Any) -> Any:
-    return _by_form(features, _dense_width, _sparse_width)
+    def sparse_width(features: Rows) -> Any:
+        return len(features.columns) + features.dense.shape[1]
+
+    return _by_form(features, lambda features: features.shape[1], sparse_width)
 
 
 @kernel
@@ -218,9 +210,7 @@ def seen_count(shown: int, n_items: int) -> int:
       shown: The number of positions that are shown; negative: all.
       n_items: The number of items.
     """
-    if shown < 0 or shown > n_items:
-        return n_items
-    return shown
+    return n_items if shown < 0 or shown > n_items else shown
 
 
 @kernel
@@ -302,15 +292,13 @@ def normals(rng: Generator, *shape: int) -> Floats:
 @kernel
 def discount(position: int) -> float:
     """Return the DCG discount 1 / log₂(position + 2); positions count from 0."""
-    value: float = 1.0 / np.log2(position + 2.0)
-    return value
+    return float(1.0 / np.log2(position + 2.0))
 
 
 @kernel
 def exponential_gain(grade: float) -> float:
     """Return 2^grade − 1."""
-    gain: float = 2.0**grade - 1.0
-    return gain
+    return float(2.0**grade - 1.0)
 
 
 def discounts(n_positions: int, cutoff: int | None = None) -> Floats:

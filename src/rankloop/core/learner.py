@@ -9,19 +9,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core import kernels
 from rankloop.core.checks import NotNegative, Positive, check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import (
-    ALL_POSITIONS,
-    MAX_FLOAT,
-    add_row,
-    all_finite,
-    clicked_weights,
-    kernel,
-    ranking_of,
-    scores_of,
-    seen_count,
-)
+from rankloop.core.kernels import MAX_FLOAT, add_row, all_finite, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, R
@@ -88,8 +79,9 @@ class LinearLearner:
 
     def __post_init__(self) -> None:
         check_finite(start=self.start)
-        values = {name: getattr(self, name, None) for name in self.positive}
-        check_positive(**{name: value for name, value in values.items() if value is not None})
+        for name in self.positive:
+            if getattr(self, name, None) is not None:
+                check_positive(**{name: getattr(self, name)})
 
     def init(self, problem: Problem) -> Any:
         return LinearState(self.first_weights(problem), shown_or_all(problem))
@@ -113,17 +105,15 @@ class GreedyLearner(LinearLearner):
 
 
 class SparseLearner(LinearLearner):
-    """The base class of linear learners that accept `Rows`: columns that are 0 in every item are not used.
+    """The base class of linear learners that accept `Rows`: `hashed` gives them the weights of a query's columns only.
 
-    So the wrapper `hashed` can give them the weights of a query's columns only. Changed weights are in the state's
-    `newest` if it has one, else in `weights`. A state with `evidence` (one number per column, from 0) sets its own step
-    sizes.
+    Changed weights are in the state's `newest` if it has one, else in `weights`. A state with `evidence`, one number
+    per column from 0, sets its own step sizes.
     """
 
     def with_weights(self, state: Any, weights: Floats) -> Any:
         """Return the state with other weights."""
-        names = [name for name in ("weights", "newest") if name in state._fields]
-        return state._replace(**dict.fromkeys(names, weights))
+        return state._replace(**{name: weights for name in ("weights", "newest") if name in state._fields})
 
     def with_table_entries(self, state: Any, entries: Floats) -> Any:
         """Return the state with the weights and the evidence of some columns, one row each."""
@@ -137,7 +127,7 @@ class SparseLearner(LinearLearner):
 
 def shown_or_all(problem: Problem) -> int:
     """Return `problem.shown` as a number for a state: −1 where every position is visible."""
-    return ALL_POSITIONS if problem.shown is None else problem.shown
+    return kernels.ALL_POSITIONS if problem.shown is None else problem.shown
 
 
 def seen_part(ranking: Ints, shown: int) -> Ints:
@@ -158,7 +148,7 @@ def clicks_by_item(feedback: Feedback, n_items: int) -> Floats:
       n_items: The number of items of the query.
     """
     items, weights = expect(feedback, Clicks)
-    return clicked_weights(n_items, items, weights)
+    return kernels.clicked_weights(n_items, items, weights)
 
 
 def start_weights(start: tuple[float, ...], n_features: int) -> Floats:
@@ -235,11 +225,8 @@ def with_in_layers(thing: Any, name: str, value: Any) -> Any:
     changes = {name: value} if hasattr(thing, name) else {}
     if hasattr(thing, "inner"):
         changes["inner"] = with_in_layers(thing.inner, name, value)
-    if not changes:
-        return thing
-    if isinstance(thing, tuple):
-        return thing._replace(**changes)  # type: ignore[attr-defined]  # states are named tuples
-    return dataclasses.replace(thing, **changes)
+    is_state = isinstance(thing, tuple)  # a named tuple
+    return (thing._replace(**changes) if is_state else dataclasses.replace(thing, **changes)) if changes else thing
 
 
 @kernel
@@ -312,11 +299,9 @@ def _insert(extremes: Floats, column: int, value: float, n_filled: int, sign: fl
 def _observe(
     ranges: Floats, lowest: Floats, highest: Floats, rows: Floats, first: int, margin: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the ranges and extremes after one more update.
+    """Return the ranges and extremes after one more update; the first column of the rows has the ranges `first`.
 
     A column takes part if it varies among the rows; that of a single row (a context) if it is not 0.
-
-    `first` is the column of the ranges that the first column of the rows belongs to.
     """
     ranges, lowest, highest = ranges.copy(), lowest.copy(), highest.copy()
     is_single = len(rows) == 1
@@ -450,7 +435,6 @@ class Robust:
 
     @property
     def reports(self) -> tuple[str, ...]:
-        """The counts of interventions, and the numbers of the inner state that experiments record."""
         return ("clipped", "capped", "repeated", *(f"inner.{path}" for path in self.inner.reports))
 
     def init(self, problem: Problem) -> RobustState:
@@ -462,17 +446,9 @@ class Robust:
         for column, bounds in enumerate(self.ranges[:n_columns]):
             if bounds:
                 ranges[N_UPDATES, column], (ranges[LOW, column], ranges[HIGH, column]) = DECLARED, bounds
+        inner, votes = self.inner.init(problem), np.zeros((N_VOTES, 2))
         return RobustState(
-            ranges=ranges,
-            lowest=extremes,
-            highest=extremes.copy(),
-            n_steps=0,
-            typical_step=0.0,
-            votes=np.zeros((N_VOTES, 2)),
-            clipped=0,
-            capped=0,
-            repeated=0,
-            inner=self.inner.init(problem),
+            ranges, extremes, extremes.copy(), 0, 0.0, votes, clipped=0, capped=0, repeated=0, inner=inner
         )
 
     def rank(self, state: RobustState, query: Query, rng: Generator) -> Decision[R]:
@@ -552,8 +528,8 @@ def _counted_clicks(votes: Floats, query: Query, feedback: Clicks) -> tuple[Floa
     names = [f"{query.item_ids[item]} {weight > 1.0}" for item, weight in zip(items.tolist(), weights)] or [""]
     by_query = [_key(query.user, query.id, name) for name in names]
     by_item = [_key(query.user, name) for name in names]
-    is_new = [not _count(votes, key) for key in by_query]
-    counts = [_count(votes, key) for key in by_item]
+    is_new = [votes[place, 0] != fingerprint for place, fingerprint in by_query]
+    counts = [votes[place, 1] if votes[place, 0] == fingerprint else 0.0 for place, fingerprint in by_item]
     keeps = np.array([count < MAX_CLICKS_PER_ITEM for count in counts])
     if not any(is_new) or (len(items) and not keeps.any()):
         return votes, None
@@ -573,8 +549,3 @@ def _key(*parts: str) -> tuple[int, float]:
     content = repr(parts).encode("utf-8", "backslashreplace")
     number = int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
     return number % N_VOTES, float(number >> (64 - FINGERPRINT_BITS)) + 1.0
-
-
-def _count(votes: Floats, key: tuple[int, float]) -> float:
-    place, fingerprint = key
-    return float(votes[place, 1]) if votes[place, 0] == fingerprint else 0.0

@@ -27,28 +27,16 @@ class Learner(Protocol[S, R]):
         """Return the first state, with the numbers of the problem that it needs.
 
         Its integers may only grow. Its arrays keep their shapes, except those with two dimensions and no rows at first.
+        A method `reachable(initial)` of the state, on whose numbers kernels rely, checks it when it is loaded.
         """
 
     def rank(self, state: S, query: Query, rng: Generator) -> Decision[R]:
-        """Return the ranking to show, exploration included.
-
-        Args:
-          state: The current state.
-          query: The query.
-          rng: Gives a number of doubles that depends on the shape of the query only.
-        """
+        """Return the ranking to show, exploration included; draws as many doubles as the query's shape says."""
 
     def learn(self, state: S, query: Query, decision: Decision[R], feedback: Feedback) -> S:
-        """Return the next state.
+        """Return the next state; raise `UnstableUpdate` if it would not be finite.
 
-        Args:
-          state: The current state, perhaps many updates after the decision.
-          query: The query of the decision.
-          decision: What `rank` returned.
-          feedback: Feedback of one of the accepted types.
-
-        Raises:
-          UnstableUpdate: If the next state would not be finite.
+        The current state may be many updates later than that of the decision.
         """
 
     def predict(self, state: S, query: Query) -> Ints:
@@ -56,14 +44,6 @@ class Learner(Protocol[S, R]):
 
     def log_prob(self, state: S, query: Query, ranking: Ints) -> float:
         """Return the log-probability that `rank` shows the visible part of a ranking; nan: no closed form."""
-
-
-@runtime_checkable
-class CheckedState(Protocol):
-    """A state that checks itself when it is loaded, because kernels rely on its numbers."""
-
-    def reachable(self, initial: Any) -> bool:
-        """Return true if learning can have led here from the initial state; at least indices must be in range."""
 
 
 @runtime_checkable
@@ -79,13 +59,7 @@ class FeedbackModel(Protocol):
         """The number of positions that they grade; None: all."""
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Feedback:
-        """Return the feedback to a ranking.
-
-        Args:
-          ranking: The shown ranking.
-          relevance: One grade per item.
-          rng: Gives a number of doubles that depends on the number of items only.
-        """
+        """Return the feedback to a ranking; draws as many doubles as the number of items says."""
 
 
 @runtime_checkable
@@ -103,13 +77,7 @@ class Surrogate(Protocol):
         """Return the value and its gradient in the scores."""
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        """Return the terms of the gradient of all span-subsets of some items; of all items it is the gradient.
-
-        Args:
-          scores: One score per item.
-          items: The items whose grades are known.
-          grades: Their grades.
-        """
+        """Return the terms of the gradient of all span-subsets of the items with grades; of all items: the gradient."""
 
 
 @runtime_checkable

@@ -16,7 +16,6 @@ import numpy as np
 from rankloop.core.compilation import processor
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
-from rankloop.core.protocols import CheckedState
 from rankloop.core.registry import UnknownKind, build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
@@ -29,19 +28,6 @@ READ_ERRORS = (  # that a damaged file can raise
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
 )  # fmt: skip
-
-
-def _restored_table(n_columns: int, columns: Any, values: Any, where: str) -> WeightTable:
-    """Return the table with these entries, which come from a file."""
-    fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
-    if not fits or values.shape != (len(columns), 2):
-        raise InvalidInput(f"{where} must be columns and two numbers for each")
-    columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
-    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
-        raise InvalidInput(f"{where} has columns that are not ascending, or outside of 0 to {n_columns - 1}")
-    if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
-        raise InvalidInput(f"{where} has a number that is not finite, or evidence below 0")
-    return WeightTable.of(n_columns, columns, values)
 
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -57,9 +43,6 @@ def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any
 
 def load(path: str | os.PathLike[str]) -> Session:
     """Load a session, which continues exactly where it stopped, exploration included.
-
-    Args:
-      path: The file.
 
     Raises:
       NotFound: If there is no such file.
@@ -124,7 +107,11 @@ def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Sessi
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            _check_parts(archive, len(content))
+            parts = archive.infolist()
+            if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & 1 for part in parts):
+                raise InvalidInput("its parts are compressed or encrypted")
+            if sum(part.file_size for part in parts) > len(content):
+                raise InvalidInput("its parts are larger than the file itself")
             header = json.loads(archive.read(HEADER_NAME), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
             return _restore_session(header, archive), dict(header["notes"])
@@ -141,28 +128,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(float(text)):
         raise ValueError(f"the header holds {text}")
     return float(text)
-
-
-def _check_parts(archive: zipfile.ZipFile, size: int) -> None:
-    """Raise if a part is compressed, encrypted or larger than the file, which rankloop never writes."""
-    parts = archive.infolist()
-    if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & 1 for part in parts):
-        raise InvalidInput("its parts are compressed or encrypted")
-    if sum(part.file_size for part in parts) > size:
-        raise InvalidInput("its parts are larger than the file itself")
-
-
-def _check_generator(position: Any) -> None:
-    """Raise for a generator state that is not possible; some versions of NumPy accept it."""
-    inner = position["state"]
-    parts = (
-        (position["has_uint32"], 2),
-        (position["uinteger"], 2**32),
-        (inner["state"], 2**128),
-        (inner["inc"], 2**128),
-    )
-    if not all(type(value) is int and 0 <= value < bound for value, bound in parts):
-        raise ValueError("invalid generator state")
 
 
 def _check_header(header: Any, where: str) -> None:
@@ -191,8 +156,11 @@ def _restore_session(header: dict[str, Any], archive: zipfile.ZipFile) -> Sessio
         return np.lib.format.read_array(io.BytesIO(archive.read(f"{index}.npy")), allow_pickle=False)
 
     state = _restored_state(header["state"], session.state, array)
-    _check_generator(header["generator"])
-    session.restore(state, header["generator"], header["learned"], header["refused"])
+    generator, bounds = header["generator"], {"has_uint32": 2, "uinteger": 2**32, "state": 2**128, "inc": 2**128}
+    numbers = generator["state"] | {name: generator[name] for name in ("has_uint32", "uinteger")}
+    if not all(type(numbers[name]) is int and 0 <= numbers[name] < bound for name, bound in bounds.items()):
+        raise ValueError("invalid generator state")  # some versions of NumPy accept it
+    session.restore(state, generator, header["learned"], header["refused"])
     return session
 
 
@@ -218,24 +186,30 @@ def _restored_state(outline: Any, example: Any, array: Callable[[Any], Any], whe
     a method `reachable` checks itself further.
     """
     if hasattr(example, "_fields"):
-        return _restore_fields(outline, example, array, where)
+        if set(outline) != set(example._fields):
+            raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
+        parts = [(outline[name], part, f"{where}.{name}") for name, part in zip(example._fields, example)]
+        state = type(example)._make(_restored_state(plain, part, array, place) for plain, part, place in parts)
+        if hasattr(state, "reachable") and not state.reachable(example):
+            raise InvalidInput(f"{where} cannot be the result of learning: its parts contradict each other")
+        return state
     if isinstance(example, tuple):
         return tuple(_restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
     if isinstance(example, np.ndarray):
         return _array(array(outline["array"]), example, where)
     if isinstance(example, WeightTable):
-        return _weight_table(outline, example, array, where)
-    return _number(outline, example, where)
-
-
-def _restore_fields(outline: Any, example: Any, array: Callable[[Any], Any], where: str) -> Any:
-    if set(outline) != set(example._fields):
-        raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
-    parts = zip(example._fields, example)
-    state = type(example)._make(_restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts)
-    if isinstance(state, CheckedState) and not state.reachable(example):
-        raise InvalidInput(f"{where} cannot be the result of learning: its parts contradict each other")
-    return state
+        if outline["columns"] != example.n_columns:
+            n_columns = f"{outline['columns']!r:.60}"
+            raise InvalidInput(f"{where} has {n_columns} columns, by the problem it is {example.n_columns}")
+        columns, values = (array(part["array"]) for part in outline["used"])
+        return _restored_table(example.n_columns, columns, values, where)
+    if type(outline) is not type(example) and not (type(example) is float and type(outline) is int):
+        raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {outline!r:.60}")
+    if where.rpartition(".")[2] in Problem._fields and outline != example:
+        raise InvalidInput(f"{where} is {outline!r:.60}, by the problem it is {example!r}")
+    if type(example) is int:
+        _check_counts(outline, example, where)
+    return type(example)(outline)
 
 
 def _array(loaded: Any, example: Any, where: str) -> Any:
@@ -250,21 +224,16 @@ def _array(loaded: Any, example: Any, where: str) -> Any:
     return np.ascontiguousarray(loaded)
 
 
-def _weight_table(outline: Any, example: WeightTable, array: Callable[[Any], Any], where: str) -> WeightTable:
-    if outline["columns"] != example.n_columns:
-        raise InvalidInput(f"{where} has {outline['columns']!r:.60} columns, by the problem it is {example.n_columns}")
-    columns, values = (array(part["array"]) for part in outline["used"])
-    return _restored_table(example.n_columns, columns, values, where)
-
-
-def _number(value: Any, example: Any, where: str) -> Any:
-    if type(value) is not type(example) and not (type(example) is float and type(value) is int):
-        raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {value!r:.60}")
-    if where.rpartition(".")[2] in Problem._fields and value != example:
-        raise InvalidInput(f"{where} is {value!r:.60}, by the problem it is {example!r}")
-    if type(example) is int:
-        _check_counts(value, example, where)
-    return type(example)(value)
+def _restored_table(n_columns: int, columns: Any, values: Any, where: str) -> WeightTable:
+    fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
+    if not fits or values.shape != (len(columns), 2):
+        raise InvalidInput(f"{where} must be columns and two numbers for each")
+    columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
+    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
+        raise InvalidInput(f"{where} has columns that are not ascending, or outside of 0 to {n_columns - 1}")
+    if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
+        raise InvalidInput(f"{where} has a number that is not finite, or evidence below 0")
+    return WeightTable.of(n_columns, columns, values)
 
 
 def _check_counts(values: Any, example: Any, where: str) -> None:

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -13,7 +12,7 @@ from rankloop.core.registry import entry_of
 from rankloop.core.types import Decision
 from rankloop.core.weight_table import WeightTable
 
-INTEGER_TYPE = np.dtype(np.int64)
+ENTRY_TYPES: dict[str, set[type]] = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}
 NOT_FINITE = "{} holds a number that is not finite"
 SCORES_NOT_FINITE = (
     "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
@@ -59,22 +58,39 @@ def _reader(annotation: Any) -> Callable[[Any, str], Any]:
     if origin is np.ndarray:
         dtype = np.dtype(get_args(get_args(annotation)[1])[0])
         return lambda plain, where: _array(plain, dtype, where)
+    arguments = get_args(annotation)
     if hasattr(origin, "_fields"):
-        return _named_tuple(annotation)
+        parameters, hints = dict(zip(getattr(origin, "__parameters__", ()), arguments)), get_type_hints(origin)
+        parts = [(name, f".{name}", _reader(parameters.get(hints[name], hints[name]))) for name in origin._fields]
+
+        def read_fields(plain: Any, where: str) -> Any:
+            if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
+                raise InvalidInput(f"{where} must be an object with {', '.join(origin._fields)}")
+            return origin._make(read_part(plain[name], where + part) for name, part, read_part in parts)
+
+        return read_fields
     if origin is tuple:
-        arguments = get_args(annotation)
-        return lambda plain, where: _tuple(plain, arguments, where)
-    return lambda plain, where: _scalar(plain, annotation, where)
 
+        def read_tuple(plain: Any, where: str) -> Any:
+            if not isinstance(plain, list):
+                raise InvalidInput(f"{where} must be a list, got {plain!r:.60}")
+            types = arguments[:1] * len(plain) if len(arguments) == 2 and arguments[1] is Ellipsis else arguments
+            if len(types) != len(plain):
+                raise InvalidInput(f"{where} must have {len(types)} parts, got {len(plain)}")
+            return tuple(_reader(part_type)(part, where) for part, part_type in zip(plain, types))
 
-def _scalar(plain: Any, annotation: Any, where: str) -> Any:
-    if type(plain) is int and annotation is float:
-        plain = float(plain)
-    if type(plain) is not annotation:
-        raise InvalidInput(f"{where} must be of type {getattr(annotation, '__name__', annotation)}, got {plain!r:.60}")
-    if annotation is float and not math.isfinite(plain):
-        raise InvalidInput(NOT_FINITE.format(where))
-    return plain
+        return read_tuple
+
+    def read_scalar(plain: Any, where: str) -> Any:
+        value = float(plain) if type(plain) is int and annotation is float else plain
+        if type(value) is not annotation:
+            name = getattr(annotation, "__name__", annotation)
+            raise InvalidInput(f"{where} must be of type {name}, got {plain!r:.60}")
+        if annotation is float and not math.isfinite(value):
+            raise InvalidInput(NOT_FINITE.format(where))
+        return value
+
+    return read_scalar
 
 
 def decision_to_plain(decision: Decision[Any]) -> dict[str, Any]:
@@ -104,14 +120,11 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decisi
       learner: The learner that made it; without one the receipt stays plain.
     """
     try:
-        ranking, log_propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
+        ranking, propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
     except (KeyError, TypeError):
         raise InvalidInput("a decision must have ranking, log_propensity and receipt") from None
-    decision = Decision(
-        _array(ranking, INTEGER_TYPE, "ranking"),
-        float("nan") if log_propensity is None else from_plain(log_propensity, float, "log_propensity"),
-        receipt,
-    )
+    propensity = math.nan if propensity is None else from_plain(propensity, float, "log_propensity")
+    decision = Decision(_array(ranking, np.dtype(np.int64), "ranking"), propensity, receipt)
     return decision if learner is None else with_receipt(decision, learner)
 
 
@@ -165,35 +178,11 @@ def receipt_of_logged_page(learner: Any) -> Callable[[int], Any]:
     )
 
 
-def _named_tuple(annotation: Any) -> Callable[[Any, str], Any]:
-    cls = get_origin(annotation) or annotation
-    parameters = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation)))
-    hints = get_type_hints(cls)
-    parts = [(name, f".{name}", _reader(parameters.get(hints[name], hints[name]))) for name in cls._fields]
-
-    def read(plain: Any, where: str) -> Any:
-        if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
-            raise InvalidInput(f"{where} must be an object with {', '.join(cls._fields)}")
-        return cls._make(read_part(plain[name], where + part) for name, part, read_part in parts)
-
-    return read
-
-
-def _tuple(plain: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    if not isinstance(plain, list):
-        raise InvalidInput(f"{where} must be a list, got {plain!r:.60}")
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        arguments = arguments[:1] * len(plain)
-    if len(arguments) != len(plain):
-        raise InvalidInput(f"{where} must have {len(arguments)} parts, got {len(plain)}")
-    return tuple(from_plain(part, argument, where) for part, argument in zip(plain, arguments))
-
-
 def _array(plain: Any, dtype: Any, where: str) -> Any:
     shape, values = None, plain
     if type(plain) is not list and isinstance(plain, Mapping):
         shape, values = plain.get("shape"), plain.get("values")
-    if not isinstance(values, list) or not _ENTRIES[dtype.kind].issuperset(map(type, values)):
+    if not isinstance(values, list) or not ENTRY_TYPES[dtype.kind].issuperset(map(type, values)):
         raise InvalidInput(f"{where} must be a list of {dtype.name} numbers")
     try:
         array = np.array(values, dtype=dtype)
@@ -202,11 +191,6 @@ def _array(plain: Any, dtype: Any, where: str) -> Any:
         raise InvalidInput(f"{where}: {error}") from None
     _require_finite(array, where)
     return array
-
-
-_ENTRIES: Mapping[str, frozenset[type]] = types.MappingProxyType(
-    {"f": frozenset([float, int]), "i": frozenset([int]), "u": frozenset([int]), "b": frozenset([bool])}
-)
 
 
 def _require_finite(array: Any, where: str = "value") -> None:

@@ -1,33 +1,18 @@
 """Sessions: a learner in use, with the checks of queries and feedback that kernels rely on."""
 
-from collections.abc import Iterator
-from functools import cache
 from threading import Lock
 from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
+from rankloop.core import types
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation, kernel
 from rankloop.core.learner import HIGH, LOW, Robust, RobustState, from_layers, layers_of
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.serialisation import receipt_type
-from rankloop.core.types import (
-    Clicks,
-    Decision,
-    Feedback,
-    Floats,
-    Ints,
-    Preferred,
-    Problem,
-    Query,
-    Relevances,
-    Reward,
-    Rows,
-    item_indices,
-    real_numbers,
-)
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances, Rows
 
 MAY_BE_NONE = ("n_items", "shown", "depth")
 FEEDBACK_FAULTS = (
@@ -46,11 +31,6 @@ def generators(seed: int) -> tuple[Generator, Generator, Generator, Generator]:
     """Return independent generators for stream, users, learner and delivery."""
     stream, users, learner, delivery = (Generator(PCG64(child)) for child in SeedSequence(seed).spawn(4))
     return stream, users, learner, delivery
-
-
-def _learner_generator(seed: int) -> Generator:
-    """Return the third of `generators`, without making the others."""
-    return Generator(PCG64(SeedSequence(seed, spawn_key=(2,))))
 
 
 class Session:
@@ -83,8 +63,13 @@ class Session:
         self.refused = 0
         self._accepts = frozenset(learner.accepts)
         self._receipt, self._arrays = _receipt_form(learner)
-        self._state: Any = _start(learner, problem)
-        self._generator = _learner_generator(seed)
+        try:
+            self._state: Any = learner.init(problem)
+        except ArithmeticError as error:
+            raise InvalidInput(f"this learner cannot start with this problem: {error}") from error
+        if not _all_finite(self._state):
+            raise InvalidInput("this learner's first state is not finite; use smaller parameters or max_grade")
+        self._generator = Generator(PCG64(SeedSequence(seed, spawn_key=(2,))))  # the third of `generators`
         self._draw_lock = Lock()
         self._state_lock = Lock()
 
@@ -94,12 +79,7 @@ class Session:
         return self._state
 
     def rank(self, query: Query, generator: Generator | None = None) -> Decision[Any]:
-        """Return the ranking to show, with everything that `learn` needs.
-
-        Args:
-          query: The query.
-          generator: Gives the random numbers; None: the session's own.
-        """
+        """Return the ranking to show, with everything that `learn` needs; a generator replaces the session's own."""
         _check_query(query, self.problem)
         if generator is not None:
             return self.learner.rank(self._state, query, generator)
@@ -112,35 +92,31 @@ class Session:
         return self.learner.predict(self._state, query)
 
     def log_prob(self, query: Query, ranking: Ints) -> float:
-        """Return the log-probability with which `rank` would show a ranking now.
-
-        Args:
-          query: The query.
-          ranking: The items, best first.
-
-        Returns:
-          The log-probability of the visible part; nan where it has no closed form.
-        """
+        """Return the log-probability that `rank` shows the visible part of a ranking now; nan: no closed form."""
         _check_query(query, self.problem)
         ranking = np.asarray(ranking, dtype=np.int64)
-        if not is_permutation(ranking, _n_items_of(query)):
+        if not is_permutation(ranking, query.n_items):
             raise InvalidInput("the ranking is not a permutation of the query's items")
         return self.learner.log_prob(self._state, query, ranking)
 
     def learn(self, query: Query, decision: Decision[Any], feedback: Feedback) -> Any:
-        """Learn from the feedback to a decision, now or much later.
-
-        Args:
-          query: The query of the decision.
-          decision: What `rank` returned.
-          feedback: The feedback.
+        """Learn from the feedback to a decision, now or much later, and return the new state.
 
         Raises:
           IncompatibleFeedback: If the learner does not accept it, or it does not fit the decision.
           UnstableUpdate: If the new state would not be finite. This is counted in `refused`; the state is unchanged.
         """
         _check_query(query, self.problem)
-        decision, feedback = self._check_arrays(_n_items_of(query), decision, feedback)
+        if type(feedback) not in self._accepts:
+            accepted = " or ".join(sorted(kind.__name__ for kind in self._accepts)) or "nothing"
+            raise IncompatibleFeedback(f"this learner learns from {accepted}, not from {type(feedback).__name__}")
+        receipt, ranking = decision.receipt, _flat_array(decision.ranking, np.int64)
+        if not isinstance(receipt, self._receipt) or any(type(receipt[i]) is not np.ndarray for i in self._arrays):
+            raise IncompatibleFeedback(f"the decision carries {receipt!r:.60}, which is not a receipt of this learner")
+        if ranking is not decision.ranking:
+            decision = decision._replace(ranking=ranking)
+        limit = self.problem.depth if type(feedback) is Relevances else self.problem.shown
+        feedback = checked_feedback(feedback, ranking, query.n_items, limit)
         with self._state_lock:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -149,27 +125,6 @@ class Session:
                 raise UnstableUpdate(str(error)) from error
             self.learned += 1
             return self._state
-
-    def _check_arrays(
-        self, n_items: int, decision: Decision[Any], feedback: Feedback
-    ) -> tuple[Decision[Any], Feedback]:
-        """Return decision and feedback with arrays of the right types."""
-        if type(feedback) not in self._accepts:
-            accepted = " or ".join(sorted(kind.__name__ for kind in self._accepts)) or "nothing"
-            raise IncompatibleFeedback(f"this learner learns from {accepted}, not from {type(feedback).__name__}")
-        self._check_receipt(decision.receipt)
-        ranking = _whole_numbers(decision.ranking)
-        if ranking is not decision.ranking:
-            decision = decision._replace(ranking=ranking)
-        limit = self.problem.depth if type(feedback) is Relevances else self.problem.shown
-        return decision, checked_feedback(feedback, ranking, n_items, limit)
-
-    def _check_receipt(self, receipt: Any) -> None:
-        fits = isinstance(receipt, self._receipt)
-        for position in self._arrays:
-            fits = fits and type(receipt[position]) is np.ndarray
-        if not fits:
-            raise IncompatibleFeedback(f"the decision carries {receipt!r:.60}, which is not a receipt of this learner")
 
     def snapshot(self) -> tuple[Any, dict[str, Any], int, int]:
         """Return state, generator state, `learned` and `refused`, all of the same moment."""
@@ -183,14 +138,7 @@ class Session:
             return dict(self._generator.bit_generator.state)
 
     def restore(self, state: Any, generator: dict[str, Any], learned: int, refused: int) -> None:
-        """Continue from a snapshot.
-
-        Args:
-          state: The state of the learner.
-          generator: The state of the generator.
-          learned: The number of updates.
-          refused: The number of refused updates.
-        """
+        """Continue from the parts of a snapshot."""
         with self._draw_lock, self._state_lock:
             self._generator.bit_generator.state = generator
             self._state, self.learned, self.refused = state, learned, refused
@@ -258,35 +206,16 @@ def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:
     try:
         annotation = receipt_type(learner)
         cls: type = get_origin(annotation) or annotation
-        return cls, _arrays_in(cls)
+        hints, fields = get_type_hints(cls), getattr(cls, "_fields", ())
+        return cls, tuple(i for i, name in enumerate(fields) if get_origin(hints[name]) is np.ndarray)
     except (InvalidInput, AttributeError, NameError, TypeError):
         return object, ()
 
 
-@cache
-def _arrays_in(cls: type) -> tuple[int, ...]:
-    hints = get_type_hints(cls)
-    fields = getattr(cls, "_fields", ())
-    return tuple(i for i, name in enumerate(fields) if get_origin(hints[name]) is np.ndarray)
-
-
-def _start(learner: AnyLearner, problem: Problem) -> Any:
-    """Return the first state; raise `InvalidInput` if it is not finite."""
-    try:
-        state = learner.init(problem)
-    except ArithmeticError as error:
-        raise InvalidInput(f"this learner cannot start with this problem: {error}") from error
-    if not all(np.isfinite(part).all() for part in _numbers_in(state)):
-        raise InvalidInput("this learner's first state is not finite; use smaller parameters or a smaller max_grade")
-    return state
-
-
-def _numbers_in(value: Any) -> Iterator[Any]:
+def _all_finite(value: Any) -> bool:
     if isinstance(value, tuple):
-        for part in value:
-            yield from _numbers_in(part)
-    elif isinstance(value, float | np.ndarray):
-        yield value
+        return all(map(_all_finite, value))
+    return not isinstance(value, float | np.ndarray) or bool(np.isfinite(value).all())
 
 
 def _check_problem(problem: Problem) -> None:
@@ -308,9 +237,16 @@ def _check_problem(problem: Problem) -> None:
 
 def _check_query(query: Query, problem: Problem) -> None:
     """Raise if a query does not have the shape of the problem."""
-    n_items = _n_items_of(query)
-    if type(query.features) is Rows:
-        _check_rows(query.features, problem)
+    n_items = query.n_items
+    if type(query.features) is Rows:  # whose dense block may be narrower than the problem's, never wider
+        rows, n_dense = query.features, query.features.dense.shape[1]
+        if not problem.n_hashed:
+            raise InvalidInput("this problem has no hashed columns, so its queries must have an array")
+        if n_dense > problem.n_dense:
+            raise InvalidInput(f"the query has {n_dense} numbers per item, the problem {problem.n_dense}")
+        fits = len(rows.starts) == len(rows.dense) + 1 and len(rows.values) == len(rows.positions)
+        if not fits or not _rows_fit(rows, problem.n_hashed):
+            raise InvalidInput("the query's rows do not fit: an entry or a column is out of range, or not finite")
     elif problem.n_hashed:
         raise InvalidInput("this problem has hashed columns, so its queries must have Rows, as an Encoder makes them")
     elif query.features.shape[1] != problem.n_features:
@@ -322,23 +258,6 @@ def _check_query(query: Query, problem: Problem) -> None:
         raise InvalidInput(f"the query has {n_items} items, the fixed set {problem.n_items}")
     if len(query.context) != problem.n_context:
         raise InvalidInput(f"the query has {len(query.context)} context features, the problem {problem.n_context}")
-
-
-def _n_items_of(query: Query) -> int:
-    features = query.features
-    return features.n_items if type(features) is Rows else len(features)
-
-
-def _check_rows(rows: Rows, problem: Problem) -> None:
-    """Raise if an index is out of range. The dense block may be narrower than the problem's, never wider."""
-    n_items, n_dense = rows.dense.shape
-    if not problem.n_hashed:
-        raise InvalidInput("this problem has no hashed columns, so its queries must have an array")
-    if n_dense > problem.n_dense:
-        raise InvalidInput(f"the query has {n_dense} numbers per item, the problem {problem.n_dense}")
-    fits = len(rows.starts) == n_items + 1 and len(rows.values) == len(rows.positions)
-    if not fits or not _rows_fit(rows, problem.n_hashed):
-        raise InvalidInput("the query's rows do not fit together: an entry or a column is out of range, or not finite")
 
 
 @kernel
@@ -395,41 +314,31 @@ def checked_feedback(feedback: Feedback, ranking: Ints, n_items: int, limit: int
       limit: The number of visible positions; None: all.
     """
     n_visible = n_items if limit is None or limit > n_items else limit
-    kind = type(feedback)
+    kind, is_exact = type(feedback), not isinstance(feedback, Clicks)
     if isinstance(feedback, Clicks | Relevances):
-        items, values = _whole_numbers(feedback[0]), _flat_numbers(feedback[1])
-        fault = _fault_in(ranking, n_items, n_visible, items, values, kind is Relevances)
+        items, values = _flat_array(feedback[0], np.int64), _flat_array(feedback[1], np.float64)
         if items is not feedback[0] or values is not feedback[1]:
-            feedback = Relevances(items, values) if kind is Relevances else Clicks(items, values)
+            feedback = Relevances(items, values) if is_exact else Clicks(items, values)
     elif isinstance(feedback, Preferred):
-        better = _whole_numbers(feedback.ranking)
-        fault = _fault_in(ranking, n_items, n_items, better, np.zeros(len(better)), True)
-        feedback = Preferred(better)
+        items, n_visible = _flat_array(feedback.ranking, np.int64), n_items
+        values, feedback = np.zeros(len(items)), Preferred(items)
     else:
-        value = _flat_numbers([feedback.value])
-        fault = _fault_in(ranking, n_items, 1, ranking[:1], value, True)
-        feedback = Reward(float(value[0]))
+        items, n_visible, values = ranking[:1], 1, _flat_array([feedback.value], np.float64)
+        feedback = types.Reward(float(values[0]))
+    fault = _fault_in(ranking, n_items, n_visible, items, values, is_exact)
     if fault:
         raise IncompatibleFeedback(f"{kind.__name__}: {FEEDBACK_FAULTS[fault]}")
     return feedback
 
 
-def _whole_numbers(values: Any) -> Ints:
-    """Return a flat int64 array, without a copy where possible; raise `IncompatibleFeedback` for anything else."""
-    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
+def _flat_array(values: Any, dtype: type) -> Any:
+    """Return a flat array of int64 or float64, not copied where possible; raise `IncompatibleFeedback` for others."""
+    if type(values) is np.ndarray and values.dtype == dtype and values.ndim == 1:
         return values
     try:
-        return item_indices(values, "items and rankings")
-    except InvalidInput as error:
-        raise IncompatibleFeedback(str(error)) from None
-
-
-def _flat_numbers(values: Any) -> Floats:
-    """Return a flat float64 array, without a copy where possible; raise `IncompatibleFeedback` for anything else."""
-    if type(values) is np.ndarray and values.dtype == np.float64 and values.ndim == 1:
-        return values
-    try:
-        array = real_numbers(values, "grades, weights and rewards")
+        if dtype is np.int64:
+            return types.item_indices(values, "items and rankings")
+        array = types.real_numbers(values, "grades, weights and rewards")
     except InvalidInput as error:
         raise IncompatibleFeedback(str(error)) from None
     if array.ndim != 1:

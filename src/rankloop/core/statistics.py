@@ -62,10 +62,8 @@ def beta_cdf(x: float, a: float, b: float) -> float:
     ratio, c, d = 1.0, 1.0, 0.0
     for term in range(MAX_FRACTION_TERMS):
         m = term // 2
-        if term == 0:
-            numerator = 1.0
-        elif term % 2 == 0:
-            numerator = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        if term % 2 == 0:
+            numerator = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m)) if m else 1.0
         else:
             numerator = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
         d = 1.0 + numerator * d
@@ -188,16 +186,13 @@ def share_interval(wins: int, losses: int, error: float = ERROR_PROBABILITY) -> 
       losses: Of the first variant.
       error: The probability that the interval ever leaves out the true share.
     """
-    limit, mode = -log(error), wins / (wins + losses) if wins + losses else 0.5
-    bounds = []
-    for outer in (0.0, 1.0):
-        inside, outside = mode, outer
+    mode, bounds = wins / (wins + losses) if wins + losses else 0.5, []
+    for outside in (0.0, 1.0):
+        inside = mode
         for _ in range(N_BISECTIONS):
             middle = (inside + outside) / 2
-            if _log_share_evidence(wins, losses, middle) < limit:
-                inside = middle
-            else:
-                outside = middle
+            is_inside = _log_share_evidence(wins, losses, middle) < -log(error)
+            inside, outside = (middle, outside) if is_inside else (inside, middle)
         bounds.append(inside)
     return bounds[0], bounds[1]
 
@@ -237,10 +232,8 @@ def users_needed(a: VariantSums, b: VariantSums, effect: float, error: float = E
     for _ in range(N_BISECTIONS):
         users = sqrt(fewest * most)
         standard_error = sqrt(2 * (a.variance + b.variance) / users)
-        if size >= standard_error * (_boundary(users, error) + POWER_Z_SCORE):
-            most = users
-        else:
-            fewest = users
+        is_enough = size >= standard_error * (_boundary(users, error) + POWER_Z_SCORE)
+        fewest, most = (fewest, users) if is_enough else (users, most)
     return most if most < 0.99 * MAX_PLANNED_USERS else inf
 
 
@@ -256,6 +249,4 @@ def _log_share_evidence(wins: int, losses: int, share: float) -> float:
     if (wins and share <= 0.0) or (losses and share >= 1.0):
         return inf
     of_wins, of_losses = wins * log(share) if wins else 0.0, losses * log(1 - share) if losses else 0.0
-    return mixed - (
-        of_wins + of_losses
-    )  # added first, so that the variants can be exchanged without rounding differently
+    return mixed - (of_wins + of_losses)  # in brackets: exchanged variants are rounded alike

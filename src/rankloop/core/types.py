@@ -92,13 +92,7 @@ class Query(NamedTuple):
 
     @classmethod
     def of(cls, features: ArrayLike, context: ArrayLike = (), id: str = "") -> "Query":
-        """Make a query from numbers, which are checked and copied.
-
-        Args:
-          features: One row per item.
-          context: The features of the request.
-          id: The id of the query.
-        """
+        """Make a query from numbers, one row of features per item, which are checked and copied."""
         return cls(id, finite_floats(features, 2, "features"), finite_floats(context, 1, "context"))
 
 
@@ -184,10 +178,9 @@ def item_indices(values: ArrayLike, name: str) -> Ints:
     """
     try:
         array = np.asarray(values)
-        if array.size == 0:
-            array = array.astype(np.int64)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} must be a list of item numbers, got {values!r:.80}") from None
+    array = array if array.size else np.zeros(array.shape, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} must be a list of item numbers, got shape {array.shape} of {array.dtype}")
     return np.array(array, dtype=np.int64)
@@ -213,11 +206,10 @@ def rows_in(values: Any, name: str) -> Sequence[Any]:
       values: A sequence or an array.
       name: The name of the argument, for error messages.
     """
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+    is_list = isinstance(values, np.ndarray) and values.ndim > 0
+    if not is_list and (isinstance(values, str | bytes) or not isinstance(values, Sequence)):
         raise InvalidInput(f"{name} must be a list, got {values!r:.80}")
-    if isinstance(values, np.ndarray) and values.ndim == 0:
-        raise InvalidInput(f"{name} must be a list, got the number {values}")
-    return values  # type: ignore[return-value]
+    return values  # type: ignore[no-any-return]
 
 
 def real_numbers(values: Any, name: str) -> Floats:

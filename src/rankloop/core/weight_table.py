@@ -12,7 +12,7 @@ from rankloop.core.types import Floats, Ints
 
 MAX_STEPS_BACK = 256  # a version that is further behind gets its own array when it is read
 COLUMNS_PER_VERSION = 16  # a version takes as much memory as this many columns, beside those that it changed
-NO_CHANGES = np.empty(0, np.int64), np.empty((0, 2))
+NO_CHANGES: tuple[Ints, Floats] = np.empty(0, np.int64), np.empty((0, 2))
 
 
 @kernel
@@ -53,9 +53,7 @@ class _Version:
 
     def __init__(self) -> None:
         self.newer: _Version | None = None
-        self.old_values: tuple[Ints, Floats] = (
-            NO_CHANGES  # replaced as one tuple, because readers may not hold the lock
-        )
+        self.old_values = NO_CHANGES  # replaced as one tuple, because readers may not hold the lock
         self.is_sorted = False
 
     def sorted_values(self) -> tuple[Ints, Floats]:
@@ -103,13 +101,7 @@ class WeightTable:
 
     @classmethod
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "WeightTable":
-        """Make a table with some entries and 0 elsewhere.
-
-        Args:
-          n_columns: The number of columns.
-          columns: The columns to set.
-          values: Their two numbers, one row per column.
-        """
+        """Make a table with these two numbers in some columns, and 0 elsewhere."""
         table = cls(n_columns)
         table._held[0].array[columns] = values
         return table
@@ -127,23 +119,28 @@ class WeightTable:
                     changed, values = older.sorted_values()
                     _overlay(entries, columns, changed, values)
                 return entries
-            array = _rewound(table.array, behind)
+            array = _rewound(table.array.copy(), behind)
             self._take_array(array)
             return _gather(array, columns)
 
     def patched(self, columns: Ints, values: Floats) -> "WeightTable":
-        """Return the next version, with other entries for some columns.
-
-        Args:
-          columns: The columns to change, each once; the array is kept, not copied.
-          values: Their two numbers, one row per column.
-        """
+        """Return the next version, with other numbers in some distinct columns; `columns` is kept, not copied."""
         if not len(columns):
             return self
         table, version = self._held
         with table.lock:
             if version is table.newest:
-                return self._next(table, version, columns, values)
+                version.old_values = columns, _exchange(table.array, columns, values)
+                version.newer = table.newest = _Version()
+                newer = WeightTable.__new__(WeightTable)
+                newer.n_columns, newer._held = self.n_columns, (table, table.newest)
+                table.count += 1
+                table.handles[table.count] = newer
+                table.written += len(columns) + COLUMNS_PER_VERSION
+                if table.written > self.n_columns:
+                    table.written = 0
+                    _release(table)
+                return newer
         return self._copy(self.n_columns).patched(columns, values)
 
     def grown(self, n_columns: int) -> "WeightTable":
@@ -154,7 +151,7 @@ class WeightTable:
         """Return the columns with a number other than 0, in order, and their entries."""
         table, version = self._held
         with table.lock:
-            array = table.array if version is table.newest else _rewound(table.array, _since(version))
+            array = table.array if version is table.newest else _rewound(table.array.copy(), _since(version))
             columns = np.flatnonzero((array[:, 0] != 0.0) | (array[:, 1] != 0.0))
             return columns, _gather(array, columns)
 
@@ -184,29 +181,14 @@ class WeightTable:
         self._held = table, table.newest
 
     def _copy(self, n_columns: int) -> "WeightTable":
-        copy = WeightTable.__new__(WeightTable)
         array = np.zeros((n_columns, 2))
         table, version = self._held
         with table.lock:
             array[: self.n_columns] = table.array
             behind = _since(version)
-        _rewind(array, behind)
-        copy._take_array(array)
+        copy = WeightTable.__new__(WeightTable)
+        copy._take_array(_rewound(array, behind))
         return copy
-
-    def _next(self, table: _Table, version: _Version, columns: Ints, values: Floats) -> "WeightTable":
-        newer = WeightTable.__new__(WeightTable)
-        version.old_values = columns, _exchange(table.array, columns, values)
-        version.newer = _Version()
-        table.newest = version.newer
-        newer.n_columns, newer._held = self.n_columns, (table, table.newest)
-        table.count += 1
-        table.handles[table.count] = newer
-        table.written += len(columns) + COLUMNS_PER_VERSION
-        if table.written > self.n_columns:
-            table.written = 0
-            _release(table)
-        return newer
 
 
 def _since(version: _Version) -> list[_Version]:
@@ -218,17 +200,12 @@ def _since(version: _Version) -> list[_Version]:
     return versions
 
 
-def _rewind(array: Floats, behind: list[_Version]) -> None:
-    """Turn the array of the newest version into that of the oldest of some versions."""
+def _rewound(array: Floats, behind: list[_Version]) -> Floats:
+    """Turn the array of the newest version, in place, into that of the oldest of some versions."""
     for older in reversed(behind):
         columns, values = older.old_values
         array[columns] = values
-
-
-def _rewound(array: Floats, behind: list[_Version]) -> Floats:
-    old = array.copy()
-    _rewind(old, behind)
-    return old
+    return array
 
 
 def _release(table: _Table) -> None:
@@ -240,7 +217,7 @@ def _release(table: _Table) -> None:
             continue
         behind = _since(version._held[1])
         if sum(len(step.old_values[0]) + COLUMNS_PER_VERSION for step in behind) >= len(table.array):
-            version._take_array(_rewound(table.array, behind))
+            version._take_array(_rewound(table.array.copy(), behind))
             del table.handles[number]
         return
 

@@ -32,9 +32,6 @@ class ClickCounters:
     """The counts of all fields of kind `counter`: values for rankings, updated by feedback.
 
     Values go into the impression, so that late feedback is learned with the counts of its ranking.
-
-    Args:
-      schema: The schema; None: there is nothing to count.
     """
 
     def __init__(self, schema: Schema | None) -> None:
@@ -43,22 +40,13 @@ class ClickCounters:
         self.fields = {name: kind for name, kind in features.items() if isinstance(kind, Counter)}
         for name, kind in self.fields.items():
             if kind.by and (kind.by == name or (kind.by not in features and kind.by not in in_context)):
-                raise InvalidInput(
-                    f"the counter {name!r} counts by {kind.by!r}, which is not another field of the schema"
-                )
+                raise InvalidInput(f"the counter {name!r} counts by {kind.by!r}, which is not another field")
         self.context = {name for name in self.fields if self.fields[name].by in in_context}
         self.counts: dict[str, dict[str, Count]] = {name: {} for name in self.fields}
         self.totals: dict[str, Count] = dict.fromkeys(self.fields, Count())
 
     def filled(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float) -> list[Any]:
-        """Return rows with the values of the counters; values that the caller gives stay.
-
-        Args:
-          ids: The item ids.
-          rows: Values by name, one row per item.
-          context: Values by name.
-          at: The time in seconds since 1970.
-        """
+        """Return rows by name with the values of the counters at a time; values that the caller gives stay."""
         if not self.fields:
             return list(rows)
         return [
@@ -75,14 +63,7 @@ class ClickCounters:
         clicked: Mapping[Any, float],
         at: float,
     ) -> None:
-        """Count a page.
-
-        Args:
-          items: Id and row of each item that the user saw.
-          context: Values by name.
-          clicked: The weight of the click by id.
-          at: The time of the page in seconds since 1970.
-        """
+        """Count a page: id and row of each item that the user saw, and the weight of the click by id."""
         for id, row in items:
             click = float(clicked.get(id, 0.0) > 0)
             for name, kind in self.fields.items():
@@ -101,15 +82,12 @@ class ClickCounters:
         return repr(row.get(by)) if by else repr(id)
 
     def _value(self, name: str, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float) -> float:
-        kind = self.fields[name]
+        kind, first = self.fields[name], FIRST_CLICK_RATE * FIRST_IMPRESSIONS
         count = self.counts[name].get(self._key(name, id, row, context), Count()).decayed(at, kind.half_life_days)
         total = self.totals[name].decayed(at, kind.half_life_days)
-        first = FIRST_CLICK_RATE * FIRST_IMPRESSIONS
         rate = (total.clicks + first) / (total.impressions + FIRST_IMPRESSIONS)
-        if kind.counts == "impressions":
-            return math.log1p(count.impressions)
-        if kind.counts == "clicks":
-            return math.log1p(count.clicks)
+        if kind.counts != "rate":
+            return math.log1p(count.clicks if kind.counts == "clicks" else count.impressions)
         weight = kind.impressions
         return math.log((count.clicks + weight * rate) / ((count.impressions + weight) * rate))
 

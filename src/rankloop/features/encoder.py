@@ -12,18 +12,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Rows
-from rankloop.features.hashed_columns import (
-    MAX_CROSS_FIELDS,
-    MISSING_VALUE,
-    NO_FIELD,
-    ColumnPlan,
-    Hashes,
-    Tokens,
-    count_entries,
-    encode,
-    hash_of,
-    hash_of_cross,
-)
+from rankloop.features import hashed_columns
+from rankloop.features.hashed_columns import MISSING_VALUE, NO_FIELD, ColumnPlan, Hashes, Tokens
 from rankloop.features.kinds import DAY_SECONDS, MAX_MOMENT, NO_TOKENS, UNIT_VALUE, knot_value, short_text
 from rankloop.features.schema import Schema
 
@@ -46,12 +36,22 @@ class Column(NamedTuple):
     value: float
 
 
-class Encoder:
-    """An encoder of items and contexts by a schema; it caches the hashes of recent items.
+class _Tokens(NamedTuple):
+    """The tokens of one value."""
 
-    Args:
-      schema: The schema.
-    """
+    hashes: Sequence[int]
+    values: Sequence[float]
+    main: bool  # they have columns outside of crosses, too
+
+
+class _NamedToken(NamedTuple):
+    label: str
+    hashed: int
+    value: float
+
+
+class Encoder:
+    """An encoder of items and contexts by a schema; it caches the hashes of recent items."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -60,7 +60,7 @@ class Encoder:
         self._context_fields = [_Field(name, kind) for name, kind in schema.context.items()]
         self._plan = _column_plan(schema)
         self._known: dict[Any, tuple[Any, int]] = {}
-        self._store = self._empty_store()
+        self._store = _Store(schema)
         self._day = 0.0
         self._stamped = any(kind.stamped for kind in schema.features.values())
 
@@ -77,13 +77,7 @@ class Encoder:
     def rows(
         self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = 0.0
     ) -> Rows:
-        """Encode items.
-
-        Args:
-          ids: The item ids.
-          rows: Values by name, one dict per item.
-          context: Values by name.
-          at: The time of the ranking in seconds since 1970, for dates.
+        """Encode items and a context with values by name; dates count from `at`, in seconds since 1970.
 
         Raises:
           InvalidInput: If an item has an unknown field or a wrong value.
@@ -94,7 +88,7 @@ class Encoder:
             context_tokens = self._context(context, at)
             item_slots = self._items(ids, rows, at)
             tokens = self._store.tokens()
-            counts = count_entries(tokens, item_slots, context_tokens, self._plan)
+            counts = hashed_columns.count_entries(tokens, item_slots, context_tokens, self._plan)
             if len(counts) and counts.max() > MAX_ENTRIES:
                 worst = int(counts.argmax())
                 raise InvalidInput(
@@ -102,44 +96,38 @@ class Encoder:
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
                 raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
-            dense = self._store.dense[item_slots]
-            starts, positions, values, columns = encode(tokens, item_slots, context_tokens, self._plan, counts)
-            return Rows(starts, positions, values, columns, dense)
+            starts, positions, values, columns = hashed_columns.encode(
+                tokens, item_slots, context_tokens, self._plan, counts
+            )
+            return Rows(starts, positions, values, columns, self._store.dense[item_slots])
 
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
-        """Return the hashed columns of one item by name, in the order of its entries in `rows`; slow, for explanations.
-
-        Args:
-          id: The item id.
-          row: Its values by name.
-          context: Values by name.
-          at: The time of the ranking in seconds since 1970.
-        """
+        """Return the hashed columns of an item by name, in the order of its entries; slow, for explanations."""
         _check_moment(at)
-        schema, columns = self.schema, list[Column]()
-        named: dict[str, list[_Token]] = {}
+        columns, named, half = list[Column](), dict[str, list[_NamedToken]](), self._plan.half
+
+        def add(token: _NamedToken, in_memory: bool) -> None:
+            columns.append(Column(token.label, token.hashed % half + (half if in_memory else 0), token.value))
+
         with self._lock:
             for field in self._item_fields:
-                tokens, main = field.named(field.value_of(row, id), at)
-                named[field.name] = tokens
-                columns += [self._column(token, field.kind.memory) for token in tokens if main]
+                value = row.get(field.name)
+                value = id if value is None and field.kind.memory else value
+                named[field.name], main = field.named(value, at)
+                for token in named[field.name] if main else ():
+                    add(token, field.kind.memory)
             for field in self._context_fields:
                 named[field.name], _ = field.named(context.get(field.name), at)
-        for cross, in_memory in zip(schema.crosses, self._plan.cross_in_memory):
+        for cross, in_memory in zip(self.schema.crosses, self._plan.cross_in_memory):
             names = cross.split("*")
             for parts in product(*(named[name] for name in sorted(names))):
                 labels = dict(zip(sorted(names), (part.label for part in parts)))
-                token = _Token(
-                    label=" × ".join(map(labels.__getitem__, names)),
-                    hashed=hash_of_cross(part.hashed for part in parts),
-                    value=math.prod(part.value for part in parts),
+                label, value = " × ".join(map(labels.__getitem__, names)), math.prod(part.value for part in parts)
+                add(
+                    _NamedToken(label, hashed_columns.hash_of_cross(part.hashed for part in parts), value),
+                    bool(in_memory),
                 )
-                columns.append(self._column(token, bool(in_memory)))
         return columns
-
-    def _column(self, token: "_Token", in_memory: bool) -> Column:
-        half = self._plan.half
-        return Column(token.label, token.hashed % half + (half if in_memory else 0), token.value)
 
     def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
         check_context_names(context, self.schema.context)
@@ -159,7 +147,7 @@ class Encoder:
         """Return the positions of items in the store, to which new and changed ones are added."""
         day = at // DAY_SECONDS if self._stamped else 0.0
         if len(self._known) > MAX_KNOWN or day != self._day or self._store.is_full:
-            self._known, self._day, self._store = {}, day, self._empty_store()
+            self._known, self._day, self._store = {}, day, _Store(self.schema)
         slots, fresh = list[int](), list[int]()
         for i, (id, row) in enumerate(zip(ids, rows)):
             stored = self._known.get(id)
@@ -176,7 +164,8 @@ class Encoder:
         if fresh:
             item_slots[fresh] = self._add_items([ids[i] for i in fresh], [rows[i] for i in fresh], at)
             for i in fresh:
-                self._known[ids[i]] = _copy_row(rows[i]), int(item_slots[i])
+                kept = {n: v if type(v) in HASHABLE_TYPES else copy.copy(v) for n, v in rows[i].items()}
+                self._known[ids[i]] = kept, int(item_slots[i])
         return item_slots
 
     def _add_items(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Sequence[int]:
@@ -201,25 +190,6 @@ class Encoder:
                 except InvalidInput as error:
                     raise InvalidInput(f"item {short_text(id)}: {name} {error}") from None
         return numbers
-
-    def _empty_store(self) -> "_Store":
-        return _Store(len(self.schema.features), self.schema.n_dense)
-
-
-class _Tokens(NamedTuple):
-    """The tokens of one value."""
-
-    hashes: Sequence[int]
-    values: Sequence[float]
-    main: bool  # they have columns outside of crosses, too
-
-
-class _Token(NamedTuple):
-    """A token with its name."""
-
-    label: str
-    hashed: int
-    value: float
 
 
 class _Field:
@@ -246,11 +216,6 @@ class _Field:
                     raise InvalidInput(f"item {short_text(ids[i])}: {error}") from None
         return result  # type: ignore[return-value]  # none of them is None now
 
-    def value_of(self, row: Mapping[str, Any], id: Any) -> Any:
-        """Return the value in a row; a missing id is the item id."""
-        value = row.get(self.name)
-        return id if value is None and self.kind.memory else value
-
     def tokens(self, value: Any, at: float) -> _Tokens:
         """Return the tokens of a value, from the cache where possible."""
         key = tuple(value) if type(value) is list and len(value) <= MAX_LENGTH_KNOWN else value
@@ -273,29 +238,29 @@ class _Field:
             keys, values = NO_TOKENS if value is None else self.kind.tokens(value, at)
         except InvalidInput as error:
             raise InvalidInput(f"{self.name} {error}") from None
-        cache = self.hashes
-        if not keys and (value is None or not self.has_numbers):
-            return _Tokens([cache.get(MISSING_VALUE) or self._hash(MISSING_VALUE)], UNIT_VALUE, True)
-        return _Tokens([cache.get(key) or self._hash(key) for key in keys], values, not self.has_numbers)
+        is_missing, cache = not keys and (value is None or not self.has_numbers), self.hashes
+        hashes = [cache.get(key) or self._hash(key) for key in ((MISSING_VALUE,) if is_missing else keys)]
+        return _Tokens(hashes, UNIT_VALUE if is_missing else values, is_missing or not self.has_numbers)
 
     def _hash(self, key: str | int) -> int:
         if len(self.hashes) >= MAX_HASHES:
             self.hashes.clear()
-        self.hashes[key] = hashed = hash_of(self.name, str(key))
+        self.hashes[key] = hashed = hashed_columns.hash_of(self.name, str(key))
         return hashed
 
-    def named(self, value: Any, at: float) -> tuple[list[_Token], bool]:
+    def named(self, value: Any, at: float) -> tuple[list[_NamedToken], bool]:
         """Return the tokens of a value with their names."""
         hashes, values, main = self.tokens(value, at)
         keys, _ = NO_TOKENS if value is None else self.kind.tokens(value, at)
         labels = [_label(self.name, key) for key in keys] or [f"{self.name} missing"]
-        return list(map(_Token, labels, hashes, values)), main
+        return list(map(_NamedToken, labels, hashes, values)), main
 
 
 class _Store:
     """Tokens and numbers of items, in arrays that grow."""
 
-    def __init__(self, n_fields: int, n_dense: int) -> None:
+    def __init__(self, schema: Schema) -> None:
+        n_fields, n_dense = len(schema.features), schema.n_dense
         self.hashes: Hashes = np.empty(1024, np.uint64)
         self.values = np.empty(1024)
         self.bounds = np.zeros((64, n_fields + 1), np.int64)
@@ -342,7 +307,7 @@ def _room(array: Any, size: int) -> Any:
 def _column_plan(schema: Schema) -> ColumnPlan:
     numbers = {name: i for i, name in enumerate([*schema.features, *schema.context])}
     kinds = dict(schema.features) | dict(schema.context)
-    crosses = np.full((len(schema.crosses), MAX_CROSS_FIELDS), NO_FIELD, np.int64)
+    crosses = np.full((len(schema.crosses), hashed_columns.MAX_CROSS_FIELDS), NO_FIELD, np.int64)
     for c, cross in enumerate(schema.crosses):
         names = sorted(cross.split("*"))  # "a*b" and "b*a" are one cross
         crosses[c, : len(names)] = [numbers[name] for name in names]
@@ -388,15 +353,6 @@ def _unknown_name(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str |
 def _check_moment(at: Any) -> None:
     if not isinstance(at, (int, float)) or not abs(at) <= MAX_MOMENT:
         raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {short_text(at)}")
-
-
-def _copy_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy whose mutable values are copied, too."""
-    kept = dict(row)
-    for name, value in row.items():
-        if type(value) not in HASHABLE_TYPES:
-            kept[name] = copy.copy(value)
-    return kept
 
 
 def _label(name: str, key: str | int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from rankloop.adapter import RawValues
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers
-from rankloop.core.types import Features, Floats, Problem, Rows
+from rankloop.core.types import Features, Floats, Ints, Problem, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Encoder
 
@@ -45,10 +45,8 @@ def explanation_of_weights(id: Any, weights: Mapping[str, float], values: Sequen
       weights: The weight of each feature by name.
       values: The item's features, in the same order.
     """
-    return _explanation(
-        id,
-        [Contribution(name, value, weight, value * weight) for (name, weight), value in zip(weights.items(), values)],
-    )
+    named = zip(weights.items(), values)
+    return _explanation(id, [Contribution(name, value, weight, value * weight) for (name, weight), value in named])
 
 
 def explain_item(
@@ -72,23 +70,25 @@ def explain_item(
       trust: The factor of the weights in the memory half of the table.
     """
     rows: Rows = encoder.rows([id], [row], context, at)
-    names = [(column.name, column.column, column.value) for column in encoder.columns(id, row, context, at)]
-    names += [
-        (name, encoder.schema.n_hashed + slot, float(rows.dense[0, slot])) for name, slot in _dense_names(encoder)
-    ]
-    columns, n_hashed = np.array([column for _, column, _ in names], dtype=np.int64), encoder.schema.n_hashed
-    in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
-    weights = table.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
+    n_hashed, dense = encoder.schema.n_hashed, rows.dense[0].tolist()
+    columns: list[tuple[str, int, float]] = [*encoder.columns(id, row, context, at)]
+    columns += [(name, n_hashed + slot, dense[slot]) for name, slot in _dense_names(encoder)]
+    weights = _weights_of(table, np.array([column for _, column, _ in columns], np.int64), n_hashed, trust).tolist()
     sharing: dict[int, list[str]] = {}
-    for name, column, _ in names:
+    for name, column, _ in columns:
         sharing.setdefault(column, []).append(name)
-    return _explanation(
-        id,
-        [
-            Contribution(name, value, float(weight), value * float(weight), _others(sharing[column], name))
-            for (name, column, value), weight in zip(names, weights)
-        ],
-    )
+    parts = [
+        Contribution(name, value, weight, value * weight, _others(sharing[column], name))
+        for (name, column, value), weight in zip(columns, weights)
+    ]
+    return _explanation(id, parts)
+
+
+def _weights_of(table: WeightTable, columns: Ints, n_hashed: int, trust: float) -> Floats:
+    """Return the weights of columns; those in the memory half of the table count `trust` times."""
+    in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
+    weights: Floats = table.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
+    return weights
 
 
 def linear_scores(state: Any, features: Features, problem: Problem, trust: float = 1.0) -> Floats | None:
@@ -101,10 +101,8 @@ def linear_scores(state: Any, features: Features, problem: Problem, trust: float
       trust: The factor of the weights in the memory half of the table.
     """
     if isinstance(features, Rows):
-        columns, n_hashed = features.columns, problem.n_hashed
-        columns = np.concatenate([columns, n_hashed + np.arange(features.dense.shape[1])])
-        in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
-        return scores_of(features, from_layers(state, "table").at(columns)[:, 0] * np.where(in_memory, trust, 1.0))
+        columns = np.concatenate([features.columns, problem.n_hashed + np.arange(features.dense.shape[1])])
+        return scores_of(features, _weights_of(from_layers(state, "table"), columns, problem.n_hashed, trust))
     weights = from_layers(state, "weights")
     is_linear = isinstance(weights, np.ndarray) and weights.shape == (features.shape[1],)
     return scores_of(features, weights) if is_linear else None

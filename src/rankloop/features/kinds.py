@@ -1,7 +1,6 @@
 """The kinds of fields: the values that each accepts, and the hashed columns and numbers that they become."""
 
 import base64
-import binascii
 import math
 import re
 import sys
@@ -45,12 +44,7 @@ class Field(Protocol):
     """A kind of field: a value becomes tokens, one hashed column each, or numbers of the dense block, or both."""
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        """Return the tokens of a value; none, and no numbers, mean that the value is missing.
-
-        Args:
-          value: The value.
-          at: The time of the ranking in seconds since 1970.
-        """
+        """Return the tokens of a value for a ranking at a time; none, and no numbers: the value is missing."""
 
     def numbers(self, value: Any) -> Sequence[float]:
         """Return `size` numbers; raise `InvalidInput` if the value is not of this kind."""
@@ -159,31 +153,24 @@ class Number(HashedField):
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.mean) or not 0 < self.deviation < math.inf:
-            raise InvalidInput(
-                f"mean = {self.mean} and deviation = {self.deviation} must be finite, the latter above 0"
-            )
+            numbers = f"mean = {self.mean} and deviation = {self.deviation}"
+            raise InvalidInput(f"{numbers} must be finite, the latter above 0")
 
     @cached_property
-    def declared(self) -> bool:
-        """True where a scale, mean or deviation is set."""
-        return self.scale is not None or self.mean != 0.0 or self.deviation != 1.0
-
-    @property
     def size(self) -> int:  # type: ignore[override]
-        """The number of numbers in the dense block."""
-        return int(self.declared)
+        """1 where a scale, mean or deviation is declared."""
+        return int(self.scale is not None or self.mean != 0.0 or self.deviation != 1.0)
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
-        number = _finite(value)
-        return (("",), (self._scale_number(number),)) if self.declared else _tents(number)
+        return (("",), self.numbers(value)) if self.size else _tents(_finite(value))
 
     def numbers(self, value: Any) -> Sequence[float]:
-        return (self._scale_number(_finite(value)),) if self.declared else ()
-
-    def _scale_number(self, number: float) -> float:
+        number = _finite(value)
+        if not self.size:
+            return ()
         if self.scale == "log":
-            number = math.copysign(_octaves(abs(number)), number) * LN2
-        return max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, (number - self.mean) / self.deviation))
+            number = math.copysign(_line_log(1.0 + abs(number)), number) * LN2
+        return (max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, (number - self.mean) / self.deviation)),)
 
 
 @register("date")
@@ -224,12 +211,19 @@ class Vector(HashedField):
         return NO_TOKENS
 
     def numbers(self, value: Any) -> Sequence[float]:
-        vector = _decode_vector(value) if isinstance(value, str) else _floats(value)
+        try:
+            is_text = isinstance(value, str)
+            vector = np.frombuffer(base64.b64decode(value, validate=True), "<f4") if is_text else np.asarray(value)
+        except (TypeError, ValueError):  # no base64, or rows of different lengths
+            vector = np.empty(0, object)
+        if vector.dtype.kind not in "biuf":
+            raise InvalidInput(f"must be numbers, or the base64 of float32 numbers, got {short_text(value)}")
+        vector = vector.astype(np.float64)
         if vector.shape != (self.size,):
             raise InvalidInput(f"must be {self.size} numbers, got {' × '.join(map(str, vector.shape)) or 'one'}")
         if not np.isfinite(vector).all():
             raise InvalidInput("every number must be finite")
-        return vector.clip(-MAX_COMPONENT, MAX_COMPONENT)  # type: ignore[no-any-return]
+        return vector.clip(-MAX_COMPONENT, MAX_COMPONENT)  # type: ignore[return-value]
 
 
 @register("counter")
@@ -262,14 +256,6 @@ class Counter(HashedField):
         return (max(-MAX_DEVIATIONS, min(MAX_DEVIATIONS, _finite(value))),)
 
 
-def _octaves(number: float) -> float:
-    """Return log₂(1 + x) for x ≥ 0, interpolated linearly between powers of 2.
-
-    It uses exact arithmetic, because the last bits of a library's logarithm differ between machines.
-    """
-    return _line_log(1.0 + number)
-
-
 def _tents(number: float) -> KeysAndValues:
     """Return the knots on both sides of a number on the asinh scale, and linear weights by its distance to each."""
     size = abs(number)
@@ -291,7 +277,10 @@ def knot_value(knot: int) -> float:
 
 
 def _line_log(number: float, doublings: int = 0) -> float:
-    """Return the interpolated log₂ of number · 2^doublings, which may be beyond the largest float."""
+    """Return the log₂ of number · 2^doublings, which may be beyond the largest float, interpolated between powers of 2.
+
+    It uses exact arithmetic, because the last bits of a library's logarithm differ between machines.
+    """
     mantissa, exponent = math.frexp(number)  # number = mantissa · 2^exponent, mantissa from ½ to 1
     return exponent + doublings + 2.0 * mantissa - 2.0
 
@@ -375,20 +364,3 @@ def moment_of(value: Any) -> float:
     if abs(moment) > MAX_MOMENT:
         raise InvalidInput(f"{moment} seconds since 1970 is not a date (are these milliseconds?)")
     return moment
-
-
-def _decode_vector(text: str) -> Any:
-    try:
-        return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float64)
-    except (ValueError, binascii.Error):
-        raise InvalidInput("must be numbers, or the base64 of float32 numbers") from None
-
-
-def _floats(value: Any) -> Any:
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):  # rows of different lengths
-        array = np.empty(0, object)
-    if array.dtype.kind not in "biuf":
-        raise InvalidInput(f"must be numbers, got {short_text(value)}")
-    return array.astype(np.float64)

@@ -47,8 +47,8 @@ class Schema:
       crosses: Two or three fields each, at least one of the items, as in `"segment*brand"`.
       bits: There are 2^bits hashed columns.
       version: Counts the changes by `evolved`.
-      slots: The positions of numbers in the dense block; set by `evolved`.
-      retired: The kinds of removed fields; set by `evolved`.
+      slots: The positions of numbers in the dense block, which are never given away; set by `evolved`.
+      retired: The kinds of removed fields, which their names keep; set by `evolved`.
 
     Examples:
       >>> schema = Schema({"price": "number", "brand": "category"}, {"segment": "category"}, ["segment*brand"])
@@ -60,9 +60,9 @@ class Schema:
     context: Fields = field(default_factory=dict)
     crosses: tuple[str, ...] = ()
     bits: int = DEFAULT_BITS
-    version: int = 1  # counts the changes of a live schema
-    slots: Mapping[str, int] = field(default_factory=dict)  # where the numbers of a field begin; never given away
-    retired: Fields = field(default_factory=dict)  # what was removed: a name keeps its kind
+    version: int = 1
+    slots: Mapping[str, int] = field(default_factory=dict)
+    retired: Fields = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for part in ("features", "context", "retired"):
@@ -123,26 +123,21 @@ class Schema:
             if name not in old_names and kept_crosses.pop(sorted_cross(name), None) is None:
                 valid = [*self.features, *self.context, *self.crosses]
                 raise InvalidInput(f"there is no field or cross {name!r} to remove{nearest(name, valid)}")
-        added = {
-            "features": _build_fields(features or {}, "features"),
-            "context": _build_fields(context or {}, "context"),
-        }
+        new_fields = {"features": features or {}, "context": context or {}}
+        added = {part: _build_fields(fields, part) for part, fields in new_fields.items()}
         for name, kind in [*added["features"].items(), *added["context"].items()]:
-            self._check_kept(name, kind, old_names)
+            former = self.retired.get(name) or self.features.get(name) or self.context.get(name)
+            if (name in self.features or name in self.context) and name not in old_names:
+                raise InvalidInput(f"there is a field {name!r} already; another kind needs another name")
+            if former is not None and former != kind:
+                raise InvalidInput(f"{name!r} was a {spec_of(former)['kind']} before; another kind needs another name")
         left = [cross for cross in kept_crosses.values() if not old_names.intersection(cross.split("*"))]
+        parts: dict[str, Any] = {"crosses": (*left, *_texts(crosses)), "version": self.version + 1}
         retired = dict(self.retired) | {name: self._field(name) for name in old_names}
-        new_features = {name: kind for name, kind in self.features.items() if name not in old_names} | added["features"]
-        new_context = {name: kind for name, kind in self.context.items() if name not in old_names} | added["context"]
-        for name in [*new_features, *new_context]:
-            retired.pop(name, None)
-        new = replace(
-            self,
-            features=new_features,
-            context=new_context,
-            crosses=(*left, *_texts(crosses)),
-            version=self.version + 1,
-            retired=retired,
-        )
+        for part, fields in added.items():
+            parts[part] = {name: kind for name, kind in getattr(self, part).items() if name not in old_names} | fields
+            retired = {name: kind for name, kind in retired.items() if name not in parts[part]}
+        new = replace(self, retired=retired, **parts)
         if new == replace(self, version=new.version):
             raise InvalidInput("nothing is added or removed")
         return new
@@ -172,9 +167,7 @@ class Schema:
             return cls.from_plain(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise NotFound(f"there is no file {str(path)!r}") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidInput(f"{path}: {error}") from None
-        except InvalidInput as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, InvalidInput) as error:
             raise InvalidInput(f"{path}: {error}") from None
 
     def to_toml(self) -> str:
@@ -224,40 +217,31 @@ class Schema:
             raise InvalidInput(f"{twice[0]!r} is a feature and a context field: crosses could not tell them apart")
         for name, kind in self.context.items():
             if kind.size:
-                raise InvalidSchema(
-                    "context", f"context {name!r}: vectors and declared scales are for items; use a plain number"
-                )
+                fault = "vectors and declared scales are for items; use a plain number"
+                raise InvalidSchema("context", f"context {name!r}: {fault}")
 
     def _check_crosses(self) -> None:
         if len(self.crosses) > MAX_CROSSES:
             raise InvalidSchema("crosses", f"{len(self.crosses)} crosses; at most {MAX_CROSSES} are allowed")
-        earlier, crossed = set(), set()
+        earlier, crossed, valid = set(), set(), dict(self.features) | dict(self.context)
         for cross in self.crosses:
             names = cross.split("*")
+            unknown = [name for name in names if name not in valid]
             if not 2 <= len(names) <= MAX_CROSS_FIELDS or len(set(names)) != len(names):
-                raise InvalidSchema(
-                    "crosses", f'the cross {cross!r} must join two or three different fields, as in "segment*brand"'
-                )
-            for name in names:
-                if name not in self.features and name not in self.context:
-                    valid = [*self.features, *self.context]
-                    raise InvalidSchema(
-                        "crosses",
-                        f"the cross {cross!r} has the unknown field {name!r}{nearest(name, valid)}",
-                    )
-            if not any(name in self.features for name in names):
-                raise InvalidSchema(
-                    "crosses", f"the cross {cross!r} has no field of the items: it could not change their order"
-                )
-            vectors = [name for name in names if spec_of(self._field(name))["kind"] == "vector"]
-            if vectors:
-                raise InvalidSchema(
-                    "crosses", f"the cross {cross!r}: a vector such as {vectors[0]!r} cannot be crossed"
-                )
-            if sorted_cross(cross) in earlier:
-                raise InvalidSchema("crosses", f"the cross {cross!r} is given twice")
-            earlier.add(sorted_cross(cross))
-            crossed.update(names)
+                fault = ' must join two or three different fields, as in "segment*brand"'
+            elif unknown:
+                fault = f" has the unknown field {unknown[0]!r}{nearest(unknown[0], valid)}"
+            elif not any(name in self.features for name in names):
+                fault = " has no field of the items: it could not change their order"
+            elif vectors := [name for name in names if spec_of(self._field(name))["kind"] == "vector"]:
+                fault = f": a vector such as {vectors[0]!r} cannot be crossed"
+            elif sorted_cross(cross) in earlier:
+                fault = " is given twice"
+            else:
+                earlier.add(sorted_cross(cross))
+                crossed.update(names)
+                continue
+            raise InvalidSchema("crosses", f"the cross {cross!r}{fault}")
         idle = [name for name in self.context if name not in crossed]
         if idle:
             example = f"{idle[0]}*{next(iter(self.features))}"
@@ -265,15 +249,6 @@ class Schema:
                 f"the context field {idle[0]!r} is in no cross, so it cannot change the order of items; add a cross "
                 f"with an item field, as in crosses = [{example!r}]"
             )
-
-    def _check_kept(self, name: str, kind: Any, old_names: set[str]) -> None:
-        former = self.retired.get(name) or self.features.get(name) or self.context.get(name)
-        if former is None:
-            return
-        if (name in self.features or name in self.context) and name not in old_names:
-            raise InvalidInput(f"there is a field {name!r} already; another kind needs another name")
-        if former != kind:
-            raise InvalidInput(f"{name!r} was a {spec_of(former)['kind']} before; another kind needs another name")
 
 
 def sorted_cross(cross: str) -> tuple[str, ...]:
@@ -283,19 +258,17 @@ def sorted_cross(cross: str) -> tuple[str, ...]:
 
 def _build_fields(fields: Any, part: str) -> dict[str, Any]:
     if isinstance(fields, str) or not isinstance(fields, Mapping):
-        raise InvalidSchema(
-            part, f'{part} are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}'
-        )
-    return {name: _kind(name, kind, part) for name, kind in fields.items()}
-
-
-def _kind(name: Any, kind: Any, part: str) -> Any:
-    if not isinstance(name, str):
-        raise InvalidSchema(part, f"{part}: names are texts, got {name!r:.60}")
-    try:
-        return build(kind, "field")
-    except InvalidInput as error:
-        raise InvalidSchema(part, f"{part} {name!r:.60}: {error}") from None
+        fault = f'are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}'
+        raise InvalidSchema(part, f"{part} {fault}")
+    kinds = {}
+    for name, kind in fields.items():
+        if not isinstance(name, str):
+            raise InvalidSchema(part, f"{part}: names are texts, got {name!r:.60}")
+        try:
+            kinds[name] = build(kind, "field")
+        except InvalidInput as error:
+            raise InvalidSchema(part, f"{part} {name!r:.60}: {error}") from None
+    return kinds
 
 
 def _texts(values: Any) -> list[str]:
@@ -312,17 +285,12 @@ def _texts(values: Any) -> list[str]:
 
 def _plain(fields: Fields) -> dict[str, Any]:
     """Return kinds without their default parameters."""
-    return {name: _short(kind) for name, kind in fields.items()}
-
-
-def _short(kind: Any) -> Any:
-    spec = spec_of(kind)
-    plain = {name: value for name, value in spec.items() if name == "kind" or value != _defaults(kind).get(name)}
-    return plain["kind"] if len(plain) == 1 else plain
-
-
-def _defaults(kind: Any) -> dict[str, Any]:
-    return {name: part.default for name, part in type(kind).__dataclass_fields__.items()}
+    plain = {}
+    for name, kind in fields.items():
+        spec, parts = spec_of(kind), type(kind).__dataclass_fields__
+        changed = {part: value for part, value in spec.items() if part == "kind" or value != parts[part].default}
+        plain[name] = changed if len(changed) > 1 else spec["kind"]
+    return plain
 
 
 def schema_of(features: Any, context: Any, crosses: Any) -> Schema | None:

@@ -23,13 +23,14 @@ def words_of(text: str) -> list[str]:
     """Split a text into runs of letters and digits, in lower case; each ideograph or emoji is a word."""
     if text.isascii():
         return ASCII_WORD.findall(text.lower())
-    folded = "".join(map(_fold_case, _normal_form("NFKC", text)))
+    folded = "".join(each if _is_later(each) else each.casefold() for each in _normal_form("NFKC", text))
     words, word = [], ""
     for character in _normal_form("NFKC", folded):
+        category = UNICODE_3_2.category(character)
         if _is_ideograph(character):
             words += [word, character]
             word = ""
-        elif _is_letter(character) or (word and _is_mark(character)):
+        elif category[0] in "LN" or category == "Cn" or (word and category[0] == "M"):  # M: accents and the like
             word += character
         else:
             words.append(word)
@@ -45,19 +46,6 @@ def _normal_form(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 def _is_later(character: str) -> bool:
     return UNICODE_3_2.category(character) == "Cn"
-
-
-def _fold_case(character: str) -> str:
-    return character if _is_later(character) else character.casefold()
-
-
-def _is_letter(character: str) -> bool:
-    return UNICODE_3_2.category(character)[0] in "LN" or _is_later(character)
-
-
-def _is_mark(character: str) -> bool:
-    """Return true for accents and the like, which belong to the previous letter."""
-    return UNICODE_3_2.category(character)[0] == "M"
 
 
 def _is_ideograph(character: str) -> bool:

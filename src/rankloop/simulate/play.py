@@ -40,7 +40,6 @@ class LateDelivery:
     share: Probability = 1.0
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
-        """Return the round in which the feedback of round t arrives."""
         is_late, delay = rng.random(2)
         return (t + 1 + int(delay * self.rounds),) if is_late < self.share and self.rounds else (t,)
 
@@ -56,7 +55,6 @@ class LostDelivery:
     share: Probability = 0.2
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
-        """Return the round t, or nothing."""
         return () if rng.random() < self.share else (t,)
 
 
@@ -71,27 +69,18 @@ class RepeatedDelivery:
     share: Probability = 0.2
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
-        """Return the round t, and sometimes the next one too."""
         return (t, t + 1) if rng.random() < self.share else (t,)
 
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """One round of the loop.
+    """One round of the loop; `state` is that before the round, `learned` that after it.
 
-    Attributes:
-      t: The number of the round, from 0.
-      query: The query.
-      relevance: The grade of each item.
-      state: The state before the round.
-      decision: The ranking that was shown, with its receipt.
-      arrived: The feedback that arrived in this round.
-      learned: The state after the round.
-      feedback: The feedback on this round's decision, whether or not it arrived.
-      refused: The number of updates so far that were refused as unstable.
+    `feedback` is that on this round's decision, and may arrive later; `arrived` is the feedback that came now.
+    `refused` counts the updates so far that were refused as unstable.
     """
 
-    t: int
+    t: int  # from 0
     query: Query
     relevance: Floats
     state: Any
@@ -100,16 +89,6 @@ class Round:
     learned: Any
     feedback: Feedback
     refused: int
-
-    def __iter__(self) -> Iterator[Any]:
-        """t, query, relevance, state, decision, arrived, learned."""
-        return iter((self.t, self.query, self.relevance, self.state, self.decision, self.arrived, self.learned))
-
-    def __len__(self) -> int:
-        return 7
-
-    def __getitem__(self, position: int) -> Any:
-        return tuple(self)[position]
 
 
 def play(
@@ -121,7 +100,7 @@ def play(
     seed: int,
     delivery: Delivery | None = None,
 ) -> Iterator[Round]:
-    """Show `horizon` rankings to simulated users and learn from their feedback.
+    """Show `horizon` rankings to simulated users and learn from their feedback; rounds are played as they are iterated.
 
     Two learners with the same seed meet the same queries and the same users. An update that would be unstable is
     refused and counted in `refused` of the rounds; the loop goes on.
@@ -133,9 +112,6 @@ def play(
       horizon: The number of rounds.
       seed: Decides all random numbers.
       delivery: The rule by which feedback arrives; at once if None.
-
-    Returns:
-      The rounds, which are played as they are iterated.
 
     Examples:
       >>> from rankloop import build, play
@@ -179,12 +155,8 @@ def _rounds(
                 pending.setdefault(due, []).append(arrived[0])
             arrived = tuple(pending.pop(t, ()))
         for arrival in arrived:
-            _learn(session, arrival)
+            try:
+                session.learn(arrival.query, arrival.decision, arrival.feedback)
+            except UnstableUpdate:
+                continue  # the session has counted it in `refused` and kept the old state
         yield Round(t, query, grades, state, decision, arrived, session.state, feedback, session.refused)
-
-
-def _learn(session: Session, arrival: Arrival) -> None:
-    try:
-        session.learn(arrival.query, arrival.decision, arrival.feedback)
-    except UnstableUpdate:
-        return  # The session has counted it in `refused` and kept the old state.

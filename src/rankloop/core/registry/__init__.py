@@ -1,23 +1,29 @@
 """The registry: things are built from a kind and parameters, alike in Python, TOML, JSON and on the command line."""
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
 import types
+import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from threading import RLock
-from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from rankloop.core import protocols
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.core.registry.specs import check_arguments, nearest, parse_spec
+from rankloop.core.registry.specs import nearest, parse_spec
 
 T = TypeVar("T")
 Spec = Mapping[str, Any]
+INTEGER_LIMIT = 2**63  # integers of kernels are below this
+TYPE_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 class UnknownKind(InvalidInput, NotFound):
@@ -38,8 +44,12 @@ class Entry(NamedTuple):
 
     def as_table(self) -> dict[str, Any]:
         """Return kind, summary, and the name, type and default of each parameter."""
-        fields, hints = [field for field in dataclasses.fields(self.cls) if field.init], get_type_hints(self.cls)
-        parameters = [{"name": field.name, "type": str(hints[field.name])} | _default(field) for field in fields]
+        parameters, hints = [], get_type_hints(self.cls)
+        for field in dataclasses.fields(self.cls):
+            value = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+            plain = {} if value is dataclasses.MISSING else {"default": _plain(value)}
+            if field.init:
+                parameters.append({"name": field.name, "type": str(hints[field.name])} | plain)
         return {"kind": self.kind, "summary": self.summary, "parameters": parameters}
 
 
@@ -94,8 +104,11 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
             raise Conflict(f"{entry.category} {kind!r} is already {other.cls.__module__}.{other.cls.__qualname__}")
         _entries[entry.category, kind] = entry
         _of_class[cls] = entry
-        check_arguments(cls, _build_nested)
-        _inherit_docstrings(cls, _categories[entry.category])
+        _check_arguments(cls)
+        for name, declared in inspect.getmembers(_categories[entry.category]):  # docstrings are inherited
+            method = getattr(cls, name, None)
+            if not name.startswith("_") and method is not None and method.__doc__ is None:
+                method.__doc__ = declared.__doc__
         return cls
 
     return enter
@@ -125,7 +138,8 @@ def categories() -> list[str]:
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
     """Return everything registered by the plural of its category, as `rankloop list --json` prints it."""
-    return {_plural(category): [entry.as_table() for entry in entries(category)] for category in categories()}
+    plurals = {"feedback": "feedback", "interleaving": "interleaving", "delivery": "deliveries"}
+    return {plurals.get(name, f"{name}s"): [entry.as_table() for entry in entries(name)] for name in categories()}
 
 
 def build(spec: Any, category: str | None = None) -> Any:
@@ -181,9 +195,14 @@ def lookup(kind: str, category: str | None = None) -> Entry:
       category: Its category; None: the kind must be in one category only.
     """
     if isinstance(category, str):
-        entry = _entries.get((category, kind)) or _import_by_name(kind, category)
-        if entry is not None:
-            return entry
+        with _importing:  # modules named after the kind first: much quicker than all that register things
+            for package in list(_waiting) if (category, kind) not in _entries and kind.isidentifier() else ():
+                if find_spec(f"rankloop.{package}.{kind}") is not None:
+                    importlib.import_module(f"rankloop.{package}.{kind}")
+                if (category, kind) in _entries:
+                    break
+        if (category, kind) in _entries:
+            return _entries[category, kind]
     _import_waiting()
     if category is not None and (not isinstance(category, str) or category not in _categories):
         raise InvalidInput(f"no category {category!r}{nearest(str(category), _categories)}")
@@ -202,24 +221,6 @@ def _plain(value: Any) -> Any:
     return spec_of(value) if type(value) in _of_class else value
 
 
-def _build_nested(value: Any, annotation: Any) -> Any:
-    """Return the object of a spec where the annotation is the protocol of a category, else None."""
-    expected = get_origin(annotation) or annotation
-    family = next((name for name, protocol in _categories.items() if protocol is expected), None)
-    return build(value, family) if family else None
-
-
-def _import_by_name(kind: str, category: str) -> Entry | None:
-    """Import the modules that are named after a kind, which is much quicker than to import all that register things."""
-    with _importing:
-        for package in list(_waiting) if kind.isidentifier() else ():
-            if find_spec(f"rankloop.{package}.{kind}") is not None:
-                importlib.import_module(f"rankloop.{package}.{kind}")
-            if (category, kind) in _entries:
-                break
-    return _entries.get((category, kind))
-
-
 def _import_waiting() -> None:
     with _importing:
         while _waiting:
@@ -230,51 +231,91 @@ def _import_waiting() -> None:
             if name in _waiting:  # a module may have looked something up while it was imported
                 _waiting.remove(name)
         while _groups:
-            _import_installed(_groups.pop())
-
-
-def _import_installed(group: str) -> None:
-    """Import the modules that installed packages name as entry points; warn of those that fail."""
-    for point in entry_points(group=group):
-        try:
-            point.load()
-        except Exception as error:  # modules of others may raise anything
-            owner = point.dist.name if point.dist is not None else point.name
-            message = f"{point.value} of {owner}, which registers things with rankloop, cannot be imported: {error}"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            for point in entry_points(group=_groups.pop()):
+                try:
+                    point.load()
+                except Exception as error:  # modules of others may raise anything
+                    owner = point.dist.name if point.dist is not None else point.name
+                    message = f"{point.value} of {owner}, which registers things with rankloop, cannot be imported"
+                    warnings.warn(f"{message}: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _category_of(cls: type) -> str:
-    methods = {name for name in dir(cls) if callable(getattr(cls, name, None))}
-    fits = [name for name, protocol in _categories.items() if methods.issuperset(_methods(protocol))]
+    """Return the only category of whose protocol a class has all methods."""
+    methods, fits = {name for name in dir(cls) if callable(getattr(cls, name, None))}, []
+    for category, protocol in _categories.items():
+        members = [member for base in protocol.__mro__ for member in vars(base).items()]
+        declared = {name for name, value in members if isinstance(value, types.FunctionType)}
+        if methods.issuperset(name for name in declared if name == "__call__" or not name.startswith("_")):
+            fits.append(category)
     if len(fits) != 1:
         raise InvalidInput(f"{cls.__name__} has the methods of {fits or 'no category'}; name its category")
     return fits[0]
 
 
-def _inherit_docstrings(cls: type, protocol: type) -> None:
-    """Give methods of a class that say nothing of their own the docstrings of its category's protocol."""
-    for name, declared in inspect.getmembers(protocol):
-        method = getattr(cls, name, None)
-        if not name.startswith("_") and method is not None and method.__doc__ is None:
-            method.__doc__ = declared.__doc__
+def _check_arguments(cls: type) -> None:
+    """Make a dataclass convert and check its constructor arguments by their annotations."""
+    construct = cls.__init__  # type: ignore[misc]
+
+    @functools.wraps(construct)
+    def init(self: Any, /, **arguments: Any) -> None:
+        hints = _hints(cls)
+        for name, value in arguments.items():
+            if name not in hints:
+                raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
+            arguments[name] = _convert(value, hints[name], name)
+        for field in dataclasses.fields(cls):
+            is_required = field.init and field.default is field.default_factory is dataclasses.MISSING
+            if is_required and field.name not in arguments:
+                raise InvalidInput(f"the parameter {field.name!r} is missing")
+        construct(self, **arguments)
+
+    cls.__init__ = init  # type: ignore[misc]
 
 
-def _methods(protocol: type) -> Iterator[str]:
-    for base in protocol.__mro__:
-        for name, value in vars(base).items():
-            if isinstance(value, types.FunctionType) and (name == "__call__" or not name.startswith("_")):
-                yield name
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 
-def _plural(category: str) -> str:
-    if category.endswith(("feedback", "interleaving")):
-        return category
-    return category.removesuffix("y") + ("ies" if category.endswith("y") else "s")
-
-
-def _default(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    value = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
-    if value is dataclasses.MISSING:
-        return {}
-    return {"default": spec_of(value) if dataclasses.is_dataclass(value) else value}
+def _convert(value: Any, annotation: Any, name: str) -> Any:
+    """Return a value as the annotated type; checks that come with the type are made, see `core.checks`."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is typing.Annotated:
+        value = _convert(value, arguments[0], name)
+        for check in annotation.__metadata__:
+            check(**{name: value})
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        reasons = []
+        for option in arguments:
+            if option is not type(None):
+                try:
+                    return _convert(value, option, name)
+                except InvalidInput as error:
+                    reasons.append(str(error))
+        raise InvalidInput("; or ".join(reasons))
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise InvalidInput(f"{name} = {value!r} is not possible{nearest(str(value), arguments)}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(f"{name} must be a list, got {value!r}")
+        return tuple(_convert(part, arguments[0], name) for part in value)
+    for category, protocol in _categories.items():
+        if protocol is (origin or annotation):
+            return build(value, category)
+    if type(value) is int and abs(value) >= INTEGER_LIMIT:
+        raise InvalidInput(f"{name} must be below 2⁶³")
+    if annotation is float and type(value) is int:
+        return float(value)
+    if type(value) is not annotation:
+        expected = TYPE_WORDS.get(annotation, f"of type {getattr(annotation, '__name__', annotation)}")
+        raise InvalidInput(f"{name} must be {expected}, got {value!r}")
+    return value

@@ -1,28 +1,20 @@
-"""Specs as text, and conversion and checks of constructor arguments by the annotations of a dataclass."""
+"""Specs as text, suggestions for names that are wrong, and the base class of estimators."""
 
-import dataclasses
 import difflib
-import functools
 import inspect
 import json
 import re
 import tomllib
-import types
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from rankloop.core.errors import InvalidInput
 
-INTEGER_LIMIT = 2**63  # integers of kernels are below this
 MAX_LISTED_NAMES = 24  # an error message lists all valid names up to this number
 MIN_SIMILARITY = 0.6  # of a name that is suggested, from 0 to 1
 MAX_SIMILARITY_GAP = 0.1  # to the most similar name, for others that are suggested, too
 MAX_SUGGESTIONS = 3
-TYPE_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 TEXTS_AND_BOOLEANS = re.compile(r"\"[^\"]*\"|'[^']*'|\b(?:True|False)\b")
-Nested = Callable[[Any, Any], Any]  # value and annotation to a registered object, or None
 
 
 def parse_spec(text: str) -> dict[str, Any]:
@@ -48,16 +40,13 @@ def parse_spec(text: str) -> dict[str, Any]:
 def toml_value(value: Any) -> str:
     """Return a text, number, list or table as a value of TOML on one line, which `parse_spec` reads."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml_key(name)} = {toml_value(part)}" for name, part in value.items()) + "}"
+        keys = [name if name.isascii() and name.isidentifier() else toml_value(name) for name in value]
+        return "{" + ", ".join(f"{key} = {toml_value(part)}" for key, part in zip(keys, value.values())) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, str | bool):  # TOML has the escapes of JSON, and one more
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
-
-
-def _toml_key(name: str) -> str:
-    return name if name.isascii() and name.isidentifier() else toml_value(name)
 
 
 def nearest(name: str, valid: Any) -> str:
@@ -75,85 +64,6 @@ def nearest(name: str, valid: Any) -> str:
         *others, last = map(repr, close)
         return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
     return f"; there is {', '.join(sorted(names))}" if 0 < len(names) <= MAX_LISTED_NAMES else ""
-
-
-def check_arguments(cls: type, nested: Nested) -> None:
-    """Make a dataclass convert and check its constructor arguments by their annotations.
-
-    Args:
-      cls: The dataclass.
-      nested: Builds registered objects from specs.
-    """
-    construct = cls.__init__  # type: ignore[misc]
-
-    @functools.wraps(construct)
-    def init(self: Any, /, **arguments: Any) -> None:
-        hints = _hints(cls)
-        for name, value in arguments.items():
-            if name not in hints:
-                raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
-            arguments[name] = _convert(value, hints[name], name, nested)
-        missing = [f.name for f in dataclasses.fields(cls) if _is_required(f) and f.name not in arguments]
-        if missing:
-            raise InvalidInput(f"the parameter {missing[0]!r} is missing")
-        construct(self, **arguments)
-
-    cls.__init__ = init  # type: ignore[misc]
-
-
-def _convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
-    """Return a value as the annotated type; checks that come with the type are made, see `core.checks`."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if get_origin(annotation) is Annotated:
-        value = _convert(value, get_args(annotation)[0], name, nested)
-        for check in annotation.__metadata__:
-            check(**{name: value})
-        return value
-    if get_origin(annotation) in (Union, types.UnionType):
-        return _first_that_fits(value, get_args(annotation), name, nested)
-    if get_origin(annotation) is Literal:
-        if value not in get_args(annotation):
-            raise InvalidInput(f"{name} = {value!r} is not possible{nearest(str(value), get_args(annotation))}")
-        return value
-    if get_origin(annotation) is tuple:
-        if not isinstance(value, list | tuple):
-            raise InvalidInput(f"{name} must be a list, got {value!r}")
-        return tuple(_convert(part, get_args(annotation)[0], name, nested) for part in value)
-    thing = nested(value, annotation)
-    if thing is not None:
-        return thing
-    if type(value) is int and abs(value) >= INTEGER_LIMIT:
-        raise InvalidInput(f"{name} must be below 2⁶³")
-    if annotation is float and type(value) is int:
-        return float(value)
-    if type(value) is not annotation:
-        expected = TYPE_WORDS.get(annotation, f"of type {getattr(annotation, '__name__', annotation)}")
-        raise InvalidInput(f"{name} must be {expected}, got {value!r}")
-    return value
-
-
-def _first_that_fits(value: Any, options: tuple[Any, ...], name: str, nested: Nested) -> Any:
-    if value is None and type(None) in options:
-        return None
-    reasons = []
-    for option in options:
-        if option is not type(None):
-            try:
-                return _convert(value, option, name, nested)
-            except InvalidInput as error:
-                reasons.append(str(error))
-    raise InvalidInput("; or ".join(reasons))
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    hints = get_type_hints(cls, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 
 E = TypeVar("E", bound="Estimator")

@@ -32,18 +32,18 @@ class _BinaryGrades:
         return Problem(n_features=0, n_items=self.n_items)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        probabilities, query = self._probabilities(rng), Query("", np.empty((self.n_items, 0)), np.empty(0))
-        while True:  # Each grade takes one double.
+        # Relevant items are random, since ties favour the first ones. Each grade takes one double.
+        relevant, wrong = random_ranking(self.n_items, rng) < self.n_relevant, self._error_probability()
+        probabilities, query = (
+            np.where(relevant, 1.0 - wrong, wrong),
+            Query("", np.empty((self.n_items, 0)), np.empty(0)),
+        )
+        while True:
             for grades in (rng.random((ROUNDS_PER_DRAW, self.n_items)) < probabilities).astype(np.float64):
                 yield query, grades
 
-    def _probabilities(self, rng: Generator) -> Floats:
-        """Return each item's probability of grade 1; relevant items are random, since ties favour the first ones."""
-        relevant = random_ranking(self.n_items, rng) < self.n_relevant
-        return np.where(relevant, 1.0 - self._wrong(), self._wrong())
-
     @abstractmethod
-    def _wrong(self) -> float: ...
+    def _error_probability(self) -> float: ...
 
 
 @register("flipped_relevance")
@@ -63,7 +63,7 @@ class FlippedRelevance(_BinaryGrades):
     n_relevant: int = 5
     flip: Probability = 0.05
 
-    def _wrong(self) -> float:
+    def _error_probability(self) -> float:
         return self.flip
 
 
@@ -84,5 +84,5 @@ class NoisyRelevance(_BinaryGrades):
     n_relevant: int = 5
     sd: NotNegative = 0.25
 
-    def _wrong(self) -> float:
+    def _error_probability(self) -> float:
         return normal_cdf(-0.5 / self.sd) if self.sd > 0.0 else 0.0

@@ -52,7 +52,7 @@ class Letor(LetorQueries):
     @property
     def problem(self) -> Problem:
         dataset = self.dataset()
-        return Problem(n_features=dataset.n_features, max_grade=max(1, int(np.ceil(dataset.relevance.max()))))
+        return Problem(dataset.n_features, max_grade=max(1, int(np.ceil(dataset.relevance.max()))))
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         return shuffled_rounds(self.dataset(), rng, self.candidates)
@@ -61,18 +61,18 @@ class Letor(LetorQueries):
         """Return the queries that take part; the data set is shared between runs and must not be changed."""
         names = (self.path,) if isinstance(self.path, str) else self.path
         files = tuple(file for name in names for file in _files(data_path(name)))
-        states = tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)
-        return _load(files, states, self.normalise, self.min_items, self.need_relevant)
+        return _load(files, _states(files), self.normalise, self.min_items, self.need_relevant)
+
+
+def _states(files: tuple[Path, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return published_folds(path)[0].paths if is_archive(path) else [path]
-    files = [
-        file
-        for file in sorted(path.iterdir())
-        if file.is_file() and not file.name.startswith(".") and file.suffix not in NOT_DATA
-    ]
+    visible = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+    files = [file for file in visible if file.suffix not in NOT_DATA]
     if not files:
         raise InvalidInput(f"the folder {str(path)!r} contains no LETOR files")
     return files
@@ -88,13 +88,13 @@ def _load(
     best = [dataset.relevance[a:b].max(initial=0.0) for a, b in zip(dataset.offsets, dataset.offsets[1:])]
     query_numbers = np.flatnonzero((dataset.sizes >= min_items) & ((np.array(best) > 0.0) | (not need_relevant)))
     if not len(query_numbers):
-        raise InvalidInput(f"{files[0].name}: no query has {min_items} items" + " and a relevant one" * need_relevant)
+        raise _no_query(files[0], min_items, need_relevant)
     queries = dataset if len(query_numbers) == dataset.n_queries else dataset.subset(query_numbers)
     return normalise_queries(queries) if normalise else queries
 
 
 class LetorSize(NamedTuple):
-    """The number of features, the first index and the largest grade of LETOR files."""
+    """The sizes of LETOR files."""
 
     n_features: int
     zero_based: bool
@@ -117,8 +117,7 @@ class LetorPasses(LetorQueries):
 
     @property
     def problem(self) -> Problem:
-        size = self._size()
-        return Problem(n_features=size.n_features, max_grade=size.max_grade)
+        return Problem(self._size.n_features, max_grade=self._size.max_grade)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         while True:
@@ -135,28 +134,30 @@ class LetorPasses(LetorQueries):
                     n_queries += 1
                     yield Query(dataset.query_ids[q], rows, NO_CONTEXT), grades
             if n_queries == 0:
-                raise InvalidInput(
-                    f"{self._files()[0].name}: no query has {self.min_items} items"
-                    + " and a relevant one" * self.need_relevant
-                )
+                raise _no_query(self._files[0], self.min_items, self.need_relevant)
 
     def pieces(self) -> Iterator[Dataset]:
         """Yield complete queries in one pass over all files."""
-        size = self._size()
-        for file in self._files():
+        for file in self._files:
+            size = self._size
             for dataset in stream_letor(file, n_features=size.n_features, zero_based=size.zero_based):
                 yield normalise_queries(dataset) if self.normalise else dataset
 
-    def _files(self) -> list[Path]:
+    @property
+    def _files(self) -> tuple[Path, ...]:
         names = (self.path,) if isinstance(self.path, str) else self.path
-        return [file for name in names for file in _files_of(name, self.part)]
+        return tuple(file for name in names for file in _files_of(name, self.part))
 
+    @property
     def _size(self) -> LetorSize:
-        files = tuple(self._files())
-        return _size_of(files, tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+        return _size_of(self._files, _states(self._files))
 
 
-def _files_of(name: str, part: str = "all") -> list[Path]:
+def _no_query(file: Path, min_items: int, need_relevant: bool) -> InvalidInput:
+    return InvalidInput(f"{file.name}: no query has {min_items} items" + " and a relevant one" * need_relevant)
+
+
+def _files_of(name: str, part: str) -> list[Path]:
     """Return a file itself, or the files of a published set's first fold or of one of its parts."""
     path = public_path(name)
     if path.is_file() and not is_archive(path):

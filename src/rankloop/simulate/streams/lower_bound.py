@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -58,21 +59,16 @@ class LowerBound:
         return Problem(n_features=self.n_features)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Callable[[Ints], Floats]]]:
-        fixed: dict[int, Floats] = {}
+        grades: dict[int, Floats] = {}  # by query, fixed against the first ranking that is shown
+
+        def relevance(ranking: Ints, i: int) -> Floats:
+            if i not in grades:
+                grades[i] = np.zeros(2)
+                grades[i][ranking[1]] = 1.0
+            return grades[i].copy()
+
         while True:
             for i in range(self.n_queries):
                 features = np.zeros((2, self.n_features))
                 features[0, i], features[1, i] = self.radius, -self.radius
-                yield Query(str(i), features, NO_CONTEXT), _against(i, fixed)
-
-
-def _against(i: int, fixed: dict[int, Floats]) -> Callable[[Ints], Floats]:
-    """Return the grades of query i as a function of the ranking: fixed against the first one that is shown."""
-
-    def relevance(ranking: Ints) -> Floats:
-        if i not in fixed:
-            fixed[i] = np.zeros(2)
-            fixed[i][ranking[1]] = 1.0
-        return fixed[i].copy()
-
-    return relevance
+                yield Query(str(i), features, NO_CONTEXT), partial(relevance, i=i)

@@ -99,15 +99,12 @@ class Separable(SimulatedQueries):
         weights = _unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)
         grades = np.tile(np.arange(self.n_items) % N_GRADES, self.n_queries).astype(np.float64)
-        targets = grades - (N_GRADES - 1) / 2 + self._wobble(rng.random(len(grades)))
+        low, high = normal_cdf(-(1.0 - self.margin) / 2), normal_cdf((1.0 - self.margin) / 2)
+        wobble = normal_quantiles(low + rng.random(len(grades)) * (high - low))  # normal, within ±(1 − margin)/2
+        targets = grades - (N_GRADES - 1) / 2 + wobble
         features += (targets - scores_of(features, weights))[:, np.newaxis] * weights
         features /= np.sqrt(np.sum(features**2, axis=1).max())
         return _dataset_of_equal(features, grades, self.n_items), weights
-
-    def _wobble(self, uniform: Floats) -> Floats:
-        """Return standard normal numbers, conditioned on lying within ±(1 − margin)/2."""
-        low, high = normal_cdf(-(1.0 - self.margin) / 2), normal_cdf((1.0 - self.margin) / 2)
-        return normal_quantiles(low + uniform * (high - low))
 
 
 @register("web_search")
@@ -139,7 +136,6 @@ class WebSearch(SimulatedQueries):
 
 
 def _unit_vector(rng: Generator, length: int) -> Floats:
-    """Return a uniformly random vector of length 1."""
     direction = normals(rng, length)
     scaled: Floats = direction / np.sqrt(np.sum(direction**2))
     return scaled
@@ -151,12 +147,10 @@ def _standard(values: Floats) -> Floats:
 
 
 def _dataset_of_equal(features: Floats, relevance: Floats, n_items: int) -> Dataset:
-    """Return a data set whose queries have `n_items` rows each."""
     offsets = np.arange(0, len(features) + 1, n_items, dtype=np.int64)
     return Dataset(np.ascontiguousarray(features), relevance, offsets, tuple(map(str, range(len(offsets) - 1))))
 
 
 def _grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
-    """Return grades 0, 1, … by ascending latent value."""
     cuts = np.quantile(latent, np.cumsum(shares)[:-1] / np.sum(shares))
     return np.searchsorted(cuts, latent, side="left").astype(np.float64)

@@ -11,13 +11,11 @@ References:
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.click_models import models
-from rankloop.click_models.base import ClickModel
 from rankloop.click_models.kernels import ClickParameters, draw_clicks
 from rankloop.core.checks import NotNegative, Probability, check_at_least
 from rankloop.core.errors import InvalidInput
@@ -111,6 +109,7 @@ class GradedClicks:
     max_grade: int = 4
     shown: int = 10
     depth: ClassVar[int | None] = None
+    stops: ClassVar[bool] = True  # they may stop after a click
 
     def __post_init__(self) -> None:
         scales = sorted({scale for _, scale in CLICK_PROBABILITIES})
@@ -118,27 +117,21 @@ class GradedClicks:
             raise InvalidInput(f"max_grade = {self.max_grade}: published behaviours have grades up to {scales}")
         check_at_least(1, shown=self.shown)
 
-    @cached_property
-    def model(self) -> ClickModel:
-        """The click model that they follow, its pairs being the grades."""
+    def numbers(self) -> dict[str, Any]:
+        """Return the numbers of the click model that are not neutral, its pairs being the grades."""
         raise NotImplementedError
 
     @cached_property
     def _parameters(self) -> ClickParameters:
-        return self.model.parameters
+        attraction = CLICK_PROBABILITIES[self.behaviour, self.max_grade]
+        neutral = ClickParameters(attraction, np.zeros(len(attraction)), np.ones((1, 1)), np.zeros(1), 1.0)
+        return neutral._replace(**self.numbers())
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        n_draws, numbers = 1 if self.model.browsing else N_DRAWS, self._parameters
-        draws = rng.random((n_draws, seen_positions(self.shown, len(ranking))))
+        draws = rng.random((N_DRAWS if self.stops else 1, seen_positions(self.shown, len(ranking))))
+        attraction, satisfaction, examination, stop, persistence = self._parameters
         items, weights = _clicks_by_grade(
-            numbers.attraction,
-            numbers.satisfaction,
-            numbers.examination,
-            numbers.stop,
-            numbers.persistence,
-            ranking,
-            relevance,
-            draws,
+            attraction, satisfaction, examination, stop, persistence, ranking, relevance, draws
         )
         return Clicks(items, weights)
 
@@ -176,13 +169,11 @@ class PositionBased(GradedClicks):
 
     severity: NotNegative = 1.0
 
-    @cached_property
-    def model(self) -> ClickModel:
-        """The position-based model with attraction by grade."""
-        examination = self.propensities(self.shown)[:, None]
-        return models.PositionBasedModel(
-            attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade], examination=examination
-        )
+    stops: ClassVar[bool] = False
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the examination by position."""
+        return {"examination": self.propensities(self.shown)[:, None]}
 
     def propensities(self, n_items: int) -> Floats:
         """Return the probability that each position is examined."""
@@ -202,12 +193,11 @@ class Ubm(GradedClicks):
       Dupret and Piwowarski (2008), A User Browsing Model to Predict Search Engine Click Data from Past Observations.
     """
 
-    @cached_property
-    def model(self) -> ClickModel:
-        """The user browsing model with published examination and attraction by grade."""
-        return models.UserBrowsingModel(
-            attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade], examination=EXAMINATION_TABLE
-        )
+    stops: ClassVar[bool] = False
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the published examination."""
+        return {"examination": EXAMINATION_TABLE}
 
 
 @register("cascade")
@@ -221,10 +211,9 @@ class Cascade(GradedClicks):
       Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
 
-    @cached_property
-    def model(self) -> ClickModel:
-        """The cascade model with attraction by grade."""
-        return models.CascadeModel(attraction=CLICK_PROBABILITIES[self.behaviour, self.max_grade])
+    def numbers(self) -> dict[str, Any]:
+        """Return the certain stop after a click."""
+        return {"stop": np.ones(1)}
 
 
 @register("dcm")
@@ -235,19 +224,14 @@ class Dcm(GradedClicks):
     and read on, "navigational" ones look for one very good item, "informational" ones click a lot. These are the
     standard users of online learning to rank. Draws three doubles per position.
 
-    Args:
-      behaviour: The published click and stop probabilities by grade.
-
     References:
       Guo, Liu and Wang (2009), Efficient Multiple-Click Models in Web Search, with stopping by grade as in Hofmann,
       Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks.
     """
 
-    @cached_property
-    def model(self) -> ClickModel:
-        """The dependent click model with attraction and stopping by grade."""
-        key = self.behaviour, self.max_grade
-        return models.DependentClickModel(attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key])
+    def numbers(self) -> dict[str, Any]:
+        """Return the probabilities of stopping, by grade."""
+        return {"satisfaction": STOP_PROBABILITIES[self.behaviour, self.max_grade]}
 
 
 @register("sdbn")
@@ -258,7 +242,6 @@ class Sdbn(GradedClicks):
     model, which then coincides with `dcm`; below 1 it is the full one. Draws three doubles per position.
 
     Args:
-      behaviour: The published click and stop probabilities by grade.
       persistence: The probability of going on to the next item.
 
     References:
@@ -267,10 +250,7 @@ class Sdbn(GradedClicks):
 
     persistence: Probability = 1.0
 
-    @cached_property
-    def model(self) -> ClickModel:
-        """The dynamic Bayesian network with attraction and satisfaction by grade."""
-        key = self.behaviour, self.max_grade
-        return models.DbnModel(
-            attraction=CLICK_PROBABILITIES[key], satisfaction=STOP_PROBABILITIES[key], persistence=self.persistence
-        )
+    def numbers(self) -> dict[str, Any]:
+        """Return the probabilities of stopping, by grade, and the persistence."""
+        satisfaction = STOP_PROBABILITIES[self.behaviour, self.max_grade]
+        return {"satisfaction": satisfaction, "persistence": self.persistence}

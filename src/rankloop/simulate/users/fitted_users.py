@@ -60,34 +60,26 @@ class FittedUsers:
             raise InvalidInput("attraction needs a level, and the rows of examination equally many numbers")
         if self.satisfaction and len(self.satisfaction) != len(self.attraction):
             raise InvalidInput("satisfaction needs as many levels as attraction")
-        for name, values in (
-            ("attraction", self.attraction),
-            ("satisfaction", self.satisfaction),
-            ("examination", [value for row in rows for value in row]),
-            ("stop", self.stop),
-        ):
+        examination = tuple(value for row in rows for value in row)
+        lists = {"attraction": self.attraction, "satisfaction": self.satisfaction, "stop": self.stop}
+        for name, values in (lists | {"examination": examination}).items():
             for value in values:
                 check_probability(**{name: value})
 
     @cached_property
     def by_level(self) -> ClickParameters:
         """The numbers of the click model, its pairs being the levels of attraction."""
-        cls, values = MODELS[self.model], dict[str, Any]()
-        if "examination" in cls.numbers:
-            values["examination"] = np.array(self.examination or USUAL_EXAMINATION)
-        if "stop" in cls.numbers:
-            values["stop"] = np.array(self.stop or USUAL_STOP)
-        if "satisfaction" in cls.numbers:
-            values["satisfaction"] = np.array(self.satisfaction)
+        cls = MODELS[self.model]
+        numbers = {"examination": self.examination or USUAL_EXAMINATION, "satisfaction": self.satisfaction}
+        numbers |= {"stop": self.stop or USUAL_STOP}
+        values: dict[str, Any] = {name: np.array(numbers[name]) for name in numbers if name in cls.numbers}
         persistence = 1.0 if cls.browsing else self.persistence
         return cls(attraction=np.array(self.attraction), persistence=persistence, **values).parameters
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
         n_seen = seen_positions(self.shown, len(ranking))
-        draws = rng.random((N_DRAWS, n_seen))
         parameters, pair = self._page(ranking[:n_seen], relevance)
-        items, weights = _draw_page(parameters, ranking, pair, draws)
+        items, weights = _draw_page(parameters, ranking, pair, rng.random((N_DRAWS, n_seen)))
         return Clicks(items, weights)
 
     def click_probabilities(self, ranking: Ints, relevance: Floats) -> Floats:
@@ -104,8 +96,7 @@ class FittedUsers:
         by_level, grades = self.by_level, relevance[items]
         if self.by_grade:
             return by_level, np.clip(grades.astype(np.int64), 0, len(by_level.attraction) - 1)
-        attraction = np.clip(grades, 0.0, 1.0)
-        satisfaction = np.zeros(len(items))
+        attraction, satisfaction = np.clip(grades, 0.0, 1.0), np.zeros(len(items))
         if self.satisfaction:
             satisfaction = np.interp(attraction, by_level.attraction, by_level.satisfaction)
         return by_level._replace(attraction=attraction, satisfaction=satisfaction), np.arange(len(items))

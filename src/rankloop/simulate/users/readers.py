@@ -21,7 +21,6 @@ class Full:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
-        """Return the grade of every item, in the order of the ranking."""
         return Relevances(ranking, relevance[ranking])
 
 
@@ -42,7 +41,6 @@ class TopK:
     shown: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
-        """Return the grades of the items in the first `depth` positions."""
         items = ranking[: self.depth].copy()
         return Relevances(items, relevance[items])
 
@@ -80,7 +78,6 @@ class FirstRelevant:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """Return at most one click."""
         draws = rng.random(seen_positions(self.shown, len(ranking)))
         items, weights = _read(ranking, relevance, draws, self.accuracy, 1.0, 1)
         return Clicks(items, weights)
@@ -165,16 +162,13 @@ class Adversarial:
 
     @property
     def shown(self) -> int | None:
-        """The number of positions that are seen; None for all."""
         return self.inner.shown
 
     @property
     def depth(self) -> int | None:
-        """The number of items that are graded; None for all."""
         return self.inner.depth
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Feedback:
-        """Return the feedback of `inner` to the grades or to their opposite."""
         if rng.random() < self.share and len(relevance):
             relevance = relevance.max() + relevance.min() - relevance
         return self.inner.observe(ranking, relevance, rng)
