@@ -90,6 +90,7 @@ def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
             return super().rows(query.replace("?", "%s"), values)
 
         def version(self) -> int:
+            """Return the version of the tables."""
             return int(self.rows("SELECT max(version) FROM rankloop_version")[0][0])
 
     try:
