@@ -245,8 +245,9 @@ def test_late_feedback_is_learned_as_if_nothing_had_evolved(tmp_path):
             assert sorted(evolving.encoders) == [1, 2]
         plain.learn(shown[0], clicks=["b"])
         evolving.learn(late, clicks=["b"])
-        assert evolving._table.at(old_columns).tolist() == plain._table.at(old_columns).tolist()
-        assert evolving._table.at(np.array([evolving._table.n_columns - 1])).tolist() == [[0.0, 0.0]], "new begins at 0"
+        table, plain_table = (from_layers(each.session.state, "table") for each in (evolving, plain))
+        assert table.at(old_columns).tolist() == plain_table.at(old_columns).tolist()
+        assert table.at(np.array([table.n_columns - 1])).tolist() == [[0.0, 0.0]], "new begins at 0"
         with pytest.raises(InvalidInput, match="'title', which is not in the schema"):
             evolving.rank(ITEMS, context=ASKED, at=NOW)
         with pytest.raises(InvalidInput, match="version 2 of a schema, which this ranker never had"):
