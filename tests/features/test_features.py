@@ -9,6 +9,7 @@ import pytest
 
 from rankloop import InvalidInput, Ranker
 from rankloop.adapter import RawValues
+from rankloop.core.learner import from_layers
 from rankloop.features import Schema
 from rankloop.impression import Impression
 
