@@ -27,7 +27,7 @@ from rankloop import Ranker, parse_measure
 from rankloop.core.files import atomic_write
 from rankloop.core.types import Floats, Ints
 from rankloop.data import data_folder
-from rankloop.logs.list_log import click_arrays
+from rankloop.logs.list_log import ClickArrays
 from rankloop.logs.reader import lists_in
 from rankloop.training.clicks.weights import LOGGED_ORDER_WEIGHT, estimate_examined, not_below_click_rates
 
@@ -181,7 +181,7 @@ def examination_of(pages: Sequence[LoggedPage]) -> tuple[float, ...]:
     queries = [page.query for page in pages for _ in page.items]
     items = [item for page in pages for item in page.items]
     clicked = np.concatenate([page.clicked for page in pages])
-    log = click_arrays(offsets, position, clicked, queries, items)
+    log = ClickArrays.of(offsets, position, clicked, queries, items)
     examined = estimate_examined(log)
     return () if examined is None else tuple(not_below_click_rates(examined, log).tolist())
 

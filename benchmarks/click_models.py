@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 from rankloop.click_models.fit import MODELS, fit_users
 from rankloop.data.folder import data_path
-from rankloop.logs.list_log import ClickArrays, click_arrays
+from rankloop.logs.list_log import ClickArrays
 
 PARTS = ("train", "valid", "test")
 RESULT = Path(__file__).parents[1] / "docs" / "results" / "click-models.json"
@@ -35,7 +35,7 @@ def session_log(*names: str) -> ClickArrays:
     rows = [row for name in names for row in lines(name)]
     sizes = [len(row[2]) for row in rows]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return click_arrays(
+    return ClickArrays.of(
         offsets,
         np.concatenate([np.arange(size) for size in sizes]),
         np.concatenate([np.array(row[4], dtype=np.float64) for row in rows]),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.data.folder import data_path
-from rankloop.logs.list_log import ClickArrays, click_arrays
+from rankloop.logs.list_log import ClickArrays
 from rankloop.logs.reader import lists_in
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -435,7 +435,7 @@ def play_pages(kind: Kind, rng: Generator) -> list[tuple[Page, Ints, Floats, Flo
 
 def _log(rows: list[tuple[Page, Ints, Floats, Floats]]) -> ClickArrays:
     sizes = [len(row[1]) for row in rows]
-    return click_arrays(
+    return ClickArrays.of(
         np.concatenate([[0], np.cumsum(sizes)]),
         np.concatenate([np.arange(size) for size in sizes]),
         np.concatenate([row[2] for row in rows]),

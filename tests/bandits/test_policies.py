@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from rankloop.bandits.ad_log import ad_log
+from rankloop.bandits.ad_log import ad_log, fit_reward_model
 from rankloop.bandits.campaign import CLICK_RATES, Campaign, _choose
 from rankloop.bandits.policies import NEVER_CLICKED_THRESHOLD, EpsilonGreedy, LinearScorer, Softmax, Uniform
-from rankloop.bandits.reward_model import fit_reward_model
 from rankloop.bandits.train import fit_rankers
 from rankloop.core.errors import InvalidInput
 from research.datasets.labelled import LabelledSet

@@ -11,7 +11,7 @@ from rankloop.click_models.fit import MODELS
 from rankloop.click_models.kernels import draw_clicks, examined_given_clicks, examined_whatever_clicks, rows_of
 from rankloop.click_models.models import _expect
 from rankloop.core.registry import build, spec_of
-from rankloop.logs.list_log import click_arrays
+from rankloop.logs.list_log import ClickArrays
 from tests.click_models.worlds import PEOPLE, world
 
 ATTRACTION = np.array([0.3, 0.6, 0.45])
@@ -39,7 +39,7 @@ def log_of(patterns):
     offsets = np.arange(len(patterns) + 1) * N
     names = [str(item) for item in ORDER] * len(patterns)
     position = np.tile(np.arange(N), len(patterns))
-    log = click_arrays(offsets, position, np.array(patterns, float).ravel(), [""] * len(names), names)
+    log = ClickArrays.of(offsets, position, np.array(patterns, float).ravel(), [""] * len(names), names)
     return log._replace(pair=np.array(ORDER * len(patterns)), items=tuple("012"), query_ids=("",) * 3)
 
 
@@ -190,7 +190,7 @@ def test_the_likelihood_never_falls(logs, name, rows):
 def test_closed_forms_by_hand():
     """Pages a b c: clicks on a and b, on b, on none."""
     clicked = np.array([1.0, 1, 0, 0, 1, 0, 0, 0, 0])
-    log = click_arrays(np.array([0, 3, 6, 9]), np.tile([0, 1, 2], 3), clicked, ["q"] * 9, list("abc") * 3)
+    log = ClickArrays.of(np.array([0, 3, 6, 9]), np.tile([0, 1, 2], 3), clicked, ["q"] * 9, list("abc") * 3)
     flat = Prior(np.full(3, 0.5), 0.0)
     assert MODELS["cascade"].fit(log, flat).attraction.tolist() == pytest.approx([1 / 3, 1 / 2, 1e-6])
     assert MODELS["dcm"].fit(log, flat).attraction.tolist() == pytest.approx([1 / 3, 2 / 3, 1e-6])

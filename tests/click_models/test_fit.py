@@ -7,7 +7,7 @@ from rankloop.click_models.examination import estimate_examination
 from rankloop.click_models.fit import fit_users
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, Threads
-from rankloop.logs.list_log import click_arrays
+from rankloop.logs.list_log import ClickArrays
 from rankloop.training.clicks.weights import estimate_examined
 from tests.click_models.worlds import PEOPLE, world
 
@@ -41,7 +41,7 @@ def test_every_command_has_the_same_curve(logs):
 
 def test_an_order_that_never_changes_is_said():
     clicked = np.array([1.0, 0, 1, 0, 0, 1] * 30)
-    log = click_arrays(np.arange(0, 181, 2), np.tile([0, 1], 90), clicked, ["q"] * 180, ["a", "b"] * 90)
+    log = ClickArrays.of(np.arange(0, 181, 2), np.tile([0, 1], 90), clicked, ["q"] * 180, ["a", "b"] * 90)
     assert "a guess" in fit_users(log, "pbm", folds=2).notes[0]
 
 
@@ -54,7 +54,7 @@ def test_an_order_that_never_changes_is_said():
     ],
 )
 def test_what_cannot_be_fitted(clicked, sessions, model, message):
-    log = click_arrays(np.array([0, 1, 2]), np.array([0, 0]), np.array(clicked), ["q", "q"], ["a", "b"], sessions)
+    log = ClickArrays.of(np.array([0, 1, 2]), np.array([0, 0]), np.array(clicked), ["q", "q"], ["a", "b"], sessions)
     with pytest.raises(InvalidInput, match=message):
         fit_users(log, model)
 

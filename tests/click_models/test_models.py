@@ -7,12 +7,12 @@ import pytest
 
 from rankloop.click_models.base import Prior
 from rankloop.click_models.models import PositionBasedModel
-from rankloop.logs.list_log import click_arrays
+from rankloop.logs.list_log import ClickArrays
 
 
 def test_one_round_by_hand(monkeypatch):
     """Two pages of two rows: e = (1, 0.6), a = (0.5, 0.5); page 1 clicks pair 0 on top, page 2 nothing."""
-    log = click_arrays(
+    log = ClickArrays.of(
         np.array([0, 2, 4]), np.array([0, 1, 0, 1]), np.array([1.0, 0, 0, 0]), ["q"] * 4, ["a", "b", "b", "a"]
     )
     table, prior = np.array([[1.0], [0.6]]), Prior(np.array([0.5, 0.5]), 0.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankloop.logs.list_log import ClickArrays, click_arrays
+from rankloop.logs.list_log import ClickArrays
 from rankloop.simulate.users.fitted_users import FittedUsers
 
 PEOPLE = {
@@ -33,6 +33,6 @@ def world(users: FittedUsers, n_pages=2000, n_queries=10, n_items=6, seed=0) -> 
         items += [str(item) for item in order]
     offsets = np.arange(n_pages + 1) * n_items
     sessions = [page // 3 for page in range(n_pages)]
-    log = click_arrays(offsets, np.array(position), np.array(clicked), queries, items, sessions)
+    log = ClickArrays.of(offsets, np.array(position), np.array(clicked), queries, items, sessions)
     truth = np.array([attraction[int(query), int(item)] for query, item in zip(log.query_ids, log.items)])
     return log, truth

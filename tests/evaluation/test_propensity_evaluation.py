@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.bandits.ad_log import ad_log
+from rankloop.bandits.ad_log import ad_log, fit_reward_model
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import Uniform
-from rankloop.bandits.reward_model import fit_reward_model
 from rankloop.bandits.train import SessionPolicy, TrainedPolicy, _session_of, fit_rankers, load_policy, save_policy
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput

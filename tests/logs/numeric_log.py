@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rankloop.click_models.examination import rows_as_log
 from rankloop.core.types import Floats, Ints
-from rankloop.logs.list_table import BadRows, RawColumns, raw_columns
+from rankloop.logs.list_table import BadRows, RawColumns, _raw_columns
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.reader import lists_in
 from rankloop.logs.table_reader import TableReader
@@ -58,6 +58,6 @@ def read_raw_columns(table: Any, kinds: Mapping[str, str] | None = None) -> RawC
     """Read a table, and refuse its faults."""
     source = TableReader(table)
     bad_rows = BadRows(source)
-    columns = raw_columns(source, kinds or {}, bad_rows)
+    columns = _raw_columns(source, kinds or {}, bad_rows)
     bad_rows.kept(columns.table.num_rows)
     return columns

@@ -12,7 +12,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
-from rankloop.logs.list_table import pages_of, read_list_table
+from rankloop.logs.list_table import _pages_of, read_list_table
 from rankloop.logs.schema_guess import guessed_schema
 from tests.logs.numeric_log import read_raw_columns
 
@@ -60,7 +60,7 @@ def test_a_table_without_rows_or_with_two_columns_of_one_name_is_refused(tmp_pat
 
 
 def cut(column, lists, position, queries=None, items=None):
-    offsets, kept = pages_of(lists, column, np.array(position, dtype=float), queries, items, "log")
+    offsets, kept = _pages_of(lists, column, np.array(position, dtype=float), queries, items, "log")
     return offsets.tolist(), int((~kept).sum())
 
 

@@ -20,13 +20,13 @@ from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.service_export import (
     JSON_LIST_KINDS,
     METADATA_KEY,
+    _typed_value,
     arrow_fields,
     fields_of,
     is_export,
     notes_of,
     read_service_export,
     typed_row,
-    typed_value,
 )
 
 SCHEMA = Schema(
@@ -60,7 +60,7 @@ CASES = [(name, value) for name, values in VALUES.items() for value in values]
 @pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {i}" for i, (name, _) in enumerate(CASES)])
 def test_a_value_comes_back_with_the_same_meaning(name: str, value: Any) -> None:
     kind, type_ = SCHEMA.features[name], dict(arrow_fields([SCHEMA]))[f"item.{name}"]
-    (read,) = pa.array([[typed_value(kind, value)]], type_).to_pylist()[0]
+    (read,) = pa.array([[_typed_value(kind, value)]], type_).to_pylist()[0]
     read = as_list(read) if _kind(name) in JSON_LIST_KINDS else read
     encoder = Encoder(Schema({name: kind}))
     before, after = (encoder.rows(["i"], [{name: given}], {}, at=1.8e9) for given in (value, read))

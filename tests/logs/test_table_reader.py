@@ -13,7 +13,7 @@ from pyarrow import feather
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.logs.list_table import read_list_table
-from rankloop.logs.table_reader import TableReader, decimal_in
+from rankloop.logs.table_reader import TableReader, _decimal_in
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 from tests.logs.numeric_log import read_raw_columns
 
@@ -161,7 +161,7 @@ def test_texts_with_lines_in_them(tmp_path):
     ],
 )
 def test_a_comma_is_a_decimal_mark_where_nothing_speaks_against_it(text, expected):
-    found = decimal_in(io.BytesIO(text.encode()), text[1])
+    found = _decimal_in(io.BytesIO(text.encode()), text[1])
     assert found == {"comma": ",", "point": "."}[expected]
 
 

@@ -28,10 +28,8 @@ class AdLog(NamedTuple):
 
     def take(self, rows: ArrayLike) -> "AdLog":
         """Return the log of some rows, given by a mask or by numbers."""
-        chosen = np.asarray(rows)
-        return AdLog(
-            self.contexts[chosen], self.ads[chosen], self.rewards[chosen], self.propensities[chosen], self.n_ads
-        )
+        kept = np.asarray(rows)
+        return AdLog(self.contexts[kept], self.ads[kept], self.rewards[kept], self.propensities[kept], self.n_ads)
 
 
 def ad_log(
@@ -85,13 +83,8 @@ def training_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -
             break
     if not parts:
         raise InvalidInput(f"{log.name} has no rows")
-    return AdLog(
-        np.concatenate([part.contexts for part in parts]),
-        np.concatenate([part.ads for part in parts]),
-        np.concatenate([part.rewards for part in parts]),
-        np.concatenate([part.propensities for part in parts]),
-        len(encoding.ads),
-    )
+    contexts, ads, rewards, propensities = (np.concatenate([part[column] for part in parts]) for column in range(4))
+    return AdLog(contexts, ads, rewards, propensities, len(encoding.ads))
 
 
 def split_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Bools]]:
@@ -110,3 +103,35 @@ def split_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -> I
         rows_of(piece.reward, piece.propensity, np.zeros(len(piece.reward)), first_row=piece.first_row, where=where)
         ads, contexts = encoding.ads_of(piece, where), encoding.contexts_of(piece)
         yield AdLog(contexts, ads, piece.reward, piece.propensity, len(encoding.ads)), training
+
+
+class RewardModel(NamedTuple):
+    """The expected reward base[a] + weights[a] · x of ad a for context x, clipped to the range of logged rewards."""
+
+    base: Floats
+    weights: Floats  # (n_ads, n_context)
+    least: float
+    most: float
+
+    def predict(self, contexts: Floats) -> Floats:
+        """Return the expected rewards, (n_visitors, n_ads)."""
+        return np.clip(self.base + contexts @ self.weights.T, self.least, self.most)
+
+
+def fit_reward_model(log: AdLog, ridge: float = 10.0) -> RewardModel:
+    """Fit a ridge regression per ad; the mean of each ad is shrunk to the mean of all.
+
+    Args:
+      log: The shown ads and their rewards.
+      ridge: The strength of both shrinkages, in rows.
+    """
+    overall, n_context = float(log.rewards.mean()), log.contexts.shape[1]
+    centre = log.contexts.mean(axis=0)
+    base, weights = np.full(log.n_ads, overall), np.zeros((log.n_ads, n_context))
+    for ad in range(log.n_ads):
+        is_ad = log.ads == ad
+        rows, rewards = log.contexts[is_ad] - centre, log.rewards[is_ad]
+        base[ad] = (rewards.sum() + ridge * overall) / (len(rewards) + ridge)
+        gram = rows.T @ rows + ridge * np.eye(n_context)
+        weights[ad] = np.linalg.solve(gram, rows.T @ (rewards - base[ad]))
+    return RewardModel(base - weights @ centre, weights, float(log.rewards.min()), float(log.rewards.max()))

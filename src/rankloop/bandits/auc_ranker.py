@@ -243,7 +243,16 @@ class AUCRanker(Estimator):
         centre, spread = _moments(features)
         spread = np.where(self.scale & (spread > 0.0), spread, 1.0)
         rows = (features - centre) / spread
-        weights = self._weights(np.ascontiguousarray(rows[clicked]), np.ascontiguousarray(rows[~clicked]))
+        sides = np.ascontiguousarray(rows[clicked]), np.ascontiguousarray(rows[~clicked])
+        few = self.loss != "logistic" or len(sides[0]) * len(sides[1]) <= MAX_EXACT_PAIRS
+        ridge = float(self.regularisation)
+        if self.solver == "full" or (self.solver == "auto" and few):
+            value_and_gradient = objective(sides[0], sides[1], self.loss, ridge)
+            minimize, start = import_extra("scipy.optimize").minimize, np.zeros(rows.shape[1])
+            weights = np.asarray(minimize(value_and_gradient, start, jac=True, method="L-BFGS-B").x, np.float64)
+        else:
+            rng, n_pairs = default_rng(self.seed), self.n_pairs
+            weights = sampled_weights(sides[0], sides[1], loss=self.loss, ridge=ridge, n_pairs=n_pairs, rng=rng)
         self.coef_: Floats = weights / spread
         self.intercept_ = -float(np.sum(self.coef_ * centre))
         self.n_features_in_ = features.shape[1]
@@ -258,21 +267,10 @@ class AUCRanker(Estimator):
             raise InvalidInput(f"X has {features.shape[1]} features, the ranker learned from {self.n_features_in_}")
         return scores_of(features, self.coef_) + self.intercept_
 
-    def _weights(self, clicked: Floats, unclicked: Floats) -> Floats:
-        ridge = float(self.regularisation)
-        few = self.loss != "logistic" or len(clicked) * len(unclicked) <= MAX_EXACT_PAIRS
-        if self.solver == "full" or (self.solver == "auto" and few):
-            return _minimised(clicked, unclicked, self.loss, ridge)
-        rng = default_rng(self.seed)
-        return sampled_weights(clicked, unclicked, loss=self.loss, ridge=ridge, n_pairs=self.n_pairs, rng=rng)
-
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Any]:
-        for name, choices in (
-            ("loss", Loss),
-            ("solver", Literal["auto", "full", "sgd"]),
-        ):
-            if getattr(self, name) not in get_args(choices):
-                raise InvalidInput(f"{name} = {getattr(self, name)!r} must be one of {', '.join(get_args(choices))}")
+        for name, choices in (("loss", get_args(Loss)), ("solver", ("auto", "full", "sgd"))):
+            if getattr(self, name) not in choices:
+                raise InvalidInput(f"{name} = {getattr(self, name)!r} must be one of {', '.join(choices)}")
         whole_number(self.n_pairs, "n_pairs", 2)
         if not 0.0 <= self.regularisation < np.inf:
             raise InvalidInput(f"regularisation = {self.regularisation} must be a finite number from 0")
@@ -316,15 +314,6 @@ def objective(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> C
         return value / n_pairs + ridge * float(np.sum(weights**2)), grad / n_pairs + 2.0 * ridge * weights
 
     return of
-
-
-def _minimised(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> Floats:
-    """Return the weights that minimise `objective`, by L-BFGS."""
-    minimize = import_extra("scipy.optimize").minimize
-
-    start = np.zeros(clicked.shape[1])
-    solution = minimize(objective(clicked, unclicked, loss, ridge), start, jac=True, method="L-BFGS-B").x
-    return np.asarray(solution, dtype=np.float64)
 
 
 NOT_SAMPLED = -1

@@ -34,18 +34,12 @@ class LinearScorer(NamedTuple):
     thresholds: Floats  # (n_ads,)
 
     def scores(self, contexts: Floats) -> Floats:
-        """Return (n_visitors, n_ads) scores."""
         return np.column_stack([scores_of(contexts, weights) for weights in self.weights]) - self.thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonGreedy:
-    """Show the best ad with probability 1 − epsilon, each other one with epsilon / (n_ads − 1).
-
-    Args:
-      scorer: Scores the ads.
-      epsilon: The probability to explore.
-    """
+    """Show the best ad with probability 1 − epsilon, each other one with epsilon / (n_ads − 1)."""
 
     scorer: Scorer
     epsilon: float = 0.0
@@ -55,18 +49,12 @@ class EpsilonGreedy:
             raise InvalidInput(f"epsilon = {self.epsilon} must be a probability from 0 to 1")
 
     def probabilities(self, contexts: Floats) -> Floats:
-        """Return the probability of each ad for each visitor, one row per visitor."""
         return _shares_by_row(self.scorer.scores(contexts), self.epsilon, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax:
-    """Show ads with probability proportional to exp(score / temperature).
-
-    Args:
-      scorer: Scores the ads.
-      temperature: The larger, the more exploration.
-    """
+    """Show ads with probability proportional to exp(score / temperature)."""
 
     scorer: Scorer
     temperature: float = 1.0
@@ -75,7 +63,6 @@ class Softmax:
         check_positive(temperature=self.temperature)
 
     def probabilities(self, contexts: Floats) -> Floats:
-        """Return the probability of each ad for each visitor, one row per visitor."""
         return _shares_by_row(self.scorer.scores(contexts), 0.0, self.temperature)
 
 
@@ -86,7 +73,6 @@ class Uniform:
     n_ads: int
 
     def probabilities(self, contexts: Floats) -> Floats:
-        """Return the probability of each ad for each visitor, one row per visitor."""
         return np.full((len(contexts), self.n_ads), 1.0 / self.n_ads)
 
 

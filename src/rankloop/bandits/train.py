@@ -29,16 +29,12 @@ CRITERION: Literal["click_rate"] = "click_rate"  # is stable for ads with few cl
 def fit_rankers(log: AdLog, ranker: AUCRanker | None = None, criterion: Criterion = "f1") -> LinearScorer:
     """Fit a ranker and its threshold for each ad, from the rows in which it was shown.
 
-    An ad without any click stands last; one that was always clicked gets weights of 0. Ads of equal score stand by
-    their click rates.
+    An ad without any click stands last; one that was always clicked gets weights of 0. Equal scores: by click rate.
 
     Args:
       log: The shown ads and what they earned.
       ranker: The settings of the rankers; the default is `AUCRanker()`.
       criterion: What the thresholds maximise, see `threshold`.
-
-    Returns:
-      Weights and threshold of each ad.
     """
     recipe = ranker or AUCRanker()
     weights = np.zeros((log.n_ads, log.contexts.shape[1]))
@@ -102,7 +98,11 @@ def fit_policy(
 
 def _session_of(trained: TrainedPolicy) -> Session:
     """Return an `auc_policy` session that chooses as the trained policy does, with samples of the log."""
-    learner = AUCPolicy(epsilon=trained.epsilon, criterion=CRITERION, learning_rate=_step_size(trained.log.contexts))
+    variances = trained.log.contexts.var(axis=0)
+    varying = variances[variances > 0.0]
+    # The step size is that for columns of variance 1, and a smaller one where variances are larger.
+    rate = AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
+    learner = AUCPolicy(epsilon=trained.epsilon, criterion=CRITERION, learning_rate=rate)
     n_ads, n_context = trained.scorer.weights.shape
     session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), trained.seed)
     state: State = session.state
@@ -119,13 +119,6 @@ def _session_of(trained: TrainedPolicy) -> Session:
     _, generator, learned, refused = session.snapshot()
     session.restore(fitted, generator, learned, refused)
     return session
-
-
-def _step_size(contexts: Floats) -> float:
-    """Return the learner's step size for columns of variance 1, and a smaller one where variances are larger."""
-    variances = contexts.var(axis=0)
-    varying = variances[variances > 0.0]
-    return AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
 
 
 class SavedPolicy(NamedTuple):
@@ -180,18 +173,13 @@ def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
         raise InvalidInput(f"{file.name}: the numbers of ads and columns differ between its policy and its names")
     if session.problem.shown != 1:
         raise InvalidInput(f"{file.name} shows more than one item at a time; a log of single ads cannot judge it")
-    return SavedPolicy(_policy_of(session), encoding)
-
-
-def _policy_of(session: Session) -> Policy:
-    """Return a policy that computes many visitors at once where the learner is `auc_policy`."""
     learner, state = session.learner, session.state
     if not isinstance(learner, AUCPolicy):
-        return SessionPolicy(session=session)
+        return SavedPolicy(SessionPolicy(session=session), encoding)
     scorer = LinearScorer(state.weights, state.thresholds)
-    if learner.temperature is None:
-        return EpsilonGreedy(scorer=scorer, epsilon=learner.epsilon)
-    return Softmax(scorer=scorer, temperature=learner.temperature)
+    if learner.temperature is not None:
+        return SavedPolicy(Softmax(scorer=scorer, temperature=learner.temperature), encoding)
+    return SavedPolicy(EpsilonGreedy(scorer=scorer, epsilon=learner.epsilon), encoding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,20 +189,15 @@ class SessionPolicy:
     session: Session
 
     def probabilities(self, contexts: Floats) -> Floats:
-        """Return the probability of each ad for each visitor, one row per visitor."""
-        n_ads = int(self.session.problem.n_items or 0)
-        shares = np.empty((len(contexts), n_ads))
-        items = np.zeros((n_ads, self.session.problem.n_features))
+        n_ads, kind = int(self.session.problem.n_items or 0), type(self.session.learner).__name__
+        items, shares = np.zeros((n_ads, self.session.problem.n_features)), np.empty((len(contexts), n_ads))
         for row, context in enumerate(contexts):
-            shares[row] = [self._probability(Query("", items, context), ad, row) for ad in range(n_ads)]
+            query = Query("", items, context)
+            orders = [np.array([ad, *(other for other in range(n_ads) if other != ad)]) for ad in range(n_ads)]
+            shares[row] = np.exp([self.session.log_prob(query, order) for order in orders])
+            if np.isnan(shares[row]).any():
+                raise InvalidInput(
+                    f"row {row}: {kind} has no closed form for the probability of an ad, so it cannot be evaluated on "
+                    "a log"
+                )
         return shares
-
-    def _probability(self, query: Query, ad: int, row: int) -> float:
-        others = [other for other in range(query.n_items) if other != ad]
-        log_prob = self.session.log_prob(query, np.array([ad, *others]))
-        if np.isnan(log_prob):
-            raise InvalidInput(
-                f"row {row}: {type(self.session.learner).__name__} has no closed form for the probability "
-                "of an ad, so it cannot be evaluated on a log"
-            )
-        return float(np.exp(log_prob))

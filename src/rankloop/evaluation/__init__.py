@@ -23,7 +23,6 @@ from rankloop.evaluation.off_policy.logged_propensities import (
 )
 from rankloop.evaluation.off_policy.slates import (
     cascade_ips,
-    factored_slate_weight,
     position_wise,
     pseudo_inverse,
     slate_weight,
@@ -31,7 +30,7 @@ from rankloop.evaluation.off_policy.slates import (
 )
 from rankloop.evaluation.off_policy.sums import Overlap
 from rankloop.evaluation.ranking.saved_model import score_model
-from rankloop.evaluation.ranking.score import Scores, score_rankings, score_scores, score_session
+from rankloop.evaluation.ranking.score import Scores, score_rankings, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 from rankloop.evaluation.report import Report, verdict
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of
@@ -45,16 +44,15 @@ if TYPE_CHECKING:
         evaluate_on_lists,
         evaluate_on_rankings,
         evaluate_policies,
-        evaluate_saved_policy,
         evaluate_target,
     )
 
 __all__ = ["ChoiceLog", "ChoiceRows", "Estimate", "Evaluation", "ListEstimate", "ListOptions", "Options", "Overlap"]
 __all__ += ["RankingPolicy", "Report", "Scores", "ShownPage", "cascade_ips", "clipped_ips", "direct_method"]
 __all__ += ["doubly_robust", "estimate", "evaluate", "evaluate_on_lists", "evaluate_on_rankings", "evaluate_pages"]
-__all__ += ["evaluate_policies", "evaluate_saved_policy", "evaluate_target", "factored_slate_weight", "ips"]
+__all__ += ["evaluate_policies", "evaluate_target", "ips"]
 __all__ += ["position_probabilities", "position_wise", "prefix_probabilities", "pseudo_inverse", "read_qrels"]
-__all__ += ["read_run", "rows_of", "score_model", "score_rankings", "score_run", "score_scores", "score_session"]
+__all__ += ["read_run", "rows_of", "score_model", "score_rankings", "score_run", "score_session"]
 __all__ += ["session_rows", "shown_parts", "slate_weight", "snips", "switch_dr", "verdict", "whole_ranking"]
 
 # Imported when first used: a service that only ranks needs none of it, nor scipy's optimisers.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.bandits.ad_log import fit_reward_model, training_rows
 from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
@@ -20,7 +21,7 @@ from rankloop.engine import Engine
 from rankloop.evaluation import estimator_choice, list_pages, propensity_evaluation
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
-from rankloop.evaluation.off_policy.estimators import Options
+from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN, load_with_schema
@@ -182,9 +183,21 @@ def _target_of(model: Any) -> _Target:
 
 def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, progress: Progress) -> Report:
     if target.policy is not None:
-        name, seed = target.called, options.seed
-        return propensity_evaluation.evaluate_saved_policy(
-            log, target.policy, name=name, method=method, options=options, seed=seed, watch=lambda n: progress(n, n)
+        # All rows count; where the method needs a reward model, a random half fits it and the other half counts.
+        (policy, encoding), model, share, seed = target.policy, None, 0.0, options.seed
+        if method in REWARD_MODEL_METHODS:
+            share = 0.5
+            model = fit_reward_model(training_rows(log, encoding, seed, share))
+        return propensity_evaluation.evaluate_policies(
+            log,
+            encoding,
+            {target.called: policy},
+            method=method,
+            options=options,
+            model=model,
+            seed=seed,
+            share=share,
+            watch=lambda rows: progress(rows, rows),
         )
     if target.ranker is not None:
         raise InvalidInput(f"{target.name} ranks items by features; this log is of single ads")

@@ -1,17 +1,14 @@
 """Estimates of a ranker or policy by the probabilities with which it would show what a log shows."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
-from rankloop.bandits.ad_log import AdLog, split_rows, training_rows
+from rankloop.bandits.ad_log import AdLog, RewardModel, split_rows
 from rankloop.bandits.policies import Policy, Uniform
-from rankloop.bandits.reward_model import RewardModel, fit_reward_model
-from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
@@ -19,7 +16,7 @@ from rankloop.core.types import Arrival, Floats
 from rankloop.engine import Engine, Here
 from rankloop.engine.base import PIECE_ENTRIES, Piece, over_pieces
 from rankloop.evaluation.off_policy import estimators, ranking_log
-from rankloop.evaluation.off_policy.estimators import Options, concluded, series_of
+from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of
 from rankloop.evaluation.off_policy.logged_propensities import MAX_PIECE_ROWS, RankingPolicy, session_rows
 from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
@@ -143,8 +140,8 @@ def evaluate_on_rankings(
         judged.add(series)
     summed_positions = positions if method in ranking_log.SUMMED_METHODS else 1
     estimates = {
-        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), summed_positions),
-        name: concluded(judged, method, options, summed_positions),
+        CURRENT: Estimate.of(current, "ips", options._replace(max_weight=1.0), summed_positions),
+        name: Estimate.of(judged, method, options, summed_positions),
     }
     return Report(current.n, 0, current.rewarded, 0, estimates, PER_PAGE)
 
@@ -157,7 +154,7 @@ def _report(log: Iterable[ChoiceRows], name: str, method: str, options: Options 
     for rows in log:
         current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))
         target.add(series_of(rows, estimator, options.limit))
-    estimates = {CURRENT: concluded(current, "ips", options), name: concluded(target, method, options)}
+    estimates = {CURRENT: Estimate.of(current, "ips", options), name: Estimate.of(target, method, options)}
     return Report(current.n, 0, current.rewarded, 0, estimates, unit_of(current))
 
 
@@ -212,45 +209,10 @@ def evaluate_policies(
         for name, policy in others.items():
             sums[name].add(series_of(policy_rows(log, policy, model), estimator, options.limit))
         watch(n_rows)
-    estimates = {CURRENT: concluded(current, "ips", options)}
-    estimates |= {name: concluded(sums[name], method, options) for name in others}
+    estimates = {CURRENT: Estimate.of(current, "ips", options)}
+    estimates |= {name: Estimate.of(sums[name], method, options) for name in others}
     context = encoding.described + table.columns.unused
     return Report(n_rows, n_training, n_rewarded, len(encoding.ads), estimates, unit_of(current), context)
-
-
-def evaluate_saved_policy(
-    table: ChoiceLog,
-    policy: SavedPolicy | str | os.PathLike[str],
-    *,
-    name: str = "",
-    method: str = "snips",
-    options: Options | None = None,
-    seed: int = 0,
-    watch: Watch = lambda finished: None,
-) -> Report:
-    """Estimate what `save_policy` wrote on a log that it has not learned from.
-
-    All rows count; where the method needs a reward model, a random half fits it and the other half counts.
-
-    Args:
-      table: The log as a table.
-      policy: The saved policy.
-      name: The name in the report.
-      method: The name of the estimator.
-      options: Level, bound and limits; see `Options`.
-      seed: The seed of random draws.
-      watch: Called with the progress.
-    """
-    if not isinstance(policy, SavedPolicy):
-        name, policy = name or f"policy of {os.path.basename(policy)}", load_policy(policy)
-    model, share = None, 0.0
-    if estimators.method_of(method) in estimators.REWARD_MODEL_METHODS:
-        share = 0.5
-        model = fit_reward_model(training_rows(table, policy.encoding, seed, share))
-    policies, encoding = {name or "policy": policy.policy}, policy.encoding
-    return evaluate_policies(
-        table, encoding, policies, method=method, options=options, model=model, seed=seed, share=share, watch=watch
-    )
 
 
 def policy_rows(log: AdLog, policy: Policy, model: RewardModel | None = None) -> ChoiceRows:

@@ -1,16 +1,17 @@
 """The weighted sum by which a saved ranker orders items, with what such a sum cannot hold of the ranker."""
 
+import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.learner import RobustState, from_layers, layers_of
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Features, Floats, Problem, Query, Rows
-from rankloop.core.weight_table import WeightTable
+from rankloop.core.types import Features, Floats, Query, Rows
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
@@ -54,6 +55,44 @@ class LinearModel(NamedTuple):
         scores: Floats = (features - np.array(means)) / np.array(deviations) @ np.array(weights)
         return scores
 
+    def plugin_upload(self, name: str) -> dict[str, Any]:
+        """Return the body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins."""
+        weights = json.dumps({term.name: term.weight for term in self.terms})
+        definition: dict[str, Any] = {"type": "model/linear", "definition": weights}
+        scaled = [term for term in self.terms if term.is_scaled]
+        if scaled:
+            definition["feature_normalizers"] = {
+                term.name: {"standard": {"mean": term.mean, "standard_deviation": term.deviation}} for term in scaled
+            }
+        return {"model": {"name": name, "model": definition}}
+
+    def solr_upload(self, name: str) -> dict[str, Any]:
+        """Return the body of `PUT …/schema/model-store` of Solr: a linear model with a normalizer per feature."""
+        features: list[dict[str, Any]] = []
+        for term in self.terms:
+            params = {"avg": repr(term.mean), "std": repr(term.deviation)}
+            norm = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": params}
+            features.append({"name": term.name, "norm": norm} if term.is_scaled else {"name": term.name})
+        weights = {term.name: term.weight for term in self.terms}
+        kind = "org.apache.solr.ltr.model.LinearModel"
+        return {"class": kind, "name": name, "features": features, "params": {"weights": weights}}
+
+    def onnx_nodes(self) -> tuple[list[Any], list[Any]]:
+        """Return the nodes and constants of a weighted sum."""
+        make_node, from_array = import_extra("onnx.helper").make_node, import_extra("onnx.numpy_helper").from_array
+        _, weights, means, deviations = zip(*self.terms)
+        nodes = [
+            make_node("Sub", ["features", "means"], ["centred"]),
+            make_node("Div", ["centred", "deviations"], ["scaled"]),
+            make_node("MatMul", ["scaled", "weights"], ["scores"]),
+        ]
+        parts = {"means": means, "deviations": deviations, "weights": weights}
+        return nodes, [from_array(np.array(values, dtype=np.float64), part) for part, values in parts.items()]
+
+    def to_plain(self, name: str) -> dict[str, Any]:
+        """Return the terms as plain tables."""
+        return {"kind": "linear", "name": name, "features": [term._asdict() for term in self.terms], "lost": self.lost}
+
 
 class HashedModel(NamedTuple):
     """The weights of a ranker with a schema, by column; `lost` as above."""
@@ -62,16 +101,18 @@ class HashedModel(NamedTuple):
     columns: dict[int, float]
     lost: tuple[str, ...] = ()
 
+    def to_plain(self, name: str) -> dict[str, Any]:
+        """Return the schema and the weights by its columns as plain tables."""
+        weights = {str(column): weight for column, weight in sorted(self.columns.items())}
+        schema = self.schema.to_plain()
+        return {"kind": "hashed", "name": name, "schema": schema, "weights": weights, "lost": self.lost}
+
 
 def saved_model(path: str | Path) -> LinearModel | HashedModel:
-    """Read the weighted sum that a saved ranker orders items by.
-
-    Returns:
-      A weight per named feature, or per hashed column where the ranker has a schema.
-    """
+    """Read the weight per named feature, or per hashed column of a schema, by which a saved ranker orders items."""
     session, notes = load_with_notes(path)
     name, lost = Path(path).name, list[str]()
-    if explores(session):
+    if _explores(session):
         lost.append(LOST_EXPLORATION)
     if session.problem.n_context:
         lost.append(LOST_CONTEXT.format(n=session.problem.n_context))
@@ -82,44 +123,37 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
     schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
     if schemas:
         newest = max(schemas, key=lambda schema: schema.version)
-        return HashedModel(newest, _columns(from_layers(session.state, "table")), tuple(lost))
+        columns, values = from_layers(session.state, "table").used()
+        weights = {int(column): float(weight) for column, weight in zip(columns, values[:, 0]) if weight != 0.0}
+        return HashedModel(newest, weights, tuple(lost))
     if isinstance(session.state, RobustState):
         lost.append(LOST_RANGES)
-        session = _without_ranges(session)
+        robust, state = session, session.state
+        session = Session(robust.learner.inner, robust.problem, robust.seed)  # type: ignore[attr-defined]
+        _, generator, learned, refused = robust.snapshot()
+        session.restore(state.inner, generator, learned, refused)
     model = LinearModel(_terms(session, name), tuple(lost))
     _check(session, model, name)
     return model
 
 
-def _without_ranges(session: Session) -> Session:
-    """Return the session of the learner inside of `robust`."""
-    inner = Session(session.learner.inner, session.problem, session.seed)  # type: ignore[attr-defined]
-    state, generator, learned, refused = session.snapshot()
-    inner.restore(state.inner, generator, learned, refused)
-    return inner
-
-
-def explores(session: Session) -> bool:
+def _explores(session: Session) -> bool:
     """Return true if a ranker may show another order than the one that it thinks best.
 
     The exact probability of that order on a random query tells it, whatever the learner and its wrappers are.
     """
-    problem = session.problem
+    problem, rng = session.problem, np.random.default_rng(0)
     if problem.n_features == 0:
         return True
-    query = Query("", _random_features(problem), np.zeros(problem.n_context))
+    n_items = problem.n_items or 3
+    features: Features = rng.normal(size=(n_items, problem.n_dense))
+    if problem.n_hashed:
+        columns = np.sort(rng.choice(problem.n_hashed, size=min(n_items, problem.n_hashed), replace=False))
+        positions = np.arange(n_items) % len(columns)
+        features = Rows(np.arange(n_items + 1), positions, np.ones(n_items), columns, features)  # type: ignore[arg-type]
+    query = Query("", features, np.zeros(problem.n_context))
     best = session.learner.predict(session.state, query)
     return not abs(session.learner.log_prob(session.state, query, best)) <= MAX_ROUNDING_ERROR
-
-
-def _random_features(problem: Problem) -> Features:
-    rng, n_items = np.random.default_rng(0), problem.n_items or 3
-    dense = rng.normal(size=(n_items, problem.n_dense))
-    if not problem.n_hashed:
-        return dense
-    columns = np.sort(rng.choice(problem.n_hashed, size=min(n_items, problem.n_hashed), replace=False))
-    positions = np.arange(n_items) % len(columns)
-    return Rows(np.arange(n_items + 1), positions, np.ones(n_items), columns, dense)
 
 
 def _terms(session: Session, name: str) -> tuple[Term, ...]:
@@ -151,8 +185,3 @@ def _check(session: Session, model: LinearModel, name: str) -> None:
                 f"{name}: {type(learner).__name__} does not order items by a weighted sum of their features, which is "
                 "all that these formats hold"
             )
-
-
-def _columns(table: WeightTable) -> dict[int, float]:
-    columns, values = table.used()
-    return {int(column): float(weight) for column, weight in zip(columns, values[:, 0]) if weight != 0.0}

@@ -1,13 +1,16 @@
 """Boosted trees as plain nodes, and their files for plugins, ONNX and JSON."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats
 from rankloop.training.trees.booster_file import NamedBooster
 from rankloop.training.trees.tree_columns import TreeColumn
@@ -16,9 +19,6 @@ from rankloop.training.trees.tree_ranker import LIGHTGBM, TreeRanker
 SOLR_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
 N_CHECKED_ROWS = 400  # random items by which the nodes are compared with the library of the trees
 MAX_RELATIVE_ERROR = 1e-5  # of a score, of which engines keep 32 bits
-ONNX_ATTRIBUTES: tuple[str, ...] = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values")
-ONNX_ATTRIBUTES += ("nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true")
-ONNX_ATTRIBUTES += ("target_treeids", "target_nodeids", "target_ids", "target_weights")
 LOST_MISSING = (
     "missing values of {}, which count as 0 there: give every item these features, or fill the gaps before training"
 )
@@ -33,6 +33,11 @@ class Split(NamedTuple):
     missing_left: bool  # where rows go that lack the value
     left: Any  # another split, or the value of a leaf
     right: Any
+
+    @property
+    def tells_missing(self) -> bool:
+        """True where a missing value goes another way than 0."""
+        return self.missing_left != (self.threshold >= 0.0)
 
 
 class TreeModel(NamedTuple):
@@ -50,6 +55,68 @@ class TreeModel(NamedTuple):
         """Return the scores of rows of numbers, NaN where one is missing."""
         return np.array([sum(_leaf_of(tree, row) for tree in self.trees) for row in rows.tolist()])
 
+    def splits(self) -> Iterator[Split]:
+        """Yield all nodes but the leaves."""
+        nodes = list(self.trees)
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, Split):
+                yield node
+                nodes += [node.left, node.right]
+
+    def lost_in(self, to: str) -> tuple[str, ...]:
+        """Return the parts that a format loses; refuse trees on texts for the plugins of engines."""
+        if to in ("onnx", "json"):
+            return ()
+        texts = [column.field for column in self.columns if column.is_text]
+        if texts:
+            options = " ".join(f"--without {field}" for field in texts)
+            raise InvalidInput(
+                f"the trees learned from texts ({', '.join(texts)}), which an engine's features are not: train them "
+                f"with {options}, export them --to onnx, or let the service rank"
+            )
+        names = dict.fromkeys(self.names[split.feature] for split in self.splits() if split.tells_missing)
+        return (LOST_MISSING.format(", ".join(names)),) if names and to != "solr" else ()
+
+    def plugin_upload(self, name: str) -> dict[str, Any]:
+        """Return the upload of the Elasticsearch and OpenSearch plugins, in their XGBoost format."""
+        trees = [_plugin_node(tree, self.names, count(), 0) for tree in self.trees]
+        return {"model": {"name": name, "model": {"type": "model/xgboost+json", "definition": json.dumps(trees)}}}
+
+    def solr_upload(self, name: str) -> dict[str, Any]:
+        """Return the upload of Solr, with missing branches (Solr 9.2) where needed."""
+        trees = [{"weight": "1", "root": _solr_node(tree, self.names)} for tree in self.trees]
+        gaps = {"isNullSameAsZero": "false"} if any(split.tells_missing for split in self.splits()) else {}
+        return {
+            "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+            "name": name,
+            "features": [{"name": feature} for feature in self.names],
+            "params": {**gaps, "trees": trees},
+        }
+
+    def onnx_nodes(self) -> tuple[list[Any], list[Any]]:
+        """Return the nodes and constants of a sum of trees."""
+        helper, numpy_helper = import_extra("onnx.helper"), import_extra("onnx.numpy_helper")
+        attributes: dict[str, Any] = defaultdict(list)
+        for number, tree in enumerate(self.trees):
+            _OnnxTree(attributes, number).add(tree)
+        for part in ("nodes_values", "target_weights"):
+            values = np.array(attributes.pop(part), dtype=np.float64)
+            attributes[f"{part}_as_tensor"] = numpy_helper.from_array(values, part)
+        ensemble = helper.make_node(
+            "TreeEnsembleRegressor", ["features"], ["column"], domain="ai.onnx.ml", n_targets=1, **attributes
+        )
+        shape = numpy_helper.from_array(np.array([-1], dtype=np.int64), "shape")
+        shaped = helper.make_node("Reshape", ["column", "shape"], ["flat"])
+        double = import_extra("onnx").TensorProto.DOUBLE
+        return [ensemble, shaped, helper.make_node("Cast", ["flat"], ["scores"], to=double)], [shape]
+
+    def to_plain(self, name: str) -> dict[str, Any]:
+        """Return the columns and the nodes as plain tables."""
+        columns = [column._asdict() for column in self.columns]
+        trees = [_plain_node(tree, self.names) for tree in self.trees]
+        return {"kind": "trees", "name": name, "columns": columns, "trees": trees}
+
 
 def read_tree_model(path: Path) -> TreeModel:
     """Read the trees of `rankloop train --trees`, LightGBM or XGBoost as nodes; an item gets the mean of all folds."""
@@ -65,66 +132,6 @@ def read_tree_model(path: Path) -> TreeModel:
     if not np.allclose(ours - shift, theirs, rtol=MAX_RELATIVE_ERROR, atol=MAX_RELATIVE_ERROR):
         raise InvalidInput(f"{path.name}: its trees cannot be written node by node with the same scores")
     return model
-
-
-def lost_in_engines(model: TreeModel, *, keeps_missing: bool) -> tuple[str, ...]:
-    """Return the parts that the plugin of an engine loses.
-
-    Args:
-      model: The trees.
-      keeps_missing: The engine tells missing values from 0.
-    """
-    texts = [column.field for column in model.columns if column.is_text]
-    if texts:
-        options = " ".join(f"--without {field}" for field in texts)
-        raise InvalidInput(
-            f"the trees learned from texts ({', '.join(texts)}), which an engine's features are not: train them with "
-            f"{options}, export them --to onnx, or let the service rank"
-        )
-    names = {model.names[split.feature]: None for split in _splits(model) if split.missing_left != _zero_left(split)}
-    return (LOST_MISSING.format(", ".join(names)),) if names and not keeps_missing else ()
-
-
-def plugin_trees(model: TreeModel, name: str) -> Any:
-    """Return the upload of the Elasticsearch and OpenSearch plugins, in their XGBoost format.
-
-    Args:
-      model: The trees.
-      name: Their name in the engine.
-    """
-    trees = [_plugin_node(tree, model.names, [0], 0) for tree in model.trees]
-    return {"model": {"name": name, "model": {"type": "model/xgboost+json", "definition": json.dumps(trees)}}}
-
-
-def solr_trees(model: TreeModel, name: str) -> Any:
-    """Return the upload of Solr: a `MultipleAdditiveTreesModel`, with missing branches (Solr 9.2) where needed.
-
-    Args:
-      model: The trees.
-      name: Their name in the engine.
-    """
-    trees = [{"weight": "1", "root": _solr_node(tree, model.names)} for tree in model.trees]
-    gaps = any(split.missing_left != _zero_left(split) for split in _splits(model))
-    return {
-        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
-        "name": name,
-        "features": [{"name": feature} for feature in model.names],
-        "params": {**({"isNullSameAsZero": "false"} if gaps else {}), "trees": trees},
-    }
-
-
-def json_trees(model: TreeModel) -> dict[str, Any]:
-    """Return the columns and the nodes as plain tables."""
-    columns = [column._asdict() for column in model.columns]
-    return {"columns": columns, "trees": [_plain_node(tree, model.names) for tree in model.trees]}
-
-
-def onnx_attributes(model: TreeModel) -> dict[str, list[Any]]:
-    """Return the attributes of ONNX's TreeEnsembleRegressor; a set of codes is a chain of comparisons."""
-    attributes: dict[str, list[Any]] = {name: [] for name in ONNX_ATTRIBUTES}
-    for number, tree in enumerate(model.trees):
-        _OnnxTree(attributes, number).add(tree)
-    return attributes
 
 
 class _OnnxTree:
@@ -208,7 +215,7 @@ def _leaf_of(node: Any, row: list[float]) -> float:
 
 def _sample(model: TreeModel) -> Floats:
     """Return random rows of values beside the thresholds, codes and gaps."""
-    rng, splits = np.random.default_rng(0), list(_splits(model))
+    rng, splits = np.random.default_rng(0), list(model.splits())
     rows = np.zeros((N_CHECKED_ROWS, len(model.names)))
     for column in range(rows.shape[1]):
         thresholds = np.array([split.threshold for split in splits if split.feature == column] or [0.0])
@@ -221,26 +228,12 @@ def _sample(model: TreeModel) -> Floats:
     return np.asarray(np.float64(np.float32(rows)))
 
 
-def _splits(model: TreeModel) -> Iterator[Split]:
-    nodes = list(model.trees)
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, Split):
-            yield node
-            nodes += [node.left, node.right]
-
-
-def _zero_left(split: Split) -> bool:
-    return split.threshold >= 0.0
-
-
-def _plugin_node(node: Any, names: list[str], counter: list[int], depth: int) -> dict[str, Any]:
+def _plugin_node(node: Any, names: list[str], numbers: Iterator[int], depth: int) -> dict[str, Any]:
     """Return a node in XGBoost's dump format, in which a value below the condition goes to `yes`."""
-    number = counter[0]
-    counter[0] += 1
+    number = next(numbers)
     if not isinstance(node, Split):
         return {"nodeid": number, "leaf": node}
-    yes, no = (_plugin_node(child, names, counter, depth + 1) for child in (node.left, node.right))
+    yes, no = (_plugin_node(child, names, numbers, depth + 1) for child in (node.left, node.right))
     condition = float(np.nextafter(_float32_floor(node.threshold), np.float32(np.inf)))
     branches = {"yes": yes["nodeid"], "no": no["nodeid"], "missing": (yes if node.missing_left else no)["nodeid"]}
     split = {"nodeid": number, "depth": depth, "split": names[node.feature], "split_condition": condition}

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, real_numbers
-from rankloop.logs.columns import CLICK, Mask, choice_columns_of
-from rankloop.logs.table_reader import Fault, Given, TableReader, text_faults
+from rankloop.logs.columns import CLICK, ChoiceColumns, Mask
+from rankloop.logs.table_reader import Fault, Given, TableReader
 
 ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
 
@@ -100,7 +100,7 @@ class ChoiceLog:
     def __init__(self, path: Given, **named: str) -> None:
         self.source = TableReader(path)
         self.name, self.names = self.source.name, self.source.names
-        self.columns = choice_columns_of(self.names, named, self.name)
+        self.columns = ChoiceColumns.of(self.names, named, self.name)
 
     @property
     def path(self) -> Path:
@@ -140,7 +140,7 @@ class ChoiceLog:
         try:
             return np.array(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            fault = min(text_faults([table], [name], first), default=None)
+            fault = min(self.source.text_faults([table], [name], first), default=None)
             message = self._message(fault) if fault else f"{self.name}, from row {first}: {name}: {error}"
             raise InvalidInput(message) from None
 

@@ -82,6 +82,25 @@ class ChoiceColumns(NamedTuple):
     context: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # named like a time, or like the click, the ad … beside the column that is it
 
+    @classmethod
+    def of(cls, names: Sequence[str], named: Mapping[str, str], where: str) -> "ChoiceColumns":
+        """Return the columns as named by role, or as their names suggest; `where` is the file, for messages.
+
+        Another usual name for what a column is taken for is no context: it would tell what is to be predicted.
+        """
+        _check_named(named, list(CHOICE_GUESSES), [name for name in named.values() if name], names, where)
+        roles = {role: named.get(role) or named_like(names, usual) for role, usual in CHOICE_GUESSES.items()}
+        for role in NEEDED_OF_CHOICES:
+            if not roles[role]:
+                raise InvalidInput(
+                    f"{where} has no column that is clearly the {NEEDED_OF_CHOICES[role]} "
+                    f"(such as {', '.join(CHOICE_GUESSES[role][:3])}); "
+                    f"it has {', '.join(names)}: add --column {role}=NAME "
+                    f'(in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
+                )
+        context, left_out = learned_from(names, roles.values(), CHOICE_NAMES)
+        return cls(**roles, context=context, left_out=left_out)
+
     @property
     def unused(self) -> str:
         """Text about the columns left out, to be added to a line."""
@@ -107,64 +126,34 @@ class ListColumns(NamedTuple):
     others: tuple[str, ...] = ()  # what may be learned from
     left_out: tuple[str, ...] = ()  # other usual names of the click, the position …
 
+    @classmethod
+    def of(cls, names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> "ListColumns":
+        """Return the columns as named by role, or as their names suggest, but those left alone (`without`)."""
+        _check_named(named, LIST_ROLES, [*without, *named.values()], names, where)
+        usable = [name for name in names if name not in without]
+        taken = [named[role] for role in LIST_GUESSES if role in named]
+        free = [name for name in usable if name not in taken]
+        roles = {role: named.get(role) or named_like(free, usual) for role, usual in LIST_GUESSES.items()}
+        for role in NEEDED_OF_LISTS:
+            if not roles[role]:
+                if UBI_COLUMNS.intersection(names):
+                    raise InvalidInput(f"{where} holds documents of User Behavior Insights: {JOIN_UBI}")
+                usual_names, present = ", ".join(LIST_GUESSES[role]), ", ".join(usable)
+                raise InvalidInput(
+                    f"{where} has no column for the {role} ({usual_names}); it has {present}: "
+                    f'add --column {role}=NAME (in Python columns={{"{role}": "NAME"}})'
+                )
+        more = {role: named.get(role) or named_like(usable, usual) for role, usual in SECOND_ROLES.items()}
+        others = [name for name in free if plain_name(name) and name not in roles.values()]
+        of_roles = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}
+        left_out = tuple(name for name in others if plain_name(name) in of_roles)
+        others = [name for name in others if name not in left_out]
+        return cls(**roles, **more, others=tuple(others), left_out=left_out)
+
     def __str__(self) -> str:
         roles = {role: getattr(self, role) for role in LIST_GUESSES}
         taken = ", ".join(f"{role} is {name}" for role, name in roles.items() if name)
         return f"columns: {taken} (say otherwise with --column ROLE=NAME)"
-
-
-def choice_columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> ChoiceColumns:
-    """Return the columns of a log of single choices as named, or as their names suggest.
-
-    Another usual name for what a column is taken for is no context: it would tell what is to be predicted.
-
-    Args:
-      names: The columns of the table.
-      named: Columns that were named, by role.
-      where: The file, for messages.
-    """
-    _check_named(named, list(CHOICE_GUESSES), [name for name in named.values() if name], names, where)
-    roles = {role: named.get(role) or named_like(names, usual) for role, usual in CHOICE_GUESSES.items()}
-    for role in NEEDED_OF_CHOICES:
-        if not roles[role]:
-            raise InvalidInput(
-                f"{where} has no column that is clearly the {NEEDED_OF_CHOICES[role]} "
-                f"(such as {', '.join(CHOICE_GUESSES[role][:3])}); "
-                f"it has {', '.join(names)}: add --column {role}=NAME "
-                f'(in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
-            )
-    context, left_out = learned_from(names, roles.values(), CHOICE_NAMES)
-    return ChoiceColumns(**roles, context=context, left_out=left_out)
-
-
-def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> ListColumns:
-    """Return the columns of a log of lists as named, or as their names suggest.
-
-    Args:
-      names: The columns of the table.
-      without: Columns that are left alone.
-      named: Columns that were named, by role.
-      where: The file, for messages.
-    """
-    _check_named(named, LIST_ROLES, [*without, *named.values()], names, where)
-    usable = [name for name in names if name not in without]
-    taken = [named[role] for role in LIST_GUESSES if role in named]
-    free = [name for name in usable if name not in taken]
-    roles = {role: named.get(role) or named_like(free, usual) for role, usual in LIST_GUESSES.items()}
-    for role in NEEDED_OF_LISTS:
-        if not roles[role]:
-            if UBI_COLUMNS.intersection(names):
-                raise InvalidInput(f"{where} holds documents of User Behavior Insights: {JOIN_UBI}")
-            raise InvalidInput(
-                f"{where} has no column for the {role} ({', '.join(LIST_GUESSES[role])}); it has {', '.join(usable)}: "
-                f'add --column {role}=NAME (in Python columns={{"{role}": "NAME"}})'
-            )
-    more = {role: named.get(role) or named_like(usable, usual) for role, usual in SECOND_ROLES.items()}
-    others = [name for name in free if plain_name(name) and name not in roles.values()]
-    usual_names = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}
-    left_out = tuple(name for name in others if plain_name(name) in usual_names)
-    others = [name for name in others if name not in left_out]
-    return ListColumns(**roles, **more, others=tuple(others), left_out=left_out)
 
 
 def named_like(names: Sequence[str], usual: Sequence[str]) -> str:
@@ -175,18 +164,6 @@ def named_like(names: Sequence[str], usual: Sequence[str]) -> str:
       usual: Usual names, the best first.
     """
     return next((name for guess in usual for name in names if plain_name(name) == guess), "")
-
-
-def holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:
-    """Return true where a table looks like a log of lists rather than of single choices with their propensities.
-
-    Args:
-      names: The columns of the table.
-      named: Columns that were named, by role.
-    """
-    sure = LIST_GUESSES | {"list": SURE_LISTS}
-    lists = all(named.get(role) or named_like(names, sure[role]) for role in NEEDED_OF_LISTS)
-    return lists or not all(named.get(role) or named_like(names, CHOICE_GUESSES[role]) for role in NEEDED_OF_CHOICES)
 
 
 def named_columns(texts: Sequence[str], roles: Sequence[str] = ALL_ROLES) -> dict[str, str]:
@@ -257,7 +234,8 @@ def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a numb
     if missing is not None:
         raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{if_empty}")
     numbers = np.array([number_of(click_number(cell) if right in YES_NO else cell) for cell in cells], dtype=np.float64)
-    refuse_cell(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
+    for row in np.flatnonzero(~np.isfinite(numbers))[:1].tolist():
+        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}; it must be {right}")
     return numbers
 
 
@@ -267,20 +245,6 @@ def number_of(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
-
-
-def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, ending: str) -> None:
-    """Refuse the first bad cell.
-
-    Args:
-      bad: True for cells that are wrong.
-      cells: The cells.
-      name: The name of the column.
-      where: The file, for messages.
-      ending: Text that follows the value.
-    """
-    for row in np.flatnonzero(bad)[:1].tolist():
-        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{ending}")
 
 
 def _check_named(

@@ -24,8 +24,6 @@ PURCHASES, MONEY, WEIGHTED_CLICKS = "purchases", "money", "weighted clicks"
 DECLARED_AS = {"purchase": PURCHASES, "revenue": MONEY}  # usual names of outcomes that a ranker declares
 MAX_POSITIONS = 10_000
 NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
-OF_CONTEXT = "a context field is the same for all items of a list"
-OF_LISTS = "a propensity is that of the whole list"
 LOGGED_SCORE = "logged_score"  # a field with this name has minus the position, from 1, as its value in a log
 NO_ITEM = (
     "{} has no column that names the items (such as item, product_id or sku), so that clicks cannot be counted "
@@ -110,6 +108,30 @@ class ClickArrays(NamedTuple):
     n_repeated: int = 0  # rows that repeated another one and were left out
     propensity: Floats | None = None  # by row: of its position, or of its list; nan where unknown
 
+    @classmethod
+    def of(
+        cls,
+        offsets: Ints,
+        position: Ints,
+        clicked: Floats,
+        queries: Sequence[str],
+        items: Sequence[str],
+        sessions: Sequence[Any] | None = None,
+    ) -> "ClickArrays":
+        """Sort the rows of each page by position, and number pairs and sessions; None: every page is a session."""
+        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        order = np.lexsort((position, owner))
+        pairs = [(queries[row], items[row]) for row in order.tolist()]
+        return cls(
+            offsets=np.asarray(offsets, dtype=np.int64),
+            pair=numbers_of(pairs),
+            position=position[order].astype(np.int64),
+            clicked=(clicked[order] > 0).astype(np.float64),
+            session=numbers_of(range(len(offsets) - 1) if sessions is None else sessions),
+            query_ids=tuple(query for query, _ in dict.fromkeys(pairs)),
+            items=tuple(item for _, item in dict.fromkeys(pairs)),
+        )
+
     @property
     def n_pages(self) -> int:
         """The number of pages."""
@@ -140,45 +162,8 @@ class ClickArrays(NamedTuple):
 
     def by_item(self) -> "ClickArrays":
         """Return the same pages with an item being one pair whatever the query: where queries seldom repeat."""
-        numbers: dict[str, int] = {}
-        of_pair = np.array([numbers.setdefault(item, len(numbers)) for item in self.items], dtype=np.int64)
-        return self._replace(pair=of_pair[self.pair], items=tuple(numbers), query_ids=("",) * len(numbers))
-
-
-def click_arrays(
-    offsets: Ints,
-    position: Ints,
-    clicked: Floats,
-    queries: Sequence[str],
-    items: Sequence[str],
-    sessions: Sequence[Any] | None = None,
-    n_repeated: int = 0,
-) -> ClickArrays:
-    """Number pairs and sessions, and sort the rows of each page by position.
-
-    Args:
-      offsets: Where pages begin, and the number of rows at the end.
-      position: By row, from 0.
-      clicked: By row, above 0 where it was clicked.
-      queries: By row.
-      items: By row.
-      sessions: By page; every page is a session of its own unless given.
-      n_repeated: How many rows were left out because they repeated another one.
-    """
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((position, owner))
-    pairs = numbers_of([(queries[row], items[row]) for row in order.tolist()])
-    names = dict.fromkeys((queries[row], items[row]) for row in order.tolist())
-    return ClickArrays(
-        offsets=np.asarray(offsets, dtype=np.int64),
-        pair=pairs,
-        position=position[order].astype(np.int64),
-        clicked=(clicked[order] > 0).astype(np.float64),
-        session=numbers_of(range(len(offsets) - 1) if sessions is None else sessions),
-        query_ids=tuple(query for query, _ in names),
-        items=tuple(item for _, item in names),
-        n_repeated=n_repeated,
-    )
+        items = tuple(dict.fromkeys(self.items))
+        return self._replace(pair=numbers_of(self.items)[self.pair], items=items, query_ids=("",) * len(items))
 
 
 def numbers_of(names: Sequence[Any]) -> Ints:
@@ -274,7 +259,7 @@ class ListLog:
             return np.full(self.n_pages, math.nan)
         logs = []
         for start, end in pairwise(self.offsets.tolist()):
-            value = self._of_list(name, start, end, OF_LISTS)
+            value = self._of_list(name, start, end, "a propensity is that of the whole list")
             self._check_probability(value, start)
             logs.append(math.nan if value is None else math.log(value))
         return np.array(logs)
@@ -286,11 +271,7 @@ class ListLog:
 
     @cached_property
     def propensity(self) -> Floats | None:
-        """By row: the probability of its position or of its whole list, nan where unknown; None without such a column.
-
-        Raises:
-          InvalidInput: If a cell is no probability, with its row.
-        """
+        """By row: the probability of its position or of its list, nan where unknown; None without such a column."""
         if self.export is not None:
             return np.repeat(np.exp(self.export.log_propensity), np.diff(self.offsets))
         if not self.columns.propensity:
@@ -301,27 +282,21 @@ class ListLog:
         return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
     def clicks(self) -> ClickArrays:
-        """Return the arrays that click models are fitted to.
-
-        Raises:
-          InvalidInput: If the log does not say which item is which.
-        """
+        """Return the arrays that click models are fitted to; refused if the log does not say which item is which."""
         if self.item is None:
             raise InvalidInput(NO_ITEM.format(self.name))
         sessions = None
         if any(name is not None for name in self.session):
             sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(self.session)]
         items = list(map(str, self.item))
-        pages = click_arrays(self.offsets, self.position, self.clicked, self.query, items, sessions, self.n_repeated)
-        return pages._replace(propensity=None if self.propensity is None else self.propensity[self.order])
+        pages = ClickArrays.of(self.offsets, self.position, self.clicked, self.query, items, sessions)
+        propensity = None if self.propensity is None else self.propensity[self.order]
+        return pages._replace(n_repeated=self.n_repeated, propensity=propensity)
 
     def lists(self, schema: Schema) -> list[ShownList]:
         """Return every page in the fields of a schema, its items in the order shown.
 
-        An id that is no column is that of the item.
-
-        Raises:
-          InvalidInput: If the log lacks a field, or a context field differs inside a list.
+        An id that is no column is that of the item. A context field that differs inside a list is refused.
         """
         self._check_fields(schema)
         features = {name: self.values[name] for name in schema.features if name in self.values}
@@ -337,7 +312,10 @@ class ListLog:
         for page, (start, end) in enumerate(pairwise(self.offsets.tolist())):
             page_rows = order[start:end]
             rows = page_rows.tolist()
-            context_values = ((name, self._of_list(name, start, end, OF_CONTEXT)) for name in context)
+            context_values = (
+                (name, self._of_list(name, start, end, "a context field is the same for all items of a list"))
+                for name in context
+            )
             lists.append(
                 ShownList(
                     query_id=self.query[start],
@@ -363,10 +341,7 @@ class ListLog:
         return np.arange(self.n_rows) if self.item is None else numbers_of(list(zip(self.query, map(str, self.item))))
 
     def query_numbers(self) -> tuple[Ints, tuple[str, ...]]:
-        """Return by row the number of its query, and the names of the queries by number.
-
-        Without a query every list is one of its own.
-        """
+        """Return by row the number of its query, or of its list where there is none, and the names by number."""
         if self.export is not None:
             pages = np.repeat(np.arange(self.n_pages), np.diff(self.offsets)).tolist()
             names = [query or f"impression {page + 1}" for query, page in zip(self.query, pages)]
@@ -385,9 +360,6 @@ class ListLog:
 
         Every column that is named like an outcome counts. In an export without outcomes, clicks that weigh more than 1
         are purchases.
-
-        Raises:
-          InvalidInput: If a cell of such a column is no number.
         """
         if self.export is not None:
             weighted = {} if (self.weight == self.clicked).all() else weighted_outcomes(self.weight)
@@ -409,11 +381,9 @@ class ListLog:
         return totals, worth
 
     def outcomes_by_page(self, names: Collection[str]) -> list[dict[str, dict[Id, float]]]:
-        """Return by page what its items brought, by outcome and item.
+        """Return by page what its items brought, by outcome that a ranker declares and by item.
 
-        Args:
-          names: Outcomes that a ranker declares: "purchase" and "revenue" are the columns that are recognised as such,
-            others those of the same name.
+        "purchase" and "revenue" are the columns that are recognised as such, others those of the same name.
         """
         totals, item = self.outcomes()[0], self.item
         columns = {name: totals.get(DECLARED_AS.get(name, name), totals.get(name)) for name in names}
@@ -428,11 +398,7 @@ class ListLog:
         ]
 
     def numbers(self, name: str) -> Floats:
-        """Return a column of numbers.
-
-        Raises:
-          InvalidInput: If a cell is empty or no number, with its row.
-        """
+        """Return a column of numbers; an empty cell and one that is no number are refused, with the row."""
         return numbers_in(self.values[name], name, self.name)
 
     def _amounts(self, name: str, right: str = "a number") -> Floats:

@@ -17,7 +17,7 @@ from rankloop.features.schema import Schema
 from rankloop.logs import columns as roles_of
 from rankloop.logs.columns import CLICK, ListColumns, Mask, click_number, number_of, plain_name
 from rankloop.logs.list_log import MAX_POSITIONS, ListLog
-from rankloop.logs.table_reader import Fault, Given, TableReader, refuse_faults
+from rankloop.logs.table_reader import Fault, Given, TableReader
 
 LIST_KINDS = ("category", "id", "vector")  # kinds of which a value may be a list
 WHOLE_NUMBER = "a whole number from 0"
@@ -77,7 +77,7 @@ class BadRows:
             faults.append(fault._replace(row=row))
         if not self.skip:
             more = "; --skip-bad-rows (in Python skip_bad_rows=True) leaves such rows out" if len(faults) > 1 else ""
-            refuse_faults(faults, self.source.name, more)
+            self.source.refuse(faults, more)
         kept = np.ones(n_rows, np.bool_)
         kept[[fault.row - 1 for fault in self.faults]] = False
         return kept
@@ -88,14 +88,10 @@ class BadRows:
         return len({fault.row for fault in self.faults}) + len(self.source.ragged)
 
 
-def raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRows) -> RawColumns:
-    """Read a table; cells that should be numbers and are not become missing, and faults.
+def _raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRows) -> RawColumns:
+    """Read a table by the kinds of its fields; cells that should be numbers and are not become missing, and faults.
 
-    Args:
-      source: The table.
-      kinds: As what the cells of a CSV file are read: columns of a kind that is a text as texts, `number` as numbers,
-        all others as they look. An empty cell is missing, among numbers also NA and NaN.
-      bad_rows: Collects the faults.
+    In a CSV file an empty cell is missing, among numbers also NA and NaN.
     """
     numbers = [name for name, kind in kinds.items() if kind == "number"]
     texts = [name for name, kind in kinds.items() if kind in AS_TEXT]
@@ -141,13 +137,13 @@ def read_list_table(
     source, named = TableReader(table), columns or {}
     if len(names := source.names) < 2:
         raise InvalidInput(f"{source.name} has only the column {names[0]!r}; a log has a list, an item, a position …")
-    roles = roles_of.list_columns_of(names, without, named, source.name)
+    roles = ListColumns.of(names, without, named, source.name)
     session = roles.session if roles.session not in (roles.click, roles.position) else ""
     kinds = dict.fromkeys(filter(None, (session, roles.list, roles.query, roles.item)), "words")  # texts as they are
     if schema is not None:
         kinds |= {name: spec_of(kind)["kind"] for name, kind in [*schema.features.items(), *schema.context.items()]}
     bad_rows = BadRows(source, skip_bad_rows)
-    values = raw_columns(source, kinds, bad_rows)
+    values = _raw_columns(source, kinds, bad_rows)
     numbers = _checked_numbers(values, roles, bad_rows)
     if bad_rows.faults or source.ragged:
         kept = bad_rows.kept(values.table.num_rows)
@@ -155,7 +151,7 @@ def read_list_table(
         if not values.table.num_rows:
             raise InvalidInput(f"{source.name} has no row without a fault")
     queries, items = (values[name] if name else None for name in (roles.query, roles.item))
-    offsets, kept = pages_of(values[roles.list], roles.list, numbers[0], queries, items, source.name)
+    offsets, kept = _pages_of(values[roles.list], roles.list, numbers[0], queries, items, source.name)
     if not kept.all():
         values, numbers = RawColumns(values.table.filter(kept), kinds), numbers[:, kept]
     notes = [f"{bad_rows.n_skipped:,} bad rows were left out"] if bad_rows.n_skipped else []
@@ -198,8 +194,9 @@ def _checked_numbers(values: RawColumns, roles: ListColumns, bad_rows: BadRows) 
 def _list_log(name: str, roles: ListColumns, offsets: Ints, values: RawColumns, numbers: Floats) -> ListLog:
     stands, clicked = numbers[0], (numbers[1] > 0).astype(np.float64)
     if stands.max() - stands.min() >= MAX_POSITIONS:
-        far, ending = np.abs(stands), f"; lists have at most {MAX_POSITIONS:,} places"
-        roles_of.refuse_cell(far == far.max(), values[roles.position], roles.position, name, ending)
+        row = int(np.argmax(np.abs(stands)))
+        far = f"{roles.position} is {values[roles.position][row]!r}; lists have at most {MAX_POSITIONS:,} places"
+        raise InvalidInput(f"{name}, row {row + 1}: {far}")
 
     def texts(column: str) -> list[str | None]:
         """Return the first cell of every page."""
@@ -223,7 +220,7 @@ def _list_log(name: str, roles: ListColumns, offsets: Ints, values: RawColumns, 
     )
 
 
-def pages_of(
+def _pages_of(
     lists: Sequence[Any],
     column: str,
     position: Floats,
@@ -236,14 +233,6 @@ def pages_of(
     A `column` named like a visit or a query does not tell pages apart when it comes again: a page ends where the visit
     or the query changes, or where a position comes a second time. The rows of a page stand together; a row that repeats
     the item and the position of its list is left out, where the column names single lists.
-
-    Args:
-      lists: The list of each row.
-      column: The name of that column.
-      position: The position of each row.
-      queries: The query of each row, or None.
-      items: The item of each row, or None.
-      where: The file, for messages.
     """
     session, of_query = (plain_name(column) in usual for usual in (roles_of.SESSION_NAMES, roles_of.QUERY_NAMES))
     keys = list(zip(lists, queries)) if session and queries is not None else list(lists)

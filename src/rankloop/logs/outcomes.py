@@ -84,15 +84,9 @@ def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str,
     return outcomes.reasons()
 
 
-def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = None) -> str:
-    """Return one line about columns that are not used as features.
-
-    Args:
-      outcomes: The outcomes with their reasons.
-      names: The columns.
-    """
-    named_outcomes = outcomes if names is None else {name: outcomes[name] for name in names}
-    return ", ".join(f"{name} ({reason})" for name, reason in named_outcomes.items())
+def outcomes_said(outcomes: Mapping[str, str]) -> str:
+    """Return one line about columns that are not used as features, with the reasons."""
+    return ", ".join(f"{name} ({reason})" for name, reason in outcomes.items())
 
 
 def _count_values(values: Any, chosen: Any) -> Iterable[tuple[Any, int]]:

@@ -8,7 +8,14 @@ from typing import Any, Literal
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog
-from rankloop.logs.columns import holds_lists
+from rankloop.logs.columns import (
+    CHOICE_GUESSES,
+    LIST_GUESSES,
+    NEEDED_OF_CHOICES,
+    NEEDED_OF_LISTS,
+    SURE_LISTS,
+    named_like,
+)
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.list_table import read_list_table
 from rankloop.logs.service_export import is_export, read_service_export
@@ -54,7 +61,7 @@ def read_log(
     source, named = TableReader(log), columns or {}
     if source.path is not None and is_export(source.path):
         return read_service_export(source.path)
-    if kind == "choices" or (kind == "auto" and schema is None and not holds_lists(source.names, named)):
+    if kind == "choices" or (kind == "auto" and schema is None and not _holds_lists(source.names, named)):
         return ChoiceLog(source, **named)
     return read_list_table(source, schema=schema, columns=named, without=without, skip_bad_rows=skip_bad_rows)
 
@@ -80,3 +87,10 @@ def _is_service_log(where: str) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(6) == b"SQLite"
+
+
+def _holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:
+    """Return true where a table looks like a log of lists rather than of single choices with their propensities."""
+    sure = LIST_GUESSES | {"list": SURE_LISTS}
+    lists = all(named.get(role) or named_like(names, sure[role]) for role in NEEDED_OF_LISTS)
+    return lists or not all(named.get(role) or named_like(names, CHOICE_GUESSES[role]) for role in NEEDED_OF_CHOICES)

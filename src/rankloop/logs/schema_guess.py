@@ -77,9 +77,8 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     outcomes = {name: reason for name, reason in outcomes.items() if name not in asked_for}
     n_items = len(set(map(str, table.values[roles.item]))) if roles.item else 0
     features, context, reasons = dict[str, Any](), dict[str, Any](), dict[str, str]()
-    left_out = {
-        name: "another name of a column that is used already" for name in roles.left_out if name not in candidates
-    }
+    other_names = [name for name in roles.left_out if name not in candidates]
+    left_out = dict.fromkeys(other_names, "another name of a column that is used already")
     for name in candidates:
         if name in outcomes:
             continue
@@ -127,7 +126,14 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
     if column.different == 1 and len(present) > 1:
         return None, "always the same"
     if all(isinstance(value, list) for value in present):
-        return _kind_of_lists(present)
+        sizes, parts = {len(value) for value in present}, [part for value in present for part in value]
+        if all(isinstance(part, int | float) and not isinstance(part, bool) for part in parts):
+            if len(sizes) == 1 and 0 < max(sizes) <= MAX_VECTOR:
+                return {"kind": "vector", "size": max(sizes)}, f"{max(sizes)} numbers each"
+            return None, "lists of numbers of different lengths"
+        if all(isinstance(part, str) for part in parts):
+            return "category", "lists of texts"
+        return None, "lists of neither texts nor numbers"
     if column.is_name:  # 1510 is the name of a query, not an amount
         return _kind_of_texts(column, query, n_items, n_lists)
     if are_times(present) and not all(isinstance(value, str) and ":" in value[:3] for value in present):
@@ -135,7 +141,10 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
     if all(isinstance(value, bool) for value in present) or {str(value).lower() for value in present} <= YES_NO:
         return "flag", "two values"
     if all(isinstance(value, int | float) for value in present):
-        return _kind_of_numbers(column, n_items, n_lists)
+        named_id, are_whole = _is_id_name(name), all(float(value).is_integer() for value in present)
+        if are_whole and (named_id or column.different == len(present) > 2 * MIN_ID_VALUES):
+            return _kind_of_names(column, named_id, n_items, n_lists)
+        return "number", "numbers"
     if any(isinstance(value, dict | date) for value in present):
         return None, "neither texts nor numbers"
     n_numbers = sum(math.isfinite(number_of(str(value).replace(",", "."))) for value in present)
@@ -144,29 +153,12 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
     return _kind_of_texts(column, query, n_items, n_lists)
 
 
-def _kind_of_lists(present: list[Any]) -> tuple[Any, str]:
-    sizes = {len(value) for value in present}
-    if all(isinstance(part, int | float) and not isinstance(part, bool) for value in present for part in value):
-        if len(sizes) == 1 and 0 < max(sizes) <= MAX_VECTOR:
-            return {"kind": "vector", "size": max(sizes)}, f"{max(sizes)} numbers each"
-        return None, "lists of numbers of different lengths"
-    if all(isinstance(part, str) for value in present for part in value):
-        return "category", "lists of texts"
-    return None, "lists of neither texts nor numbers"
-
-
-def _kind_of_numbers(column: _Column, n_items: int, n_lists: int) -> tuple[Any, str]:
-    named_id = _is_id_name(column.name)
-    are_whole = all(float(value).is_integer() for value in column.present)
-    if not are_whole or not (named_id or column.different == len(column.present) > 2 * MIN_ID_VALUES):
-        return "number", "numbers"
-    return _kind_of_names(column, named_id, n_items, n_lists)
-
-
 def _kind_of_texts(column: _Column, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
     texts = [str(value) for value in column.present]
     different = set(texts)
-    n_words = sum(_n_words(text) for text in different) / len(different)
+    # Parts of one name, as in r2-17, are no words; scripts without spaces are read character by character.
+    with_words = [text for text in different if " " in text.strip() or not text.isascii()]
+    n_words = (sum(len(words_of(text)) for text in with_words) + len(different) - len(with_words)) / len(different)
     cases = n_lists if column.of_context else (n_items or len(texts))
     often = (
         len(different) >= MIN_DIFFERENT_SHARE * cases
@@ -179,11 +171,6 @@ def _kind_of_texts(column: _Column, query: str, n_items: int, n_lists: int) -> t
     if len(different) <= MIN_ID_VALUES and not named_id:
         return "category", f"{len(different)} different texts"
     return _kind_of_names(column, named_id, n_items, n_lists)
-
-
-def _n_words(text: str) -> int:
-    """Parts of one name, as in r2-17, are no words; scripts without spaces are read character by character."""
-    return len(words_of(text)) if " " in text.strip() or not text.isascii() else 1
 
 
 def _kind_of_names(column: _Column, named_id: bool, n_items: int, n_lists: int) -> tuple[Any, str]:

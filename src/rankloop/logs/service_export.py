@@ -60,18 +60,13 @@ def typed_row(
     """
     features, context_fields = fields_of(schemas)
     cells: dict[str, Any] = {
-        OF_ITEM + name: [typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()
+        OF_ITEM + name: [_typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()
     }
-    return cells | {OF_CONTEXT + name: typed_value(kind, context.get(name)) for name, kind in context_fields.items()}
+    return cells | {OF_CONTEXT + name: _typed_value(kind, context.get(name)) for name, kind in context_fields.items()}
 
 
-def typed_value(field: Any, value: Any) -> Any:
-    """Return a value in the type of its column: dates in seconds since 1970, lists as JSON.
-
-    Args:
-      field: The kind of the field.
-      value: The value.
-    """
+def _typed_value(field: Any, value: Any) -> Any:
+    """Return a value in the type of its column: dates in seconds since 1970, lists as JSON."""
     kind = kind_of(field)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
@@ -220,11 +215,11 @@ def _values(
 ) -> dict[str, Sequence[Any]]:
     """Return the values of every row by field; lists that stand in their cells as JSON are lists again."""
     values = dict[str, Sequence[Any]]()
-    for name, kind in features.items():
-        cells = (cell for page in pages for cell in page[OF_ITEM + name] or [None] * len(page["ranking"]))
-        values[name] = list(map(as_list, cells) if kind_of(kind) in JSON_LIST_KINDS else cells)
-    for name, kind in context.items():
-        pairs = ((page[OF_CONTEXT + name], len(page["ranking"])) for page in pages)
-        listed = kind_of(kind) in JSON_LIST_KINDS
-        values[name] = [value for cell, size in pairs for value in [as_list(cell) if listed else cell] * size]
+    for prefix, fields in ((OF_ITEM, features), (OF_CONTEXT, context)):
+        for name, kind in fields.items():
+            cells = list[Any]()
+            for page in pages:
+                cell, size = page[prefix + name], len(page["ranking"])
+                cells += [cell] * size if prefix == OF_CONTEXT else cell or [None] * size
+            values[name] = list(map(as_list, cells)) if kind_of(kind) in JSON_LIST_KINDS else cells
     return values

@@ -45,21 +45,6 @@ class Fault(NamedTuple):
         return f"row {self.row}: {self.column} {cell}{self.rule}"
 
 
-def refuse_faults(faults: Sequence[Fault], where: str, more: str = "") -> None:
-    """Raise `InvalidInput` with the first faults of a table, if it has any.
-
-    Args:
-      faults: All of them.
-      where: The name of the table.
-      more: What to do about them.
-    """
-    if len(faults) == 1:
-        raise InvalidInput(f"{where}, {faults[0]}{more}")
-    if faults:
-        count = f"{len(faults):,} faults" + (f", the first {MAX_FAULTS}" if len(faults) > MAX_FAULTS else "")
-        raise InvalidInput(f"{where} has {count}: {'; '.join(map(str, sorted(faults)[:MAX_FAULTS]))}{more}")
-
-
 class TableReader:
     """A table that can be read again and again; what is wrong with it is said with its name, the row and the column.
 
@@ -122,7 +107,7 @@ class TableReader:
                 yield from parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(chosen))
             elif self.format == "csv":
                 yield from self._csv(chosen, numbers, texts)
-                refuse_faults(self.ragged, self.name)
+                self.refuse(self.ragged)
             else:
                 yield from self._in_memory(texts).select(list(chosen)).to_batches(PIECE_ROWS)
 
@@ -133,9 +118,30 @@ class TableReader:
             return []
         try:
             with self._errors_with_name():
-                return text_faults(self._csv(columns, (), columns), columns, decimal=self.decimal)
+                return self.text_faults(self._csv(columns, (), columns), columns)
         except InvalidInput:  # the file cannot be read at all
             return []
+
+    def text_faults(self, tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1) -> list[Fault]:
+        """Return all texts in the columns of numbers of pieces of a table."""
+        faults, decimal = list[Fault](), self.decimal
+        for table in tables:
+            for name in numbers:
+                for row, value in enumerate(table[name].to_pylist(), first_row):
+                    try:
+                        float(value.replace(decimal, ".") if isinstance(value, str) else value or 0.0)
+                    except (TypeError, ValueError):
+                        faults.append(Fault(row, name, value, "; it must be a number"))
+            first_row += table.num_rows
+        return faults
+
+    def refuse(self, faults: Sequence[Fault], more: str = "") -> None:
+        """Raise `InvalidInput` with the first faults, if there are any, and with what to do about them."""
+        if len(faults) == 1:
+            raise InvalidInput(f"{self.name}, {faults[0]}{more}")
+        if faults:
+            count = f"{len(faults):,} faults" + (f", the first {MAX_FAULTS}" if len(faults) > MAX_FAULTS else "")
+            raise InvalidInput(f"{self.name} has {count}: {'; '.join(map(str, sorted(faults)[:MAX_FAULTS]))}{more}")
 
     @property
     def decimal(self) -> str:
@@ -171,7 +177,7 @@ class TableReader:
         with _opened_text(self._file, self.encoding) as file:
             separator = _separator(file.readline())
         with _opened_text(self._file, self.encoding) as file:
-            return separator, decimal_in(file, separator)
+            return separator, _decimal_in(file, separator)
 
     def _csv(self, chosen: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         arrow_csv = import_extra("pyarrow.csv")
@@ -244,13 +250,8 @@ def _separator(line: bytes) -> str:
     return "," if "," in text else max(COLUMN_SEPARATORS, key=text.count)
 
 
-def decimal_in(file: Any, separator: str) -> str:
-    """Return the decimal mark: a comma if it separates no columns and some numbers have one, and none a point.
-
-    Args:
-      file: The opened file.
-      separator: The separator of columns.
-    """
+def _decimal_in(file: Any, separator: str) -> str:
+    """Return the decimal mark: a comma if it separates no columns and some numbers have one, and none a point."""
     if separator == ",":
         return "."
     lines = (line.decode("utf-8-sig", "replace") for line in islice(iter(file.readline, b""), DECIMAL_LINES))
@@ -273,35 +274,6 @@ def _csv_header(file: Any, where: str) -> list[str]:
     if not any(map(str.strip, names)):
         raise InvalidInput(f"{where} is empty; its first line should name the columns")
     return names
-
-
-def text_faults(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1, decimal: str = ".") -> list[Fault]:
-    """Return all texts in the columns of numbers.
-
-    Args:
-      tables: The pieces of a table.
-      numbers: The columns.
-      first_row: The number of the first row.
-      decimal: The decimal mark.
-    """
-    faults = list[Fault]()
-    for table in tables:
-        faults += [
-            Fault(first_row + row, name, value, "; it must be a number")
-            for name in numbers
-            for row, value in enumerate(table[name].to_pylist())
-            if not _is_number(value.replace(decimal, ".") if isinstance(value, str) else value)
-        ]
-        first_row += table.num_rows
-    return faults
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(0.0 if value is None else value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:

@@ -21,7 +21,7 @@ from rankloop.evaluation import (
     rows_of,
     snips,
 )
-from rankloop.evaluation.off_policy.intervals import _resampled, half_width
+from rankloop.evaluation.off_policy.estimators import _half_width, _resampled
 from rankloop.evaluation.off_policy.sums import MIN_REWARDS
 from rankloop.evaluation.report import verdict
 from rankloop.logs.choice_log import ChoiceLog
@@ -57,7 +57,7 @@ def test_hoeffding_and_bernstein_by_hand():
     low = ips(reward, propensity, target, bound="bernstein", max_weight=4.0).lower
     width = math.sqrt(2 * summands.var(ddof=1) * math.log(40) / 300) + 7 * 4 * math.log(40) / (3 * 299)
     assert low == pytest.approx(summands.mean() - width)
-    of_few, of_many = half_width(0.0, 100, "hoeffding", 0.95, 1.0), half_width(3e-5, 100_000, "bernstein", 0.95, 1.0)
+    of_few, of_many = _half_width(0.0, 100, "hoeffding", 0.95, 1.0), _half_width(3e-5, 100_000, "bernstein", 0.95, 1.0)
     assert of_few > of_many
 
 

@@ -10,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, Reward, clicks
 from rankloop.evaluation import RankingPolicy, position_probabilities, prefix_probabilities, shown_parts
-from rankloop.evaluation.off_policy.estimators import Options, concluded
+from rankloop.evaluation.off_policy.estimators import Estimate, Options
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_position
 from rankloop.evaluation.off_policy.sums import Sums
 
@@ -157,7 +157,7 @@ def test_estimates_from_our_own_logs_are_unbiased(logging, positions):
                 rewards = np.array([reward(order, k) for k in range(3)])
                 entry = LoggedRanking(QUERY, np.array(order), rewards, logger)
                 series = ranking_series([entry], target, method, positions)
-                expected += probability * concluded(Sums.of(series), method, Options()).value
+                expected += probability * Estimate.of(Sums.of(series), method, Options()).value
         assert expected == pytest.approx(right, abs=1e-9), method
 
 

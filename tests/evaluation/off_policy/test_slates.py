@@ -13,7 +13,6 @@ from rankloop.core.types import Arrival, Clicks, Decision, Preferred, Problem, Q
 from rankloop.evaluation import (
     cascade_ips,
     estimate,
-    factored_slate_weight,
     position_wise,
     pseudo_inverse,
     session_rows,
@@ -98,18 +97,6 @@ def test_the_pseudo_inverse_needs_only_the_sum():
         reward = sum(position_reward(slate, k) for k in range(POSITIONS))
         total += p * pseudo_inverse([reward], [weight]).value
     assert total == pytest.approx(truth(position_reward), abs=1e-9)
-
-
-def test_the_factored_weight_is_the_pseudo_inverse_of_independent_positions():
-    """Every place draws its item by itself, repetitions allowed."""
-    slates = list(itertools.product(range(3), repeat=2))
-    first, second = np.array([0.2, 0.3, 0.5]), np.array([0.6, 0.3, 0.1])
-    logged = np.array([first[a] * second[b] for a, b in slates])
-    target = np.random.default_rng(3).dirichlet(np.ones(9))
-    for a, b in slates:
-        wanted = [sum(t for t, s in zip(target, slates) if s[k] == (a, b)[k]) for k in range(2)]
-        fast = factored_slate_weight([[first[a], second[b]]], [wanted])
-        assert fast[0] == pytest.approx(slate_weight((a, b), slates, logged, target, 3), abs=1e-9)
 
 
 def learned(kind="pdgd", shown=3):

@@ -10,8 +10,9 @@ from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 from rankloop.data.dataset import Dataset
-from rankloop.evaluation.ranking.score import score_rankings, score_scores, score_session
+from rankloop.evaluation.ranking.score import Scores, score_rankings, score_session
 from rankloop.measures import parse_measure
+from rankloop.measures.formulas import NO_CUTOFF, rankings_of
 
 RNG = np.random.default_rng(3)
 N_QUERIES = 40
@@ -20,6 +21,11 @@ FEATURES = RNG.normal(size=(OFFSETS[-1], 3))
 GRADES = RNG.choice([0.0, 1.0, 2.0], OFFSETS[-1], p=[0.8, 0.1, 0.1])
 IDS = tuple(f"q{q}" for q in range(N_QUERIES))
 NAMES = ["nDCG@10", "AP", "P@5", "AUC(empty='skip')"]
+
+
+def score_scores(scores, relevance, offsets, ids, names) -> Scores:  # type: ignore[no-untyped-def]
+    rankings = rankings_of(np.array(scores, float), np.array(offsets), NO_CUTOFF)
+    return score_rankings(rankings, relevance, offsets, ids, names)
 
 
 def test_a_session_is_judged_by_what_it_would_show() -> None:

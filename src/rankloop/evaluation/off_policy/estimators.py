@@ -6,16 +6,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.typing import ArrayLike
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
-from rankloop.core.types import whole_number
-from rankloop.evaluation.off_policy.intervals import Bound, margins
-from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Overlap, Series, Sums, extremes_of
+from rankloop.core.statistics import student_quantile
+from rankloop.core.types import Floats, Ints, whole_number
+from rankloop.evaluation.off_policy.sums import BOTTOM, RANGE_BOUNDS, REWARD, TOP, Extremes, Overlap, Series, Sums
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
+Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
+RESAMPLES, AT_ONCE = 2000, 50
+Ends = tuple[float, float]  # lower and upper; each holds with the level asked for, by itself
 Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
 REWARD_MODEL_METHODS = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
 ROUNDING_TOLERANCE = 1e-9
@@ -52,6 +57,35 @@ class Estimate(NamedTuple):
     overlap: Overlap
     warnings: tuple[str, ...]
 
+    @classmethod
+    def of(cls, sums: Sums, method: str, options: "Options", positions: int = 1) -> "Estimate":
+        """Return the estimate when the log has ended; a row adds up the rewards of so many positions."""
+        options.check(method)
+        sums.check()
+        heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
+        if options.bound in RANGE_BOUNDS:
+            options.check_range(sums)
+        most = positions * options.max_reward
+        span = most * (SPANS[method](heaviest, options.limit) if method in SPANS else heaviest)
+        (lower, upper), (gain_lower, _) = _margins(sums, options.bound, options.level, span, options.seed, most)
+        overlap = sums.overlap()
+        return cls(
+            value=sums.value,
+            lower=lower,
+            n=sums.n,
+            effective_n=overlap.effective_n,
+            upper=upper,
+            standard_error=sums.standard_error(),
+            current=sums.current,
+            gain=sums.value - sums.current,
+            gain_lower=gain_lower,
+            level=options.level,
+            method=method,
+            bound=options.bound,
+            overlap=overlap,
+            warnings=overlap.warnings(sums.n, options.bound),
+        )
+
 
 class Options(NamedTuple):
     """Options that all estimators share."""
@@ -81,6 +115,20 @@ class Options(NamedTuple):
         if self.max_weight is not None:
             check_positive(max_weight=self.max_weight)
 
+    def check_range(self, sums: Sums) -> None:
+        """Refuse a log beyond the range: in rewards of any position, those of the reward model, or weights."""
+        least, largest, heaviest = sums.extremes
+        if least < -ROUNDING_TOLERANCE * self.max_reward or largest > (1.0 + ROUNDING_TOLERANCE) * self.max_reward:
+            raise InvalidInput(
+                f"the {self.bound} bound is for rewards from 0 to max_reward = {self.max_reward}, and the log or its "
+                f"reward model has them from {least} to {largest}: give the largest possible one, or use 't'"
+            )
+        if self.max_weight is not None and heaviest > (1.0 + ROUNDING_TOLERANCE) * self.max_weight:
+            raise InvalidInput(
+                f"max_weight = {self.max_weight} must be the largest weight that could occur, and the log has "
+                f"{heaviest}"
+            )
+
 
 def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options | None = None) -> Estimate:
     """Estimate from a log that comes in pieces, in constant memory.
@@ -92,7 +140,7 @@ def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options
     """
     options, estimator = options or Options(), method_of(method)
     options.check(estimator)
-    return concluded(Sums.of(series_of(rows, estimator, float(options.limit)) for rows in pieces), method, options)
+    return Estimate.of(Sums.of(series_of(rows, estimator, float(options.limit)) for rows in pieces), method, options)
 
 
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -242,54 +290,57 @@ def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
             top = expected + trusted * (rows.reward - predicted)
     bottom = weight if method == "snips" else np.ones(len(weight))
     least_propensity = float(rows.propensity.min(initial=1.0))
-    return Series(top, bottom, rows.reward, weight, least_propensity, extremes_of(weight, rewards))
+    return Series(top, bottom, rows.reward, weight, least_propensity, Extremes.of(weight, rewards))
 
 
-def concluded(sums: Sums, method: str, options: Options, positions: int = 1) -> Estimate:
-    """Return the estimate when the log has ended.
+def _margins(sums: Sums, bound: Bound, level: float, span: float, seed: int, max_reward: float) -> tuple[Ends, Ends]:
+    """Return one-sided bounds of the value and of its gain; each summand lies in an interval of length `span`."""
+    if bound == "bootstrap":
+        return _bootstrap(sums.filled_groups(), level, seed)
+    width = _half_width(sums.standard_error(), sums.n, bound, level, span)
+    gain_width = _half_width(sums.standard_error(gain=True), sums.n, bound, level, span + max_reward)
+    value, gain = sums.value, sums.value - sums.current
+    return (value - width, value + width), (gain - gain_width, gain + gain_width)
 
-    Args:
-      sums: The sums over the log.
-      method: The name of the estimator.
-      options: Level, bound and limits; see `Options`.
-      positions: So many rewards, each from 0 to `max_reward`, are added up in a row.
+
+def _half_width(error: float, n: int, bound: str, level: float, span: float) -> float:
+    """Return the distance of a one-sided bound from the mean, with δ = 1 − level; infinite with one row.
+
+    t: t_(level, n−1) · σ / √n, equation 5.5 of the thesis.  hoeffding: span · √(ln(1/δ) / (2 n)), Hoeffding (1963).
+    bernstein: √(2 σ² ln(2/δ) / n) + 7 · span · ln(2/δ) / (3 (n − 1)), theorem 4 of Maurer and Pontil (2009).
     """
-    options.check(method)
-    sums.check()
-    heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
-    if options.bound in RANGE_BOUNDS:
-        _check_range(sums, options)
-    most = positions * options.max_reward
-    span = most * (SPANS[method](heaviest, options.limit) if method in SPANS else heaviest)
-    (lower, upper), (gain_lower, _) = margins(sums, options.bound, options.level, span, options.seed, most)
-    overlap = sums.overlap()
-    return Estimate(
-        value=sums.value,
-        lower=lower,
-        n=sums.n,
-        effective_n=overlap.effective_n,
-        upper=upper,
-        standard_error=sums.standard_error(),
-        current=sums.current,
-        gain=sums.value - sums.current,
-        gain_lower=gain_lower,
-        level=options.level,
-        method=method,
-        bound=options.bound,
-        overlap=overlap,
-        warnings=overlap.warnings(sums.n, options.bound),
-    )
+    if bound == "hoeffding":
+        return span * math.sqrt(math.log(1.0 / (1.0 - level)) / (2.0 * n))
+    if n < 2:
+        return math.inf
+    if bound == "t":
+        return error * student_quantile(level, n - 1)
+    log, deviation = math.log(2.0 / (1.0 - level)), error * math.sqrt(n)
+    return deviation * math.sqrt(2.0 * log / n) + 7.0 * span * log / (3.0 * (n - 1))
 
 
-def _check_range(sums: Sums, options: Options) -> None:
-    """The range must hold for the rewards of every position and those of the reward model, and for every weight."""
-    least, largest, heaviest = sums.extremes
-    if least < -ROUNDING_TOLERANCE * options.max_reward or largest > (1.0 + ROUNDING_TOLERANCE) * options.max_reward:
-        raise InvalidInput(
-            f"the {options.bound} bound is for rewards from 0 to max_reward = {options.max_reward}, and the log or its "
-            f"reward model has them from {least} to {largest}: give the largest possible one, or use 't'"
-        )
-    if options.max_weight is not None and heaviest > (1.0 + ROUNDING_TOLERANCE) * options.max_weight:
-        raise InvalidInput(
-            f"max_weight = {options.max_weight} must be the largest weight that could occur, and the log has {heaviest}"
-        )
+@kernel
+def _resampled(groups: Floats, draws: Ints) -> Floats:
+    """For each row of draws the sum of the drawn groups."""
+    totals = np.zeros((len(draws), groups.shape[1]))
+    for row in range(len(draws)):
+        for group in draws[row]:
+            for column in range(groups.shape[1]):
+                totals[row, column] += groups[group, column]
+    return totals
+
+
+def _bootstrap(groups: Floats, level: float, seed: int) -> tuple[Ends, Ends]:
+    """Quantiles over resamples of the groups, each drawn with replacement; infinite with one row."""
+    rng, n = default_rng(seed), len(groups)
+    if n < 2:
+        return (-math.inf, math.inf), (-math.inf, math.inf)
+    totals = np.concatenate([_resampled(groups, rng.integers(0, n, (AT_ONCE, n))) for _ in range(RESAMPLES // AT_ONCE)])
+    has_weight = totals[:, BOTTOM] > 0.0  # a resample without any weight says nothing, which counts as the worst
+    values = np.where(has_weight, totals[:, TOP] / np.where(has_weight, totals[:, BOTTOM], 1.0), -math.inf)
+    return _quantiles(values, level), _quantiles(values - totals[:, REWARD] / totals[:, 3], level)
+
+
+def _quantiles(values: Floats, level: float) -> Ends:
+    low, high = np.quantile(values, [1.0 - level, level], method="lower")
+    return float(low), float(high)

@@ -14,7 +14,7 @@ from rankloop.core.types import Rows as SparseRows
 from rankloop.evaluation.off_policy import logged_propensities
 from rankloop.evaluation.off_policy.estimators import method_of, series_of
 from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy
-from rankloop.evaluation.off_policy.slates import slate_series, slate_weight, weighted_series
+from rankloop.evaluation.off_policy.slates import slate_series, slate_weight
 from rankloop.evaluation.off_policy.sums import Series
 from rankloop.features.encoder import Encoder
 from rankloop.logs.choice_log import rows_of
@@ -94,7 +94,7 @@ def ranking_series(
             except InvalidInput as error:
                 raise InvalidInput(f"ranking {number}: {error}") from None
         if method == "pseudo_inverse":
-            yield weighted_series(totals, np.array(judged))
+            yield Series.of_weights(totals, np.array(judged))
         elif method in SUMMED_METHODS:
             # Shorter rankings end in positions that earn nothing and that both policies fill alike.
             reward = np.zeros((len(piece), max(len(entry.rewards) for entry in piece)))

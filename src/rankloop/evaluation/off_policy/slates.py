@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
-from rankloop.evaluation.off_policy.estimators import Estimate, Options, concluded, series_of
-from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums, extremes_of
+from rankloop.core.types import Floats, finite_floats, item_indices, rows_in, whole_number
+from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of
+from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Extremes, Series, Sums
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 MAX_ITEMS = 10_000
@@ -50,7 +50,7 @@ def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **o
 
 def _by_position(rows: ChoiceRows, method: str, options: dict[str, Any]) -> Estimate:
     sums = Sums.of([slate_series(rows, cascade=method == "cascade_ips")])
-    return concluded(sums, method, Options(**options), rows.reward.shape[1])
+    return Estimate.of(sums, method, Options(**options), rows.reward.shape[1])
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -65,7 +65,7 @@ def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
       **options: Fields of `Options`.
     """
     rows = rows_of(finite_floats(reward, 2, "reward").sum(axis=1), propensity, target)
-    return concluded(Sums.of([series_of(rows, "ips", math.inf)]), "whole_ranking", Options(**options))
+    return Estimate.of(Sums.of([series_of(rows, "ips", math.inf)]), "whole_ranking", Options(**options))
 
 
 def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
@@ -86,7 +86,7 @@ def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Esti
         raise InvalidInput(f"{len(weights)} weights for {len(earned)} rewards")
     if options.get("bound") in RANGE_BOUNDS and not options.get("max_weight"):
         raise InvalidInput("this bound needs max_weight, the largest weight that could occur")
-    return concluded(Sums.of([weighted_series(earned, weights)]), "pseudo_inverse", Options(**options))
+    return Estimate.of(Sums.of([Series.of_weights(earned, weights)]), "pseudo_inverse", Options(**options))
 
 
 def slate_weight(
@@ -118,18 +118,6 @@ def slate_weight(
     return float(target_probs @ marks @ np.linalg.pinv(second_moments, rcond=1e-10) @ mark)
 
 
-def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
-    """Return 1 − positions + Σ_p target[p] / propensity[p]: the weight for logs that draw positions independently.
-
-    Args:
-      propensity: The probability with which the logging policy showed what was shown.
-      target: The probability with which the target policy would show it.
-    """
-    rows = rows_of(np.zeros(real_numbers(propensity, "propensity").shape), propensity, target, ndim=2)
-    ratios: Floats = rows.target / rows.propensity
-    return np.asarray(1.0 - ratios.shape[1] + ratios.sum(axis=1))
-
-
 def _indicator(ranking: ArrayLike, n_items: int) -> Floats:
     """Return 1_y as a vector: entry position · n_items + item is 1 where this item stands at this position."""
     items = item_indices(ranking, "ranking")
@@ -152,15 +140,5 @@ def slate_series(rows: ChoiceRows, cascade: bool) -> Series:
     if cascade:
         weight, propensity = (np.cumprod(part, axis=1, dtype=np.float64) for part in (weight, propensity))
     top, least = (weight * rows.reward).sum(axis=1), float(propensity.min(initial=1.0))
-    extremes = extremes_of(weight, [rows.reward])
+    extremes = Extremes.of(weight, [rows.reward])
     return Series(top, np.ones(len(top)), rows.reward.sum(axis=1), weight.mean(axis=1), least, extremes)
-
-
-def weighted_series(reward: Floats, weight: Floats) -> Series:
-    """Return the summands of `pseudo_inverse`, one per ranking.
-
-    Args:
-      reward: The reward of each ranking.
-      weight: Its weight.
-    """
-    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0, extremes_of(weight, [reward]))

@@ -29,17 +29,12 @@ class Extremes(NamedTuple):
     largest: float = 0.0
     heaviest: float = 0.0
 
-
-def extremes_of(weight: Floats, rewards: Sequence[Floats]) -> Extremes:
-    """Return the extremes of arrays of any shape; a reward model's values are rewards too.
-
-    Args:
-      weight: The weights.
-      rewards: Arrays of rewards.
-    """
-    least = min(float(values.min(initial=0.0)) for values in rewards)
-    largest = max(float(values.max(initial=0.0)) for values in rewards)
-    return Extremes(least, largest, float(np.abs(weight).max(initial=0.0)))
+    @classmethod
+    def of(cls, weight: Floats, rewards: Sequence[Floats]) -> "Extremes":
+        """Return the extremes of arrays of any shape; a reward model's values are rewards too."""
+        least = min(float(values.min(initial=0.0)) for values in rewards)
+        largest = max(float(values.max(initial=0.0)) for values in rewards)
+        return cls(least, largest, float(np.abs(weight).max(initial=0.0)))
 
 
 class Series(NamedTuple):
@@ -51,6 +46,11 @@ class Series(NamedTuple):
     weight: Floats  # how much likelier the target policy is to show this than the logging one was
     least_propensity: float
     extremes: Extremes  # of what the summands are made of
+
+    @classmethod
+    def of_weights(cls, reward: Floats, weight: Floats) -> "Series":
+        """Return the summands weight · reward."""
+        return cls(weight * reward, np.ones(len(weight)), reward, weight, 1.0, Extremes.of(weight, [reward]))
 
 
 class Overlap(NamedTuple):

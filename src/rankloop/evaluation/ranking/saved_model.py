@@ -56,7 +56,9 @@ def score_model(
         )
     if session.problem.n_features == 0:
         raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
-    file, scale = judged_file(Path(data)), normalise or bool(notes.get(NORMALISED_NOTE))
+    file, scale = Path(data), normalise or bool(notes.get(NORMALISED_NOTE))
+    if not file.is_file() or is_archive(file):  # the test part of a published set
+        file = Path(published_folds(public_path(str(data)))[0].test[0].address)
     if file.stat().st_size > MIN_STREAMED_BYTES:
         parts = stream_letor(file, n_features=session.problem.n_features)
     else:
@@ -68,18 +70,8 @@ def score_model(
     return Scores(scores[0].measures, names, np.concatenate([part.values for part in scores]))
 
 
-def judged_file(data: Path) -> Path:
-    """Return a LETOR file itself, or the test part of a published set."""
-    if data.is_file() and not is_archive(data):
-        return data
-    return Path(published_folds(public_path(str(data)))[0].test[0].address)
-
-
 def load_with_schema(path: str | os.PathLike[str]) -> tuple[Session, Schema | None]:
-    """Load a ranker of features as a log has them, and its newest schema; None where it ranks plain numbers.
-
-    One that learned from features scaled inside each query is refused.
-    """
+    """Load a ranker of features as a log has them, not scaled inside queries, and its newest schema, if it has one."""
     session, notes = load_with_notes(path)
     if notes.get(NORMALISED_NOTE):
         raise InvalidInput(

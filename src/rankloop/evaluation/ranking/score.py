@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, finite_floats, rows_in
+from rankloop.core.types import Floats, rows_in
 from rankloop.data.dataset import Dataset
 from rankloop.measures.base import RankedMeasure, mean_of, parse_measure
-from rankloop.measures.formulas import NO_CUTOFF, checked_offsets, rankings_of
 
 Measures = Sequence[str | RankedMeasure]
 
@@ -64,11 +63,9 @@ class Scores(NamedTuple):
         def plain(values: Iterable[float]) -> dict[str, float | None]:
             return {name: None if math.isnan(value) else value for name, value in zip(self.measures, values)}
 
-        answer: dict[str, Any] = {"n_queries": len(self.query_ids), "counted": self.counted}
-        answer["overall"] = plain(self.overall.values())
-        if per_query:
-            answer["per_query"] = {query: plain(values) for query, values in zip(self.query_ids, self.values.tolist())}
-        return answer
+        answer = {"n_queries": len(self.query_ids), "counted": self.counted, "overall": plain(self.overall.values())}
+        queries = {query: plain(values) for query, values in zip(self.query_ids, self.values.tolist())}
+        return answer | ({"per_query": queries} if per_query else {})
 
 
 def score_session(
@@ -88,25 +85,6 @@ def score_session(
     return score_rankings(np.concatenate(rankings), dataset.relevance, dataset.offsets, dataset.query_ids, measures)
 
 
-def score_scores(
-    scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str], measures: Measures
-) -> Scores:
-    """Evaluate items by descending score, ties by item number, query by query.
-
-    Args:
-      scores: One score per item.
-      relevance: The grades of all items.
-      offsets: Where each query begins, and the number of items at the end.
-      query_ids: The ids of the queries.
-      measures: Names of measures.
-    """
-    numbers = finite_floats(scores, 1, "scores")
-    borders = checked_offsets(offsets, len(numbers))
-    parsed = measures_of(measures)
-    widest = max(getattr(measure, "cutoff", None) or NO_CUTOFF for measure in parsed)
-    return score_rankings(rankings_of(numbers, borders, widest), relevance, borders, query_ids, parsed)
-
-
 def score_rankings(
     rankings: ArrayLike,
     relevance: ArrayLike,
@@ -117,15 +95,13 @@ def score_rankings(
 ) -> Scores:
     """Evaluate rankings query by query; each counts its own items from 0.
 
-    `shown` tells how many items of each query were shown, all unless given.
-
     Args:
       rankings: All rankings, one after another.
       relevance: The grades of all items.
       offsets: Where each query begins, and the number of items at the end.
       query_ids: The ids of the queries.
       measures: Names of measures.
-      shown: How many positions are seen; None: all.
+      shown: How many items of each query were shown; None: all.
     """
     parsed = measures_of(measures)
     columns = [measure.of_rankings(rankings, relevance, offsets, shown) for measure in parsed]

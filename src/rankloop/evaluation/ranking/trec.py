@@ -58,7 +58,11 @@ def score_run(
     scores, grades, sizes, shown = _joined([run.get(name, {}) for name in names], [qrels[name] for name in names])
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     rankings = rankings_of(scores, offsets, NO_CUTOFF)
-    for q in _tied(scores, rankings, offsets, shown):
+    # Queries in which two retrieved documents have the same score.
+    owner = np.repeat(np.arange(len(shown)), np.diff(offsets))
+    position, in_order = np.arange(len(scores)) - offsets[owner], scores[offsets[owner] + rankings]
+    same = (in_order[1:] == in_order[:-1]) & (owner[1:] == owner[:-1]) & (position[1:] < shown[owner[1:]])
+    for q in np.unique(owner[1:][same]).tolist():
         rows = slice(offsets[q], offsets[q] + shown[q])
         by_score_and_name = sorted(zip(scores[rows].tolist(), run[names[q]], range(shown[q])), reverse=True)
         rankings[rows] = [item for _, _, item in by_score_and_name]
@@ -67,8 +71,7 @@ def score_run(
 
 def _joined(runs: list[Mapping[str, float]], judgments: list[Mapping[str, float]]) -> tuple[Floats, Floats, Ints, Ints]:
     """Scores and grades of the retrieved documents, then of the missed ones, query after query; sizes and shown."""
-    scores: list[float] = []
-    grades: list[float] = []
+    scores, grades = list[float](), list[float]()
     sizes = np.empty(len(runs), np.int64)
     for q, (documents, judged) in enumerate(zip(runs, judgments)):
         missed = judged.keys() - documents.keys()
@@ -81,15 +84,6 @@ def _joined(runs: list[Mapping[str, float]], judgments: list[Mapping[str, float]
     with np.errstate(over="ignore"):  # beyond single precision is infinite, as in trec_eval
         single = np.array(scores, np.float32).astype(np.float64)
     return single, np.array(grades, np.float64), sizes, shown
-
-
-def _tied(scores: Floats, rankings: Ints, offsets: Ints, shown: Ints) -> list[int]:
-    """The queries in which two retrieved documents have the same score."""
-    owner = np.repeat(np.arange(len(shown)), np.diff(offsets))
-    position = np.arange(len(scores)) - offsets[owner]
-    in_order = scores[offsets[owner] + rankings]
-    same = (in_order[1:] == in_order[:-1]) & (owner[1:] == owner[:-1]) & (position[1:] < shown[owner[1:]])
-    return list(np.unique(owner[1:][same]).tolist())
 
 
 def _read(path: Path, columns: str, value_column: int) -> Lists:
@@ -105,7 +99,13 @@ def _read(path: Path, columns: str, value_column: int) -> Lists:
         documents = lists.setdefault(fields[0], {})
         if fields[2] in documents:
             raise InvalidInput(f"{path.name}, line {number}: document {fields[2]!r} is there twice for {fields[0]!r}")
-        documents[fields[2]] = _number(fields[value_column], path, number)
+        try:
+            value = float(fields[value_column])
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise InvalidInput(f"{path.name}, line {number}: {fields[value_column]!r} is not a finite number")
+        documents[fields[2]] = value
     if not lists:
         raise InvalidInput(f"{path.name} is empty; its lines should be {columns!r}")
     return lists
@@ -121,13 +121,3 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             raise InvalidInput(f"{path.name}, line {number}: not UTF-8 text") from None
         except READ_ERRORS as error:
             raise InvalidInput(f"{path.name}, after line {number}: cut short or damaged: {error}") from None
-
-
-def _number(text: str, path: Path, line: int) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InvalidInput(f"{path.name}, line {line}: {text!r} is not a finite number")
-    return value

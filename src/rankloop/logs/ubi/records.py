@@ -34,7 +34,6 @@ class UbiDocument(NamedTuple):
 class UbiQuery(NamedTuple):
     """A search and the ids that it returned, best first."""
 
-    line: int
     query_id: str
     user_query: str
     hits: tuple[str, ...]
@@ -46,7 +45,6 @@ class UbiQuery(NamedTuple):
 class UbiEvent(NamedTuple):
     """Something that somebody did with a hit."""
 
-    line: int
     query_id: str  # empty: the event says none
     action: str
     item: str  # empty: the event names none
@@ -91,7 +89,7 @@ def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDoc
 
 def read_queries(path: Path) -> Iterator[UbiQuery | None]:
     """Yield every query of a file; None for a document without a `query_id`, which nothing can be joined with."""
-    for line, index, source in documents_in(path):
+    for _, index, source in documents_in(path):
         if "ubi_events" in index or (not index and "action_name" in source):
             continue  # a file may hold both
         query_id = _text(source, "query_id")
@@ -102,7 +100,7 @@ def read_queries(path: Path) -> Iterator[UbiQuery | None]:
         query_attributes = _value(source, "query_attributes")
         attributes = query_attributes if isinstance(query_attributes, dict) else {}
         hits = tuple(dict.fromkeys(_hits(source)))
-        yield UbiQuery(line, query_id, _text(source, "user_query"), hits, client, _moment(source), attributes)
+        yield UbiQuery(query_id, _text(source, "user_query"), hits, client, _moment(source), attributes)
 
 
 def read_events(path: Path) -> Iterator[UbiEvent]:
@@ -121,7 +119,7 @@ def read_events(path: Path) -> Iterator[UbiEvent]:
             ordinal = int(ordinal)
         except (TypeError, ValueError, OverflowError):
             ordinal = None
-        yield UbiEvent(line, _text(source, "query_id"), action, item, ordinal, session, _moment(source), event_id)
+        yield UbiEvent(_text(source, "query_id"), action, item, ordinal, session, _moment(source), event_id)
 
 
 def _hits(source: dict[str, Any]) -> list[str]:

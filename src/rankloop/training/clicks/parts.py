@@ -16,7 +16,7 @@ from rankloop.data.parts.catalogue import HASH_END
 from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
 from rankloop.data.parts.source import URL_SCHEME_MARK, PartSource
 from rankloop.engine import kept
-from rankloop.logs.columns import list_columns_of
+from rankloop.logs.columns import ListColumns
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.numeric_features import NumericFeatures, numeric_features
 from rankloop.logs.reader import lists_in
@@ -148,7 +148,7 @@ def train_click_parts(
         limit = max(1, MAX_IMPRESSIONS // len(sources))
         first = engine.map([(sources[0], columns, limit)], _clicks_in)[0]
         names = [*first.feature_names, *first.unused]
-        roles = list_columns_of(names, columns.without, dict(columns.columns), "the log")
+        roles = ListColumns.of(names, columns.without, dict(columns.columns), "the log")
         used = {roles.list, roles.query, roles.item, roles.position, roles.click}
         without = dict.fromkeys([*columns.without, *(name for name in first.unused if name not in used)])
         understood = columns._replace(without=tuple(without), features=first.feature_names)
