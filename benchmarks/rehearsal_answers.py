@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow
 
 from benchmarks.log_worlds import Kind, Page, PositionUsers, by_clicks, good, heavy_attraction, play_pages
-from rankloop.experiments.rehearsal.answer import arms_of, rehearse
-from rankloop.experiments.rehearsal.attraction import attraction_of
-from rankloop.experiments.rehearsal.log_view import rehearsal_log
-from rankloop.experiments.rehearsal.play import N_LATE_POINTS, RehearsalArm, rehearse_arm
+from rankloop.experiments.rehearsal.answer import N_LATE_POINTS, RehearsalArm, arms_of, rehearse, rehearse_arm
+from rankloop.experiments.rehearsal.attraction import attraction_of, rehearsal_log
 from rankloop.logs.reader import lists_in
 
 LEARNER = "click_regression"

@@ -6,9 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from rankloop.click_models.base import ALIKE_ROWS, ClickModel, Prior, estimate_prior
+from rankloop.click_models.base import (
+    ALIKE_ROWS,
+    ClickModel,
+    Prior,
+    draw_clicks,
+    estimate_prior,
+    examined_given_clicks,
+    examined_whatever_clicks,
+    rows_of,
+)
 from rankloop.click_models.fit import MODELS
-from rankloop.click_models.kernels import draw_clicks, examined_given_clicks, examined_whatever_clicks, rows_of
 from rankloop.click_models.models import _expect
 from rankloop.core.registry import build, spec_of
 from rankloop.logs.list_log import ClickArrays

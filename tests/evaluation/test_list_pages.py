@@ -9,7 +9,7 @@ import pytest
 
 from rankloop import Problem, Query, Session, build
 from rankloop.engine import Here, Threads
-from rankloop.evaluation.list_pages import ShownPage, page_table, unknown_shares
+from rankloop.evaluation.list_pages import ShownPage, _unknown_shares, page_table
 from rankloop.features.encoder import Encoder
 from rankloop.logs.list_log import weighted_outcomes
 from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
@@ -80,5 +80,5 @@ def test_rows_point_to_the_items_of_their_own_page() -> None:
 
 def test_what_no_shown_item_had_is_counted_row_by_row() -> None:
     rows = [np.array(own, np.int64) for own in ([1, 2], [3], [], [2, 9, 8], [5])]
-    assert unknown_shares(rows, np.array([1, 3, 8])).tolist() == [1 / 2, 0, 0, 1 - 1 / 3, 1]
-    assert unknown_shares([np.empty(0, np.int64)] * 2, np.empty(0, np.int64)).tolist() == [0, 0]
+    assert _unknown_shares(rows, np.array([1, 3, 8])).tolist() == [1 / 2, 0, 0, 1 - 1 / 3, 1]
+    assert _unknown_shares([np.empty(0, np.int64)] * 2, np.empty(0, np.int64)).tolist() == [0, 0]

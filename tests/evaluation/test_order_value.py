@@ -20,7 +20,7 @@ from rankloop.click_models.reading import (
 from rankloop.evaluation.attraction import AttractionModel
 from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
 from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
-from rankloop.evaluation.order_value import OrderJudge, group_at, target_shares, walk_pages
+from rankloop.evaluation.order_value import OrderJudge, _group_at, _target_shares, _walk_pages
 
 CURVE = np.array([1.0, 0.5, 0.25])
 
@@ -90,7 +90,7 @@ def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray, clic
     for pattern in product([0, 1], repeat=len(rows)):
         probability, last = 1.0, -1
         for place, (row, clicked) in enumerate(zip(rows, pattern)):
-            e = table[place, group_at(place - last if last >= 0 else 0)] * (
+            e = table[place, _group_at(place - last if last >= 0 else 0)] * (
                 click_factor[rows[last]] if last >= 0 else 1.0
             )
             examined[row] += probability * e if not any(pattern[place:]) else 0.0
@@ -106,11 +106,11 @@ def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
     rows = [2, 0, 3, 1]
     worth = attraction[None]
     click_factor = np.array([0.5, 1.3, 0.8, 1.0])
-    examined, through = walk_pages(np.array([[rows]]), table, attraction, worth, click_factor)
+    examined, through = _walk_pages(np.array([[rows]]), table, attraction, worth, click_factor)
     np.testing.assert_allclose(examined, brute_force(rows, table, attraction, click_factor))
 
     def value(a: np.ndarray) -> float:
-        return float(walk_pages(np.array([[rows]]), table, a, a[None], click_factor)[0] @ a)
+        return float(_walk_pages(np.array([[rows]]), table, a, a[None], click_factor)[0] @ a)
 
     step = 1e-6
     for row in range(4):
@@ -122,7 +122,7 @@ def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
 def test_groups_of_distances() -> None:
     distance = np.arange(7)
     assert group_of_distance(distance).tolist() == [0, 1, 2, 2, 3, 3, 3]
-    assert [group_at(int(value)) for value in distance] == group_of_distance(distance).tolist()
+    assert [_group_at(int(value)) for value in distance] == group_of_distance(distance).tolist()
     clicked = np.array([0.0, 1, 0, 0, 0, 1])
     log = rows_as_log(np.arange(6), np.array([0, 1, 2, 0, 1, 2]), clicked, np.array([0, 3, 6]))
     assert groups_of_last_clicks(log).tolist() == [0, 0, 1, 0, 0, 0]
@@ -190,7 +190,7 @@ def test_users_who_stop_after_a_click_are_known_by_it() -> None:
 
 def test_shares_of_positions() -> None:
     slots = np.array([[[0, 1]], [[1, 0]], [[1, 0]]])
-    np.testing.assert_allclose(target_shares(slots, np.array([1]), 2), [[2 / 3, 1 / 3]])
+    np.testing.assert_allclose(_target_shares(slots, np.array([1]), 2), [[2 / 3, 1 / 3]])
 
 
 def test_attraction_is_found_again_and_moves_with_clusters() -> None:

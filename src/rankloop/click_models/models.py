@@ -8,15 +8,17 @@ import numpy as np
 from rankloop.click_models.base import (
     MIN_PROBABILITY,
     ClickModel,
+    ClickParameters,
+    ClickRows,
     Evidence,
     ModelName,
     Prior,
     clipped,
     estimate_prior,
+    rows_of,
     shares,
 )
 from rankloop.click_models.examination import Examination, estimate_examination
-from rankloop.click_models.kernels import ClickParameters, ClickRows, rows_of
 from rankloop.click_models.reading import fit_memory, probabilities_by_distance
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints

@@ -25,7 +25,7 @@ N_DRAWS = 8  # orders of a ranker that explores
 N_PROJECTED = 64  # numbers that stand for hashed columns
 NOT_SHOWN = -1
 MAX_LOG_DOUBT = 1e-9  # of the probability of the best order, where a ranker does not explore
-N_BUILDERS = 4  # that a worker remembers
+N_SESSIONS = 4  # that a worker remembers
 LOCAL_ENGINE = Here()
 
 
@@ -192,8 +192,7 @@ def page_table(
       seed: Of the draws of a ranker that explores.
       engine: Where the ranker is asked, which does not change the answer.
     """
-    builder = _Builder(session, positions, seed)
-    shared = builder if isinstance(engine, Here) else (dumps(session), positions, seed)
+    shared = session if isinstance(engine, Here) else dumps(session), positions, seed
     rows = [page for piece in over_pieces(engine, pages, built_piece, shared) for page in piece]
     if not rows:
         raise InvalidInput("the log has no pages; an estimate needs at least one")
@@ -218,17 +217,15 @@ class PageRows(NamedTuple):
     propensity: Floats
 
 
+_received_session = lru_cache(N_SESSIONS)(loads)
+
+
 def built_piece(piece: Piece) -> list[PageRows]:
     """Return the rows of some pages, by the ranker that came with them."""
-    builder = piece.shared if isinstance(piece.shared, _Builder) else _sent_builder(piece.shared)
-    rows = (builder.rows_of(page, number) for number, page in enumerate(piece.entries, piece.first))
+    ranker, positions, seed = piece.shared
+    session = ranker if isinstance(ranker, Session) else _received_session(ranker)
+    rows = (_rows_of(page, number, session, positions, seed) for number, page in enumerate(piece.entries, piece.first))
     return [page for page in rows if page is not None]
-
-
-@lru_cache(N_BUILDERS)
-def _sent_builder(shared: tuple[bytes, int | None, int]) -> "_Builder":
-    session, positions, seed = shared
-    return _Builder(loads(session), positions, seed)
 
 
 def _joined(pages: list[PageRows]) -> PageTable:
@@ -263,7 +260,7 @@ def _joined(pages: list[PageRows]) -> PageTable:
         features=joined("features"),
         pair=numbers_of(pairs),
         item=numbers_of([pair[1] if isinstance(pair, tuple) else pair for pair in pairs]),
-        unknown=unknown_shares([columns for page in pages for columns in page.columns], np.unique(shown)),
+        unknown=_unknown_shares([columns for page in pages for columns in page.columns], np.unique(shown)),
         slots=slots,
         outcomes=outcomes("outcomes"),
         worth=outcomes("worth"),
@@ -271,14 +268,10 @@ def _joined(pages: list[PageRows]) -> PageTable:
     )
 
 
-def unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
-    """Return by row the share of its columns that no shown item had; 0 where it has none.
+def _unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
+    """Return the share of the columns of each row that are not among the shown ones; 0 where it has none.
 
     All rows are looked up at once: each by itself takes hours for a log of a million.
-
-    Args:
-      rows: The columns of each row.
-      shown: The columns of all shown rows.
     """
     sizes = np.array([len(columns) for columns in rows])
     strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), shown)
@@ -286,59 +279,53 @@ def unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
     return np.where(sizes > 0, 1.0 - n_familiar / np.maximum(sizes, 1), 0.0).astype(np.float64)
 
 
-class _Builder:
-    """Asks the ranker in question where it would put the items of a page."""
-
-    def __init__(self, session: Session, positions: int | None, seed: int) -> None:
-        self.target, self.positions, self.seed = session, positions, seed
-
-    def rows_of(self, page: ShownPage, number: int) -> PageRows | None:
-        """Return the rows of a page, None where nothing was shown; its number says which draws it takes."""
-        stood = np.arange(len(page.clicked)) if page.positions is None else page.positions
-        if self.positions is not None:
-            stood = stood[stood < self.positions]  # the positions that count, from the top
-        n_shown = len(stood)
-        if not n_shown:
-            return None
-        learner, state = self.target.learner, self.target.state
-        orders = [learner.predict(state, page.query)]  # without chance, then as many with it as are needed
-        if not abs(learner.log_prob(state, page.query, orders[0])) <= MAX_LOG_DOUBT:  # nan: there is chance
-            rng = np.random.default_rng([self.seed, number])
-            orders += [learner.rank(state, page.query, rng).ranking for _ in range(N_DRAWS)]
-        drawn = [order[:n_shown] for order in orders]
-        items = np.array(list(dict.fromkeys([*page.ranking[:n_shown].tolist(), *np.concatenate(drawn).tolist()])))
-        n, row_of = len(items), {item: row for row, item in enumerate(items.tolist())}
-        slots = np.full((len(orders), int(stood[-1]) + 1), NOT_SHOWN, dtype=np.int64)
-        for draw, order in enumerate(drawn):
-            slots[draw, stood] = [row_of[item] for item in order.tolist()]
-        rank = np.empty(page.query.n_items)
-        rank[orders[0]] = np.arange(len(orders[0]))
-        worth = {name: page.worth.get(name) for name in page.outcomes}
-        base_position = np.full(n, NOT_SHOWN)
-        propensity = np.full(n_shown, np.nan) if page.propensity is None else page.propensity[:n_shown]
-        if page.drawn_by is not None:
-            policy, query = page.drawn_by, page.drawn_for or page.query
-            best = policy.learner.predict(policy.state, query)[: n_shown + 1]
-            position_of = np.full(page.query.n_items, NOT_SHOWN)
-            position_of[best] = np.arange(len(best))
-            base_position = position_of[items]
-            if page.propensity is None:
-                propensity[:] = np.exp(policy.learner.log_prob(policy.state, query, page.ranking))
-        return PageRows(
-            session=f"page {number}" if page.session is None else page.session,
-            query=page.query.id,
-            n_shown=n_shown,
-            position=_padded(stood, n, NOT_SHOWN),
-            base_position=base_position,
-            clicked=_padded((page.clicked[:n_shown] > 0).astype(np.float64), n, 0.0),
-            features=np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]),
-            columns=_columns(page.query.features, items),
-            pairs=[(number, (number, item)) if page.pairs is None else page.pairs[item] for item in items.tolist()],
-            slots=slots[1:] if len(slots) > 1 else slots,
-            outcomes={name: _padded(values[:n_shown], n, 0.0) for name, values in page.outcomes.items()},
-            worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
-            propensity=_padded(propensity, n, np.nan),
-        )
+def _rows_of(page: ShownPage, number: int, session: Session, positions: int | None, seed: int) -> PageRows | None:
+    """Return the rows of a page, None where nothing was shown; its number says which draws of the ranker it takes."""
+    stood = np.arange(len(page.clicked)) if page.positions is None else page.positions
+    if positions is not None:
+        stood = stood[stood < positions]  # the positions that count, from the top
+    n_shown = len(stood)
+    if not n_shown:
+        return None
+    learner, state = session.learner, session.state
+    orders = [learner.predict(state, page.query)]  # without chance, then as many with it as are needed
+    if not abs(learner.log_prob(state, page.query, orders[0])) <= MAX_LOG_DOUBT:  # nan: there is chance
+        rng = np.random.default_rng([seed, number])
+        orders += [learner.rank(state, page.query, rng).ranking for _ in range(N_DRAWS)]
+    drawn = [order[:n_shown] for order in orders]
+    items = np.array(list(dict.fromkeys([*page.ranking[:n_shown].tolist(), *np.concatenate(drawn).tolist()])))
+    n, row_of = len(items), {item: row for row, item in enumerate(items.tolist())}
+    slots = np.full((len(orders), int(stood[-1]) + 1), NOT_SHOWN, dtype=np.int64)
+    for draw, order in enumerate(drawn):
+        slots[draw, stood] = [row_of[item] for item in order.tolist()]
+    rank = np.empty(page.query.n_items)
+    rank[orders[0]] = np.arange(len(orders[0]))
+    worth = {name: page.worth.get(name) for name in page.outcomes}
+    base_position = np.full(n, NOT_SHOWN)
+    propensity = np.full(n_shown, np.nan) if page.propensity is None else page.propensity[:n_shown]
+    if page.drawn_by is not None:
+        policy, query = page.drawn_by, page.drawn_for or page.query
+        best = policy.learner.predict(policy.state, query)[: n_shown + 1]
+        position_of = np.full(page.query.n_items, NOT_SHOWN)
+        position_of[best] = np.arange(len(best))
+        base_position = position_of[items]
+        if page.propensity is None:
+            propensity[:] = np.exp(policy.learner.log_prob(policy.state, query, page.ranking))
+    return PageRows(
+        session=f"page {number}" if page.session is None else page.session,
+        query=page.query.id,
+        n_shown=n_shown,
+        position=_padded(stood, n, NOT_SHOWN),
+        base_position=base_position,
+        clicked=_padded((page.clicked[:n_shown] > 0).astype(np.float64), n, 0.0),
+        features=np.column_stack([_dense_rows(page.query.features, items), np.log1p(rank[items])]),
+        columns=_columns(page.query.features, items),
+        pairs=[(number, (number, item)) if page.pairs is None else page.pairs[item] for item in items.tolist()],
+        slots=slots[1:] if len(slots) > 1 else slots,
+        outcomes={name: _padded(values[:n_shown], n, 0.0) for name, values in page.outcomes.items()},
+        worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
+        propensity=_padded(propensity, n, np.nan),
+    )
 
 
 def _padded(values: Any, n: int, fill: float) -> Any:
@@ -354,13 +341,8 @@ def _columns(features: Features, items: Ints) -> list[Ints]:
     return [features.columns[features.positions[starts[item] : starts[item + 1]]] for item in items.tolist()]
 
 
-def dense_rows(features: Features, items: Ints) -> Floats:
-    """Return the numbers of some items; hashed columns are added up with signs into a fixed number of columns.
-
-    Args:
-      features: Of all items.
-      items: Those that are needed.
-    """
+def _dense_rows(features: Features, items: Ints) -> Floats:
+    """Return the numbers of some items; hashed columns are added up with signs into a fixed number of columns."""
     if not isinstance(features, SparseRows):
         return features[items]
     columns = features.columns

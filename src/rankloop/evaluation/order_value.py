@@ -39,7 +39,7 @@ class OrderValues(NamedTuple):
 
 
 @kernel
-def group_at(distance: int) -> int:
+def _group_at(distance: int) -> int:
     """Return the group of the distance to the last click, as `group_of_distance` does; 0 stands for no click."""
     if distance <= 1:
         return distance
@@ -47,19 +47,13 @@ def group_at(distance: int) -> int:
 
 
 @kernel
-def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, factor: Floats) -> tuple[Floats, Floats]:
+def _walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, factor: Floats) -> tuple[Floats, Floats]:
     """Return by row P(examined) over all draws, and by outcome what its attraction changes below it.
 
     reading[j] is the probability that the last click was at position j − 1 (0: none), and later[i, j] the value of
     the positions from i on in that case: e (v + a later[i + 1, i + 1]) + (1 − e a) later[i + 1, j], with
-    e = table[i, group] times the factor of the item that was clicked last.
-
-    Args:
-      slots: (n_draws, n_pages, n_positions), the row at each position, or −1.
-      table: (n_positions, groups), examination by position and group of the last click.
-      attraction: By row.
-      worth: (n_outcomes, n_rows), what an examined row brings.
-      factor: By row, the factor of examination below it after a click on it.
+    e = table[i, group] times the factor of the item that was clicked last; `worth` (n_outcomes, n_rows) is what an
+    examined row brings.
     """
     n_draws, n_pages, k = slots.shape
     n_outcomes, n = worth.shape
@@ -75,7 +69,7 @@ def walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, fa
                     continue
                 a = attraction[row]
                 for j in range(i + 1):
-                    e = table[i, group_at(i - j + 1)] * factor[rows[j - 1]] if j > 0 else table[i, 0]
+                    e = table[i, _group_at(i - j + 1)] * factor[rows[j - 1]] if j > 0 else table[i, 0]
                     chance[i, j] = e
                     for o in range(n_outcomes):
                         click = worth[o, row] + a * later[o, i + 1, i + 1]
@@ -134,7 +128,7 @@ class OrderJudge:
         table, k = self.table, self.table.n_positions
         rows = self.shown[(self.outcomes[:, self.shown] != 0.0).any(axis=0)]
         weights, parameters = self.resampled_parameters(n, seed)
-        share, position = target_shares(slots, rows, len(table.page)), table.position[rows]
+        share, position = _target_shares(slots, rows, len(table.page)), table.position[rows]
         if self.reading.trusts:  # by cluster, how many rows the order moves from each position to each other one
             draw, page, new = np.nonzero(slots != NOT_SHOWN)
             old = table.position[slots[draw, page, new]]
@@ -203,7 +197,7 @@ class OrderJudge:
             return examined, np.zeros(worth.shape)
         reading = np.exp(parameters[:k, None] + parameters[k : k + LAST_CLICK_GROUPS])
         factor = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
-        return walk_pages(slots, reading, attraction, worth, factor)
+        return _walk_pages(slots, reading, attraction, worth, factor)
 
     def _robust(self, slots: Ints, parameters: Floats, a: Floats, row_weights: Floats) -> tuple[Floats, Floats]:
         """Return the sums over pages of the modelled value and of its correction by clicks, by outcome."""
@@ -225,14 +219,8 @@ class OrderJudge:
         return (row_weights * examined * value).sum(axis=1), (row_weights[rows] * correction).sum(axis=1)
 
 
-def target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
-    """Return (n, n_positions): how often an order puts each of the chosen rows at each position.
-
-    Args:
-      slots: (n_draws, n_pages, n_positions), the row at each position.
-      rows: The chosen rows.
-      n_rows: How many rows there are.
-    """
+def _target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
+    """Return (n, n_positions): how often an order puts each of the chosen rows at each position."""
     number = np.full(n_rows, -1)
     number[rows] = np.arange(len(rows))
     draw, page, position = np.nonzero(slots != NOT_SHOWN)

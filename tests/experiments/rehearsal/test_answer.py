@@ -11,8 +11,7 @@ from rankloop.cli import main
 from rankloop.click_models.fit import fit_users
 from rankloop.core.errors import InvalidInput
 from rankloop.experiments.rehearsal.answer import arms_of, rehearse
-from rankloop.experiments.rehearsal.attraction import attraction_of
-from rankloop.experiments.rehearsal.log_view import rehearsal_log
+from rankloop.experiments.rehearsal.attraction import attraction_of, rehearsal_log
 from rankloop.experiments.rehearsal.result import RehearsalGain
 from rankloop.features.encoder import Encoder
 from rankloop.logs.reader import lists_in

@@ -5,16 +5,16 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from rankloop.click_models.base import row_log_likelihoods
 from rankloop.click_models.fit import fit_users
 from rankloop.experiments.rehearsal.attraction import (
     TODAY_FIELD,
     _fitted,
-    _losses,
     attraction_of,
+    rehearsal_log,
     with_today,
     without_memory,
 )
-from rankloop.experiments.rehearsal.log_view import rehearsal_log
 from rankloop.features.schema import Schema
 from rankloop.logs.reader import lists_in
 from tests.experiments.rehearsal.worlds import shop
@@ -30,7 +30,10 @@ def test_the_regression_is_at_the_minimum_of_the_click_likelihood():
     found = _fitted(design, clicked, examined, ridge)
 
     def loss(weights):
-        return _losses(design @ weights, clicked, examined).sum() + ridge / 2 * (weights[1:] ** 2).sum()
+        return (
+            -row_log_likelihoods(examined / (1 + np.exp(-(design @ weights))), clicked).sum()
+            + ridge / 2 * (weights[1:] ** 2).sum()
+        )
 
     for number in range(3):
         step = np.eye(3)[number] * 1e-4

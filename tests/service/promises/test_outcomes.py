@@ -11,7 +11,7 @@ import pytest
 
 from rankloop import Ranker, evaluate, read_log
 from rankloop.client import Client
-from rankloop.experiments.rehearsal.log_view import rehearsal_log
+from rankloop.experiments.rehearsal.attraction import rehearsal_log
 from rankloop.service.application.logged_rankings import read_service_log
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain import feedback_rules

@@ -13,7 +13,7 @@ from rankloop.core.extras import import_extra
 from rankloop.core.statistics import student_cdf, student_quantile
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
-from rankloop.experiments.spec.model import Above, Below, Claim, Exponent, Near
+from rankloop.experiments.spec.model import Above, Claim, Exponent, Near
 
 CONFIDENCE_LEVEL = 0.95
 
@@ -38,14 +38,19 @@ def paired(left: Floats, right: Floats | float) -> Difference:
     """
     differences = np.asarray(left - right)
     differences = differences[~np.isnan(differences)]
+    mean, error = estimate(differences)
     n = len(differences)
     if n < 2:
-        mean = float(differences.mean()) if n else math.nan
         return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
     reach = student_quantile((1.0 + CONFIDENCE_LEVEL) / 2.0, n - 1) * error
     t_test = 2.0 * student_cdf(-abs(mean) / error, n - 1) if error else float(mean == 0.0)
-    return Difference(n, mean, mean - reach, mean + reach, t_test, _wilcoxon(differences))
+    changed, signed_ranks = differences[differences != 0.0], 1.0
+    if len(changed):
+        distinct = len(np.unique(np.abs(changed))) == len(changed)
+        method = "exact" if distinct and len(changed) <= 50 else "asymptotic"
+        wilcoxon = import_extra("scipy.stats").wilcoxon  # takes a second, for which nobody else should wait
+        signed_ranks = float(wilcoxon(changed, method=method).pvalue)
+    return Difference(n, mean, mean - reach, mean + reach, t_test, signed_ranks)
 
 
 def holm(p_values: list[float]) -> list[float]:
@@ -56,15 +61,6 @@ def holm(p_values: list[float]) -> list[float]:
         floor = max(floor, min(1.0, p_values[position] * (len(computed) - rank)))
         adjusted[position] = floor
     return adjusted
-
-
-def _wilcoxon(differences: Floats) -> float:
-    counted = differences[differences != 0.0]
-    if not len(counted):
-        return 1.0
-    wilcoxon = import_extra("scipy.stats").wilcoxon  # takes a second, for which nobody else should wait
-    distinct = len(np.unique(np.abs(counted))) == len(counted)
-    return float(wilcoxon(counted, method="exact" if distinct and len(counted) <= 50 else "asymptotic").pvalue)
 
 
 Word = Literal["holds", "partly", "does not hold", "cannot hold"]
@@ -106,9 +102,31 @@ def judge(claim: Claim, curves: Curves) -> Verdict:
 
 
 def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
+    """Decide a claim on one stream."""
+
+    def values_of(arm: str) -> Floats:
+        values = curves.of(stream, arm, claim.measure, claim.quantity)
+        if values is None:
+            needs = f"the claim {claim.text!r} needs the {claim.quantity} of {arm!r}"
+            raise InvalidInput(f"{needs}, which is not recorded: change the claim")
+        return values
+
+    left = values_of(claim.left)
     if isinstance(claim, Exponent):
-        return _growth_verdict(claim, curves, stream)
-    left, right = _sides(claim, curves, stream)
+        slopes = np.array([growth(curves.rounds, row, claim.since) for row in left])
+        slopes = slopes[~np.isnan(slopes)]
+        if not len(slopes):
+            because = "fewer than three checkpoints have a positive value"
+            return Verdict(claim.text, "does not hold", because, claim.paper)
+        claimed = f"claimed {number(claim.low)} to {number(claim.high)}"
+        because = f"exponent {estimate(slopes)} over {len(slopes)} seeds, {claimed}"
+        inside = (claim.low <= slopes) & (slopes <= claim.high)
+        return _in_mean_or_seeds(claim, claim.low <= slopes.mean() <= claim.high, inside, because)
+    column = curves.column_of(claim.at)
+    left = left[:, column]
+    right: Floats | float = math.nan if claim.value is None else claim.value
+    if claim.right is not None:
+        right = values_of(claim.right)[:, column]
     if isinstance(claim, Near):
         differences = np.asarray(left - right)
         mean, error = estimate(differences)
@@ -124,42 +142,12 @@ def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
     return msgspec.structs.replace(verdict, because=because)
 
 
-def _growth_verdict(claim: Exponent, curves: Curves, stream: str) -> Verdict:
-    rows = _values(claim, claim.left, curves, stream)
-    slopes = np.array([growth(curves.rounds, row, claim.since) for row in rows])
-    slopes = slopes[~np.isnan(slopes)]
-    if not len(slopes):
-        because = "fewer than three checkpoints have a positive value"
-        return Verdict(claim.text, "does not hold", because, claim.paper)
-    claimed = f"claimed {number(claim.low)} to {number(claim.high)}"
-    because = f"exponent {estimate(slopes)} over {len(slopes)} seeds, {claimed}"
-    inside = (claim.low <= slopes) & (slopes <= claim.high)
-    return _in_mean_or_seeds(claim, claim.low <= slopes.mean() <= claim.high, inside, because)
-
-
 def _in_mean_or_seeds(claim: Claim, holds: bool, seeds: NDArray[np.bool_], because: str) -> Verdict:
     """Return "holds" if the mean satisfies the claim, "partly" if only some seeds do."""
     if holds or not seeds.any():
         return Verdict(claim.text, word_of(holds), because, claim.paper)
     because = f"{because}; in {int(np.sum(seeds))} of {len(seeds)} seeds"
     return Verdict(claim.text, "partly", because, claim.paper)
-
-
-def _sides(claim: Above | Below | Near, curves: Curves, stream: str) -> tuple[Floats, Floats | float]:
-    column = curves.column_of(claim.at)
-    left = _values(claim, claim.left, curves, stream)[:, column]
-    if claim.right is None:
-        return left, math.nan if claim.value is None else claim.value
-    return left, _values(claim, claim.right, curves, stream)[:, column]
-
-
-def _values(claim: Claim, arm: str, curves: Curves, stream: str) -> Floats:
-    values = curves.of(stream, arm, claim.measure, claim.quantity)
-    if values is None:
-        raise InvalidInput(
-            f"the claim {claim.text!r} needs the {claim.quantity} of {arm!r}, which is not recorded: change the claim"
-        )
-    return values
 
 
 def compare(

@@ -1,23 +1,26 @@
 """Rehearse on a log: learners are played in worlds drawn from the posterior of its users, beside today's order."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.advice import choices
 from rankloop.click_models.fit import BEST_MODEL, fit_users
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
+from rankloop.core.session import Session
 from rankloop.core.statistics import student_quantile
-from rankloop.core.types import Floats, Problem, Query
+from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.engine import Engine, Here
-from rankloop.experiments.rehearsal.attraction import Attraction, attraction_of, standing_at, with_today
-from rankloop.experiments.rehearsal.log_view import RehearsalLog, rehearsal_log
-from rankloop.experiments.rehearsal.play import N_CURVE_POINTS, N_LATE_POINTS, RehearsalArm, rehearse_arm
+from rankloop.experiments.rehearsal import attraction
+from rankloop.experiments.rehearsal.attraction import Attraction, RehearsalLog, attraction_of, rehearsal_log
 from rankloop.experiments.rehearsal.result import (
     MIN_GAIN,
+    N_CURVE_POINTS,
     PER_PAGES,
     TODAY_ARM,
     ArmResult,
@@ -27,15 +30,41 @@ from rankloop.experiments.rehearsal.result import (
 )
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
+from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.reader import lists_in
 from rankloop.logs.service_export import kind_of
 from rankloop.logs.table_reader import Given
+from rankloop.simulate.users.fitted_users import FittedUsers
 
 MAX_PAGES = 2000  # different pages of the log that are played
 MAX_NUMBER_LEARNERS = 3  # learners on plain numbers: the first choices of the advice
 MIN_CHOOSING_WORLDS = 2
+N_LATE_POINTS = N_CURVE_POINTS // 5  # of a learning curve, at the end: when it has learned
 NUMBER_KINDS = ("number", "flag")
+
+
+class ArmOutcome(NamedTuple):
+    """Means per page, by world; the last axis is clicks, purchases, money, as far as the log has them."""
+
+    shown: Floats  # (worlds, blocks, measures), while it learns
+    learned: Floats  # (worlds, measures), what its best rankings of the late pages would have earned
+    best: Floats  # (worlds, blocks, measures), what the order by true attraction earns on the same pages
+    refused: int  # updates that were left out
+
+
+class RehearsalArm(NamedTuple):
+    """An arm: a learner and the pages as it sees them, in today's order."""
+
+    name: str
+    learner: Any  # its spec; empty for today's order
+    queries: Sequence[Query]  # by page
+    problem: Problem  # of the learner
+    users: Sequence[dict[str, Any]]  # by world, the spec of its users
+    attraction: Floats  # (worlds, rows)
+    worth: Floats  # (rows, measures)
+    offsets: Ints  # where pages begin, and the number of rows at the end
+    horizon: int  # pages that are played
 
 
 def rehearse(
@@ -155,13 +184,13 @@ def arms_of(
         queries=(),
         problem=Problem(0),
         users=[users for _, users in worlds],
-        attraction=np.array([attraction[rows] for attraction, _ in worlds]),
+        attraction=np.array([by_row[rows] for by_row, _ in worlds]),
         worth=np.column_stack(list(log.worth.values()))[rows],
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         horizon=pages,
     )
-    today = [standing_at(page, page.position.astype(np.float64)) for page in lists]
-    schema, shown = with_today(log.schema), int(sizes.max())
+    today = [attraction.standing_at(page, page.position.astype(np.float64)) for page in lists]
+    schema, shown = attraction.with_today(log.schema), int(sizes.max())
     encoder = Encoder(schema)
     queries = [page.query(encoder) for page in today]
     seen_as = [("fields", learners or _advised("fields"), queries, schema.problem(shown=shown))]
@@ -196,3 +225,45 @@ def _plain_queries(lists: Sequence[ShownList], names: Sequence[str]) -> list[Que
     mean, scale = np.nanmean(everything, axis=0), np.maximum(np.nanstd(everything, axis=0), 1e-9)
     scaled = [np.ascontiguousarray(np.nan_to_num((table - mean) / scale)) for table in tables]
     return [Query(page.query_id, table, np.empty(0)) for page, table in zip(lists, scaled)]
+
+
+def rehearse_arm(arm: RehearsalArm) -> ArmOutcome:
+    """Play an arm in every world; two arms meet the same pages in the same world."""
+    n_worlds, n_measures = len(arm.users), arm.worth.shape[1]
+    shown, best = np.zeros((2, n_worlds, N_CURVE_POINTS, n_measures))
+    learned, refused = np.zeros((n_worlds, n_measures)), 0
+    for world, spec in enumerate(arm.users):
+        users: FittedUsers = build(spec, "feedback")
+        pages, others = np.random.SeedSequence(world).spawn(2)
+        rng, of_users = np.random.default_rng(pages), np.random.default_rng(others)
+        session = None
+        if arm.learner:
+            learner: AnyLearner = build(arm.learner, "learner")
+            session = Session(with_hashed(learner) if arm.problem.n_hashed else learner, arm.problem, world)
+        counts = np.zeros(N_CURVE_POINTS)
+        for turn in range(arm.horizon):
+            page = int(rng.random() * (len(arm.offsets) - 1))
+            rows = slice(arm.offsets[page], arm.offsets[page + 1])
+            relevance, worth = arm.attraction[world, rows], arm.worth[rows]
+            block = turn * N_CURVE_POINTS // arm.horizon
+            is_late = block >= N_CURVE_POINTS - N_LATE_POINTS
+            ranking = predicted = np.arange(len(relevance))
+            if session is not None:
+                query = arm.queries[page]
+                predicted = session.predict(query) if is_late else predicted
+                decision = session.rank(query)
+                ranking = decision.ranking
+                with suppress(UnstableUpdate):  # counted by the session
+                    session.learn(query, decision, users.observe(ranking, relevance, of_users))
+            else:
+                ideal = np.argsort(-relevance, kind="stable")
+                best[world, block] += users.click_probabilities(ideal, relevance) @ worth[ideal]
+            shown[world, block] += users.click_probabilities(ranking, relevance) @ worth[ranking]
+            counts[block] += 1
+            if is_late:
+                learned[world] += users.click_probabilities(predicted, relevance) @ worth[predicted]
+        pages_in_block = np.maximum(counts, 1)[:, None]
+        shown[world], best[world] = shown[world] / pages_in_block, best[world] / pages_in_block
+        learned[world] /= max(counts[-N_LATE_POINTS:].sum(), 1.0)
+        refused += 0 if session is None else session.refused
+    return ArmOutcome(shown, learned, best, refused)

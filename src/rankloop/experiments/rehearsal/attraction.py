@@ -1,4 +1,4 @@
-"""The posterior of the users of a log: attraction by fields and clicks, with examination; worlds are drawn from it."""
+"""A log as a rehearsal needs it, and the posterior of its users: attraction by fields and clicks, with examination."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,22 +7,90 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.click_models.base import ALIKE_ROWS, MIN_PROBABILITY, ClickModel, Prior
+from rankloop.click_models.base import (
+    ALIKE_ROWS,
+    MIN_PROBABILITY,
+    ClickModel,
+    Prior,
+    clipped,
+    examined_given_clicks,
+    row_log_likelihoods,
+    rows_of,
+)
 from rankloop.click_models.examination import Examination
 from rankloop.click_models.fit import UserFit
-from rankloop.click_models.kernels import examined_given_clicks, rows_of
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats, Ints
-from rankloop.experiments.rehearsal.log_view import RehearsalLog
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import ShownList
+from rankloop.logs.list_log import MONEY, PURCHASES, ClickArrays, ListLog, ShownList
+from rankloop.logs.schema_guess import guessed_schema
 
+PRIOR_CLICKS = 10.0  # of the belief about what a click on an item sells: that of all items
 TODAY_FIELD = "todays_position"  # the field that tells learners, and this model, where an item stands today
 RIDGE_CHOICES = (300.0, 100.0, 30.0, 10.0, 3.0)  # how strongly fields are taken to say nothing; the strongest first
 HELD_OUT_SHARE = 4  # one visit in so many chooses the ridge
 MIN_PRIOR_ROWS = 0.5  # of the belief about a pair
 MAX_STEPS = 80
+
+
+class RehearsalLog(NamedTuple):
+    """Lists in today's order; rows of `pages` and `worth` are those of the lists, one after the other."""
+
+    name: str
+    lists: list[ShownList]
+    schema: Schema
+    pages: ClickArrays
+    worth: dict[str, Floats]  # by row: what a click is worth, in clicks (1), purchases and money
+    notes: tuple[str, ...] = ()
+
+
+def rehearsal_log(log: ListLog, schema: Schema | None = None) -> RehearsalLog:
+    """Prepare a log for a rehearsal.
+
+    Args:
+      log: A log of lists.
+      schema: What the columns are; guessed from a table, or taken from an export, unless given.
+    """
+    log = log if schema is None else log.typed_by(schema)
+    pages, notes = log.clicks(), list(log.notes)
+    if log.export is None:
+        notes.append(str(log.columns))
+    if schema is None and log.export is not None:
+        schema = log.schemas[-1] if log.schemas else Schema(dict.fromkeys(log.values, "number"))
+    elif schema is None:
+        guess = guessed_schema(log)
+        schema, log = guess.schema, log.typed_by(guess.schema)
+        if guess.outcomes:
+            notes.append(f"outcomes, so not learned from: {', '.join(guess.outcomes)}")
+    return RehearsalLog(log.name, log.lists(schema), schema, pages, _worth(log, pages), tuple(notes))
+
+
+def _worth(log: ListLog, pages: ClickArrays) -> dict[str, Floats]:
+    """Return what a click on each row is worth; purchases by the item's own share, drawn to that of all items."""
+    worth = {"clicks": np.ones(len(pages.pair))}
+    if log.export is not None and not log.export.outcomes:
+        return worth
+    brought, prices = log.outcomes()
+    items = pages.by_item().pair
+    if PURCHASES in brought:
+        sold = (brought[PURCHASES][log.order] > 0).astype(np.float64) * pages.clicked
+        worth[PURCHASES] = _per_click(sold, pages.clicked, items)
+    if log.columns.revenue:
+        worth[MONEY] = _per_click(brought[MONEY][log.order] * pages.clicked, pages.clicked, items)
+    elif PURCHASES in brought and MONEY in prices:
+        worth[MONEY] = worth[PURCHASES] * prices[MONEY][log.order]
+    for name in filter(lambda name: name not in (PURCHASES, MONEY), brought):
+        worth[name] = _per_click(brought[name][log.order] * pages.clicked, pages.clicked, items)
+    return worth
+
+
+def _per_click(values: Floats, clicked: Floats, item: Ints) -> Floats:
+    """Return for each row the mean worth of its item's clicks, with that of all clicks as if seen ten times."""
+    mean = values.sum() / max(clicked.sum(), 1.0)
+    sums, counts = np.bincount(item, values), np.bincount(item, clicked)
+    by_row: Floats = ((sums + PRIOR_CLICKS * mean) / (counts + PRIOR_CLICKS))[item]
+    return by_row
 
 
 class Attraction(NamedTuple):
@@ -56,7 +124,7 @@ class Attraction(NamedTuple):
         shown = np.maximum(np.bincount(self.pair, minlength=len(hits)), 1)
         examined = fitted.evidence.examined * np.bincount(self.pair, factor, len(hits)) / shown
         scale = float(fitted.evidence.examined.sum() / max(examined.sum(), 1e-12))  # clicks stay as many as they were
-        mean = np.clip(prior.mean * scale, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+        mean = clipped(prior.mean * scale)
         if prior.rows >= ALIKE_ROWS:
             return self._rows(mean), fitted.spec(by_grade=False)
         # The belief about a pair counts for so many rows that pairs differ from it by a share of its mean. The variance
@@ -93,8 +161,7 @@ def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attractio
     means, matters = _by_fields(log, examined, seed)
     if matters:
         counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
-        pair_mean = np.bincount(pages.pair, means, pages.n_pairs) / counts
-        pair_mean = np.clip(pair_mean, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+        pair_mean = clipped(np.bincount(pages.pair, means, pages.n_pairs) / counts)
         prior = Prior(pair_mean, click_model.fit_alike(pages, pair_mean, table=table).prior_of(pages).rows)
     else:
         prior = click_model.fit_alike(pages, table=table).prior_of(pages)
@@ -112,18 +179,21 @@ def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, 
     if out.all() or not out.any():
         return np.empty(0), False
     constant = _fitted(design[~out][:, :1], pages.clicked[~out], examined[~out], 0.0)
-    losses = {np.inf: _losses(design[out][:, :1] @ constant, pages.clicked[out], examined[out])}
+
+    def losses_of(log_odds: Floats) -> Floats:
+        return -row_log_likelihoods(examined[out] * _logistic(log_odds), pages.clicked[out])
+
+    losses = {np.inf: losses_of(design[out][:, :1] @ constant)}
     weights = np.concatenate([constant, np.zeros(design.shape[1] - 1)])
     for ridge in RIDGE_CHOICES:
         weights = _fitted(design[~out], pages.clicked[~out], examined[~out], ridge, weights)
-        losses[ridge] = _losses(design[out] @ weights, pages.clicked[out], examined[out])
+        losses[ridge] = losses_of(design[out] @ weights)
     best = min(losses, key=lambda ridge: float(losses[ridge].mean()))
     gain = losses[np.inf] - losses[best]
     if not gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         return np.empty(0), False
     weights = _fitted(design, pages.clicked, examined, best, weights)
-    shares: Floats = np.clip(_logistic(design @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    return shares, True
+    return clipped(_logistic(design @ weights)), True
 
 
 def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin: Floats | None = None) -> Floats:
@@ -132,23 +202,16 @@ def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin:
     free[0] = 0.0
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        log_odds = design @ weights
-        share = _logistic(log_odds)
+        share = _logistic(design @ weights)
         missed = examined * share * (1.0 - share) / (1.0 - examined * share + 1e-12)
         slope = np.where(clicked > 0.0, share - 1.0, missed)
-        value = _losses(log_odds, clicked, examined).sum() + 0.5 * ridge * float((free * weights**2).sum())
+        value = -row_log_likelihoods(examined * share, clicked).sum() + 0.5 * ridge * float((free * weights**2).sum())
         return float(value), design.T @ slope + ridge * free * weights
 
     start = np.zeros(design.shape[1]) if begin is None else begin
     minimize = import_extra("scipy.optimize").minimize
     minimum: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS}).x
     return minimum
-
-
-def _losses(log_odds: Floats, clicked: Floats, examined: Floats) -> Floats:
-    """Return by row −log P(click or none)."""
-    p = np.clip(examined * _logistic(log_odds), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    return -np.where(clicked > 0.0, np.log(p), np.log1p(-p))
 
 
 def _design(log: RehearsalLog) -> Any:

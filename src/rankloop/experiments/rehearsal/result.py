@@ -10,7 +10,6 @@ import numpy as np
 from rankloop.click_models.examination import EVIDENCE_WORDS
 from rankloop.click_models.fit import UserFit
 from rankloop.core.types import Floats
-from rankloop.experiments.rehearsal.play import N_CURVE_POINTS
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Chart, Finding, Table
@@ -19,6 +18,7 @@ from rankloop.training.report import text_table
 
 TODAY_ARM = "today's order"
 PER_PAGES = 1000  # pages, in every number that is printed
+N_CURVE_POINTS = 20  # points of a learning curve
 MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
 PART_NAMES = {  # parts of a learner's gain, and their names in a table
     "late": "once it has learned",

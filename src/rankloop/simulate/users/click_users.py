@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.click_models.kernels import ClickParameters, draw_clicks
+from rankloop.click_models.base import ClickParameters, draw_clicks
 from rankloop.core.checks import NotNegative, Probability, check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
