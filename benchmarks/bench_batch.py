@@ -16,7 +16,7 @@ from benchmarks.datasets import available_folds
 from benchmarks.measurement import Row, alone, best_of, in_turn, row
 from rankloop.core.types import Floats, Rows
 from rankloop.data import Dataset
-from rankloop.data.sparse_dataset import Collection
+from rankloop.data.dataset import Collection
 from rankloop.engine.base import usable_cores
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import SolverSettings, fit

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.data.parts.catalogue import HASH_END, StoredDataset, copy_of
-from rankloop.data.parts.columns import PartOptions, letor_rows
+from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, copy_of, letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import catalogue_of, list_parts, listing_of
 from rankloop.training.risks.base import risk_of
@@ -141,7 +140,7 @@ def read_plainly(data: StoredDataset) -> None:
 
 
 def _files(data: StoredDataset) -> list[Path]:
-    sources = dict.fromkeys(span.source for span in data.between(0, data.n_queries).spans)
+    sources = dict.fromkeys(part.source for part in data.between(0, data.n_queries).parts)
     options = data.between(0, data.n_queries).options
     return [copy_of(source, options).folder / "features.npy" for source in sources]
 

@@ -18,7 +18,7 @@ from rankloop.training.bundle import Step
 from rankloop.training.folds import _stored_folds
 from rankloop.training.rank_bundle import session_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
-from rankloop.training.validation import cross_validate
+from rankloop.training.train import cross_validate
 
 FOLDS, DEFAULT_PATH = 3, (1e-2, 1e-3)
 

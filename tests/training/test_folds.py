@@ -20,8 +20,8 @@ from rankloop.engine import Here
 from rankloop.evaluation.ranking.saved_model import load_with_schema
 from rankloop.training.folds import cut_folds, everything, read_folds
 from rankloop.training.rank_bundle import NORMALISED_NOTE
-from rankloop.training.solution_path import BatchSolver
-from rankloop.training.validation import cross_validate, mean_measures
+from rankloop.training.solution_path import BatchSolver, mean_measures
+from rankloop.training.train import cross_validate
 
 
 def letor(path: Path, queries: range, seed: int = 0) -> None:

@@ -13,13 +13,12 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load
 from rankloop.data import Dataset, read_letor
-from rankloop.data.parts.catalogue import HASH_END, read_all_queries
-from rankloop.data.parts.columns import PartOptions, letor_rows
+from rankloop.data.parts.catalogue import HASH_END, PartOptions, letor_rows, read_all_queries
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import _stored_folds, catalogue_of, listing_of, read_folds
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import BatchSolver, SolverSettings, _borders_of, fit
-from rankloop.training.validation import cross_validate, mean_measures
+from rankloop.training.solution_path import BatchSolver, SolverSettings, _borders_of, fit, mean_measures
+from rankloop.training.train import cross_validate
 from tests.data.parts.cases import lines_of, write_parts
 from tests.data.parts.test_catalogue import sorted_in_memory
 

@@ -33,7 +33,6 @@ def test_a_query_is_scored_by_the_booster_that_has_not_seen_it(fitted):
         rows = data.features[4 * number : 4 * number + 4]
         own = fitted.boosters[fold_of(name, 3)].predict(rows) / fitted.scale
         assert np.array_equal(fitted.scores(rows, name), own)
-    assert np.array_equal(fitted.added_to(data).features[:, -1], fitted.scores_of(data))
 
 
 def test_other_grades_of_a_query_leave_its_own_booster_as_it_was(fitted):

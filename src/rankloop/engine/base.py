@@ -1,7 +1,4 @@
-"""The contract of every engine, and the code that they share.
-
-Partitions may stay on disk: a worker loads each for its answer, the next one ahead of its turn.
-"""
+"""The contract of every engine, and the code that they share."""
 
 import os
 import socket
@@ -115,23 +112,18 @@ def sum_in_order(answers: Sequence[Floats]) -> Floats:
     return reduce(iadd, answers[1:], answers[0].copy())
 
 
-def is_stored(partition: Any) -> bool:
-    """Return true if a partition has `load()`, which returns the argument of the function of a sum."""
-    return hasattr(partition, "load")
-
-
 def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> list[Any]:
     """Return function(partition, argument) of each partition.
 
     Args:
-      partitions: In memory or stored; a stored one is loaded early, which only has the system read ahead.
+      partitions: In memory, or on disk: what has `load` is loaded early, which only has the system read ahead.
       function: Of a partition and the argument.
       argument: Of all calls.
     """
     answers, loaded = [], None
     for partition, following in pairwise([None, *partitions, None]):
         with _memory_for(following):
-            following_loaded = following.load() if is_stored(following) else following
+            following_loaded = following.load() if hasattr(following, "load") else following
         if partition is not None:
             with _memory_for(partition):
                 answers.append(function(loaded, argument))
@@ -145,7 +137,7 @@ def _memory_for(partition: Any) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        name = f" with {partition}" if is_stored(partition) else ""
+        name = f" with {partition}" if hasattr(partition, "load") else ""
         ray: Any = sys.modules.get("ray")
         on_cluster = ray is not None and ray.is_initialized()
         machine = ray.util.get_node_ip_address() if on_cluster else f"{socket.gethostname()} (process {os.getpid()})"

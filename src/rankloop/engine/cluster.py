@@ -79,7 +79,7 @@ class Cluster(base.ParallelEngine):
                     raise
                 except Exception as error:
                     if isinstance(error, ray.exceptions.RayTaskError) or attempt == MAX_ATTEMPTS - 1:
-                        names = ", ".join(dict.fromkeys(str(part) for part in shares[number] if base.is_stored(part)))
+                        names = ", ".join(dict.fromkeys(str(part) for part in shares[number] if hasattr(part, "load")))
                         share = f"share {number} of the partitions" + (f" ({names})" if names else "")
                         raise _cause_of(error, share) from None
                 # Another actor gets the share, on a machine that is up, even if all its cores are busy.

@@ -8,9 +8,8 @@ from rankloop.training.policy import PolicyTraining, train_policy
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import Risk, risk_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
-from rankloop.training.train import train
+from rankloop.training.train import DatasetTraining, train
 from rankloop.training.trees import TreeRanker, TreeSettings, fit_trees
-from rankloop.training.validation import DatasetTraining
 
 __all__ = ["BatchSolver", "ClickTraining", "DatasetTraining", "OnlinePasses", "PolicyTraining", "RankBundle"]
 __all__ += ["Risk", "Solution", "SolverSettings", "Step", "TreeRanker", "TreeSettings", "fit_trees", "minimise"]

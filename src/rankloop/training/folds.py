@@ -12,8 +12,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import public_sets
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.letor.file import read_letor
-from rankloop.data.parts.catalogue import HASH_END, PartCatalogue, StoredDataset, joined, summary_of
-from rankloop.data.parts.columns import PartOptions, graded_rows, letor_rows
+from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, graded_rows, letor_rows, summary_of
 from rankloop.data.parts.source import URL_SCHEME_MARK, PartSource, fit_memory, sources_in
 from rankloop.engine import Cluster, SummingEngine
 from rankloop.training.solution_path import Progress
@@ -145,7 +144,9 @@ def everything(folds: Sequence[Fold]) -> Dataset | StoredDataset:
     """Return all queries of all folds, each once: the parts of the first fold."""
     parts = folds[0][1:]
     if isinstance(parts[0], StoredDataset):
-        return joined(cast(Sequence[StoredDataset], parts))
+        stored = cast(Sequence[StoredDataset], parts)
+        width = max(dataset.n_features for dataset in stored)
+        return StoredDataset([part for dataset in stored for part in dataset.parts], stored[0].options, width)
     return concatenate(cast(Sequence[Dataset], parts))
 
 
@@ -191,9 +192,7 @@ def _stored_folds(
     options = PartOptions(read, by_hash=not listing.folds, normalise=normalise)
     catalogue, folds = catalogue_of(listing.sources, options, engine, progress), []
     for published in listing.folds[:n_folds]:
-        PartCatalogue(
-            tuple(part for part in catalogue.parts if part.source in published.files), catalogue.options
-        ).checked()
+        catalogue.of(dict.fromkeys(published.files)).checked()
         files = published.train, published.validation, published.test
         folds.append(Fold(published.name, *map(catalogue.of, files)))
     if listing.folds:
@@ -203,8 +202,7 @@ def _stored_folds(
     for number, (train, validation, test) in enumerate(_rotations(list(cuts)), start=1):
         parts = [catalogue.within(ranges) for ranges in (train, [validation], [test])]
         if min(part.n_queries for part in parts) == 0:
-            n_queries = sum(len(part.sizes) for part in catalogue.parts)
-            raise InvalidInput(f"{n_queries} queries are too few for {n_folds} folds: one of them is empty")
+            raise InvalidInput(f"{catalogue.n_queries} queries are too few for {n_folds} folds: one of them is empty")
         folds.append(Fold(f"Fold{number}", *parts))
     return folds
 
@@ -244,7 +242,7 @@ def catalogue_of(
     options: PartOptions,
     engine: SummingEngine,
     progress: Progress = lambda done, of: None,
-) -> PartCatalogue:
+) -> StoredDataset:
     """Read the parts, each by a worker; where some count features from 0 and others from 1, all count from 0.
 
     Args:
@@ -262,4 +260,4 @@ def catalogue_of(
     if len({part.zero_based for part in parts}) > 1:
         options = options._replace(zero_based=True)
         parts = engine.map([(source, options) for source in sources], summary_of)
-    return PartCatalogue(tuple(parts), options)
+    return StoredDataset(parts, options)

@@ -26,7 +26,6 @@ class PolicyTraining(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the result: none."""
         return ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -40,7 +39,6 @@ class PolicyTraining(NamedTuple):
         return self.report.text(self.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the ads, the columns and the estimates for programs."""
         encoding = self.trained.encoding
         plain = {"ads": encoding.ads, "columns": encoding.columns, "epsilon": self.trained.epsilon}
         return plain | (self.report.to_json() if self.report is not None else {})

@@ -1,9 +1,11 @@
 """Weights that minimise a risk on a data set: one solution, a path of them, and the tighter, non-convex form."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -11,10 +13,10 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats
-from rankloop.data.dataset import Dataset
+from rankloop.data.dataset import Dataset, SparseDataset
 from rankloop.data.parts.catalogue import StoredDataset, StoredQueries
-from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import SummingEngine, Threads
+from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.bundle import Solution, Step, minimise
 from rankloop.training.risks.base import Risk, StructuredRisk
 from rankloop.training.risks.pairwise import Ordinal
@@ -28,54 +30,29 @@ DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))  # eac
 InMemory = Dataset | SparseDataset
 Progress = Callable[[int, int], None]  # called with the number of steps that are done, and of all
 Queries = InMemory | StoredDataset
+WeightsAndMeasure = tuple[Floats, str]
 
 
-class Part(NamedTuple):
-    """Some of the queries, and the loss to compute on them."""
-
-    risk: Risk
-    dataset: InMemory
-
-
-def _answer(part: Part, question: tuple[str, Floats]) -> Floats:
+def _answer(risk: Risk, part: InMemory, question: tuple[str, Floats]) -> Floats:
     """Return the loss of a part with its slope in the weights, or ("shift") the distance of its anchors from ideal."""
-    dataset, (quantity, weights) = part.dataset, question
-    scores = scores_of(dataset.features, weights)
-    if isinstance(dataset, SparseDataset):
-        scores += dataset.base
+    quantity, weights = question
+    scores = scores_of(part.features, weights)
+    if isinstance(part, SparseDataset):
+        scores += part.base
     if quantity == "loss":
-        value, grad = part.risk.of_lists(scores, dataset.relevance, dataset.offsets)
-        return np.append(weighted_rows(dataset.features, grad), value)
-    risk = cast(StructuredRisk, part.risk)
-    ideal = risk.ideal_anchors(dataset.relevance, dataset.offsets)
-    return weighted_rows(dataset.features, ideal - risk.anchors(scores, dataset.relevance, dataset.offsets))
+        value, grad = risk.of_lists(scores, part.relevance, part.offsets)
+        return np.append(weighted_rows(part.features, grad), value)
+    structured = cast(StructuredRisk, risk)
+    ideal = structured.ideal_anchors(part.relevance, part.offsets)
+    return weighted_rows(part.features, ideal - structured.anchors(scores, part.relevance, part.offsets))
 
 
-class StoredPart(NamedTuple):
-    """A part whose queries stay on disk."""
-
-    risk: Risk
-    queries: StoredQueries
-
-    def load(self) -> Part:
-        """Return the part with its rows in memory."""
-        return Part(self.risk, self.queries.load())
-
-    def __str__(self) -> str:
-        return str(self.queries)
-
-
-def parts_of(dataset: Queries, risk: Risk) -> list[Part] | list[StoredPart]:
-    """Cut a data set into parts of consecutive queries with about equally many rows; the cuts depend on the data only.
-
-    Args:
-      dataset: In memory or on disk.
-      risk: The loss of the parts.
-    """
+def parts_of(dataset: Queries) -> Sequence[InMemory | StoredQueries]:
+    """Cut a data set into parts of consecutive queries with about equally many rows, by the data alone."""
     cuts = itertools.pairwise(_borders_of(dataset))
     if isinstance(dataset, StoredDataset):
-        return [StoredPart(risk, dataset.between(first, end)) for first, end in cuts]
-    return [Part(risk, dataset.subset(range(first, end))) for first, end in cuts]
+        return [dataset.between(first, end) for first, end in cuts]
+    return [dataset.subset(range(first, end)) for first, end in cuts]
 
 
 def _borders_of(dataset: Queries) -> list[int]:
@@ -131,7 +108,7 @@ def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: float
     """
     if dataset.n_queries == 0 or dataset.n_features == 0:
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")
-    with engine.sum_over(parts_of(dataset, risk), _answer) as total:
+    with engine.sum_over(parts_of(dataset), partial(_answer, risk)) as total:
         yield Objective(total, per or dataset.n_queries)
 
 
@@ -288,3 +265,29 @@ def _solve(objective: Objective, start: Floats, regularisation: float, settings:
         max_iterations=settings.max_iterations,
         callback=settings.callback,
     )
+
+
+def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: SummingEngine) -> list[float]:
+    """Return the means of several measures; of data on disk, by the workers that read them.
+
+    Args:
+      pairs: Weights and the measure of their ranking.
+      dataset: In memory or on disk.
+      engine: Reads data on disk.
+    """
+    if isinstance(dataset, Dataset):
+        return [mean_of(_values(dataset, *pair)) for pair in pairs]
+    with engine.sum_over(parts_of(dataset), _measure_part) as total:
+        sums, counts = total(list(pairs))
+    return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
+
+
+def _measure_part(part: InMemory, pairs: Sequence[WeightsAndMeasure]) -> Floats:
+    """Return the sum of each measure over the queries of a part, and their number; queries with NaN are left out."""
+    values = [_values(part, weights, measure) for weights, measure in pairs]
+    return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
+
+
+def _values(dataset: InMemory, weights: Floats, measure: str) -> Floats:
+    scores = scores_of(dataset.features, weights)
+    return parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets)

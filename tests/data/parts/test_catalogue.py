@@ -9,16 +9,24 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, concatenate, read_letor
-from rankloop.data.parts.catalogue import HASH_END, PartCatalogue, joined, read_all_queries, summary_of
-from rankloop.data.parts.columns import PartOptions, hash_of, letor_rows
+from rankloop.data.parts.catalogue import (
+    HASH_END,
+    PartOptions,
+    StoredDataset,
+    hash_of,
+    letor_rows,
+    read_all_queries,
+    summary_of,
+)
 from rankloop.data.parts.source import sources_in
+from rankloop.training.folds import Fold, everything
 from tests.data.parts.cases import write_parts
 
 OPTIONS = PartOptions(letor_rows)
 
 
-def catalogue_in(folder: Path) -> PartCatalogue:
-    return PartCatalogue(tuple(summary_of((source, OPTIONS)) for source in sources_in(str(folder))), OPTIONS)
+def catalogue_in(folder: Path) -> StoredDataset:
+    return StoredDataset([summary_of((source, OPTIONS)) for source in sources_in(str(folder))], OPTIONS)
 
 
 def sorted_in_memory(folder: Path, *ranges: tuple[int, int]) -> Dataset:
@@ -63,7 +71,8 @@ def test_halves_joined_are_the_whole(tmp_path: Path) -> None:
     folder = write_parts(tmp_path)
     catalogue = catalogue_in(folder)
     halves = [catalogue.within([(0, HASH_END // 2)]), catalogue.within([(HASH_END // 2, HASH_END)])]
-    _equal(read_all_queries(joined(halves)), concatenate([read_all_queries(half) for half in halves]))
+    fold = Fold("", *halves, catalogue.within([]))
+    _equal(read_all_queries(everything([fold])), concatenate([read_all_queries(half) for half in halves]))
 
 
 def test_a_query_in_two_parts_is_refused_with_both_names(tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.training.clicks.test_trees import BRANDS, written_shop
 
 from rankloop.client import Client
 from rankloop.core.types import Query
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
-from rankloop.training.clicks.trees import train_click_trees
+from rankloop.training.clicks.train import train_click_trees
 from rankloop.training.trees import TreeSettings
 from tests.service.cases import Location, feed, inside, rank, report, running
-from tests.training.clicks.test_trees import BRANDS, written_shop
 
 lightgbm = pytest.importorskip("lightgbm")
 NAMES = ["price", "rating", "age"]

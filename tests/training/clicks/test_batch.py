@@ -11,8 +11,7 @@ import pytest
 
 from rankloop import Ranker
 from rankloop.core.errors import InvalidInput
-from rankloop.data.dataset import Dataset
-from rankloop.data.sparse_dataset import SparseDataset
+from rankloop.data.dataset import Dataset, SparseDataset
 from rankloop.engine import Here, Threads
 from rankloop.features import Schema
 from rankloop.logs.list_log import ShownList

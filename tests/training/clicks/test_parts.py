@@ -126,7 +126,7 @@ def test_of_a_large_log_all_impressions_of_some_pairs_are_used(tmp_path: Path) -
 
 
 def test_the_lists_of_a_query_are_held_out_together(tmp_path: Path) -> None:
-    from rankloop.data.parts.columns import END_OF_NAME, hash_of
+    from rankloop.data.parts.catalogue import END_OF_NAME, hash_of
 
     assert hash_of("q1") == hash_of(f"q1{END_OF_NAME}log-0.csv:7") == hash_of(f"q1{END_OF_NAME}log-1.csv:0")
     assert hash_of("q1") != hash_of("q2")

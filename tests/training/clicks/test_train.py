@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli import main
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.saved_session import load, save
@@ -207,10 +208,10 @@ def test_the_weight_of_a_single_click_cancels_in_a_normalised_loss_but_not_after
         offsets=np.array([0, 3, 6]),
         position=np.array([0, 1, 2] * 2),
         clicked=np.zeros(6),
-        pair=pair,
         query_ids=["q", "q"],
         is_graded=False,
         merge_keys=lambda: (["q", "q"], pair.tolist()),
+        log=rows_as_log(np.arange(6), np.array([0, 1, 2] * 2), np.zeros(6)),
     )
     both = _merged(rows, np.array([0.0, 10.0, 0.0, 0.0, 1.0, 0.0]))
     np.testing.assert_array_equal(both.offsets, [0, 3])

@@ -5,7 +5,7 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop.core.types import Rows
-from rankloop.data.sparse_dataset import Collection, SparseDataset
+from rankloop.data.dataset import Collection, SparseDataset
 from rankloop.engine import Here
 from rankloop.training.bundle import minimise
 from rankloop.training.risks.base import risk_of

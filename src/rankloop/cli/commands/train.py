@@ -58,7 +58,7 @@ def train(
         return
     from rankloop.engine import kept
     from rankloop.training.folds import find_folds
-    from rankloop.training.validation import cross_validate
+    from rankloop.training.train import cross_validate
 
     solver = batch_solver(loss, regularisation, engine_of(engine, workers, threads=True), tight)
     with interruptible("nothing was saved"), kept(solver.settings.engine) as where:

@@ -104,7 +104,7 @@ def train_clicks(
         _write_schema(log, lists, column or [], features, guess_schema, as_json)
         return
     if trees is not None:
-        from rankloop.training.clicks.trees import train_click_trees
+        from rankloop.training.clicks.train import train_click_trees
         from rankloop.training.trees import TreeSettings
 
         kinds = None if kinds is None else schema_without(kinds, without or ())

@@ -61,19 +61,35 @@ def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterat
       block_bytes: The bytes of text that are read at a time.
     """
     scratch, n_lines = _scratch(min(FIRST_WIDTH, layout.end_index)), 0
+    first_index = 1 if layout.zero_based is False else 0
     for block in line_blocks(path, block_bytes):
         position = block.start
         while position < block.stop:
-            rows, parsed = _parse(block, position, scratch, layout, n_lines, path)
+            scratch.last_row.fill(-1)
+            parsed = parser.parse_lines(block.buffer, position, block.stop, first_index, scratch)
+            n_rows, problem_line = parsed.n_rows, n_lines + parsed.n_lines + 1
+            features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
+            lines = queries[:, parser.LINE] + (n_lines + 1)
+            for row, column, start, end in scratch.hard[: parsed.n_hard].tolist():
+                text = block.raw[start:end]
+                value = 0.0 if column >= 0 and MISSING_VALUE.fullmatch(text) else float(text)
+                if not np.isfinite(value):
+                    line = problem_line if row == n_rows else lines[row]
+                    raise InvalidInput(f"{path.name}, line {line}: {_quote(block, start)} is too large for a number")
+                if row < n_rows:
+                    (grades if column < 0 else features[:, column])[row] = value
             if parsed.problem == parser.TOO_LARGE and parsed.highest < layout.end_index:
                 width = max(2 * scratch.features.shape[1], parsed.highest + 1)
                 scratch = _scratch(min(layout.end_index, width))
             elif parsed.problem != parser.FINE:
-                line = f"{path.name}, line {n_lines + parsed.n_lines + 1}"
-                raise InvalidInput(f"{line}: {_complaint(block, parsed, layout)}")
+                raise InvalidInput(f"{path.name}, line {problem_line}: {_complaint(block, parsed, layout)}")
+            if n_rows:
+                starts = parser.name_runs(block.buffer, queries)
+                spans = queries[starts, parser.NAME_START : parser.NAME_END + 1].tolist()
+                names = [block.raw[start:end].decode("utf-8", "backslashreplace") for start, end in spans]
+                kinds, lowest, highest = queries[:, parser.KIND], parsed.lowest, parsed.highest
+                yield LetorRows(features, grades, kinds, lines, starts, names, lowest, highest)
             position, n_lines = parsed.position, n_lines + parsed.n_lines
-            if parsed.n_rows:
-                yield rows
 
 
 def _scratch(width: int) -> parser.LineScratch:
@@ -85,37 +101,6 @@ def _scratch(width: int) -> parser.LineScratch:
         hard=np.empty((MAX_HARD_NUMBERS + width + 1, 4), np.int64),
         last_row=np.empty(width, np.int64),
     )
-
-
-def _parse(
-    block: Block, position: int, scratch: parser.LineScratch, layout: Layout, n_lines: int, path: Path
-) -> tuple[LetorRows, parser.ParsedLines]:
-    scratch.last_row.fill(-1)
-    parsed = parser.parse_lines(block.buffer, position, block.stop, 1 if layout.zero_based is False else 0, scratch)
-    n_rows = parsed.n_rows
-    features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
-    lines = queries[:, parser.LINE] + (n_lines + 1)
-    for row, column, start, end in scratch.hard[: parsed.n_hard].tolist():
-        text = block.raw[start:end]
-        value = 0.0 if column >= 0 and MISSING_VALUE.fullmatch(text) else float(text)
-        if not np.isfinite(value):
-            line = n_lines + parsed.n_lines + 1 if row == n_rows else lines[row]
-            raise InvalidInput(f"{path.name}, line {line}: {_quote(block, start)} is too large for a number")
-        if row < n_rows:
-            (grades if column < 0 else features[:, column])[row] = value
-    starts = parser.name_runs(block.buffer, queries)
-    spans = queries[starts, parser.NAME_START : parser.NAME_END + 1].tolist()
-    rows = LetorRows(
-        features=features,
-        grades=grades,
-        kinds=queries[:, parser.KIND],
-        lines=lines,
-        run_starts=starts,
-        run_names=[block.raw[start:end].decode("utf-8", "backslashreplace") for start, end in spans],
-        lowest=parsed.lowest,
-        highest=parsed.highest,
-    )
-    return rows, parsed
 
 
 def _quote(block: Block, start: int) -> str:

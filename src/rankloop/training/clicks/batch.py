@@ -16,14 +16,13 @@ from rankloop.core.registry import Spec, build
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Problem, Rows
 from rankloop.core.weight_table import WeightTable
-from rankloop.data.dataset import offsets_of
-from rankloop.data.sparse_dataset import Collection, SparseDataset
+from rankloop.data.dataset import Collection, SparseDataset, offsets_of
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import DAY_SECONDS
 from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import with_hashed
-from rankloop.logs.list_log import ClickArrays, ListLog, ShownList, numbers_of, propensity_of
+from rankloop.logs.list_log import ClickArrays, ListLog, ShownList, numbers_of
 from rankloop.logs.numeric_features import NumericFeatures
 from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.result import ClickTraining
@@ -66,15 +65,10 @@ class EncodedLists(NamedTuple):
     offsets: Ints
     position: Ints
     clicked: Floats  # the weight of the click without position bias, or the grade
-    pair: Ints  # the number of the (query, item) pair
     query_ids: Sequence[str]  # by list
     is_graded: bool
     merge_keys: Callable[[], tuple[Sequence[Hashable], Sequence[Hashable]]]  # of lists and rows; equal ones are merged
-    propensity: Floats | None = None  # of the position of each row, or of its list
-
-    def log(self) -> ClickArrays:
-        """Return what was shown and clicked."""
-        return rows_as_log(self.pair, self.position, self.clicked, self.offsets, self.query_ids, self.propensity)
+    log: ClickArrays  # what was shown and clicked
 
 
 def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
@@ -87,16 +81,19 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
     query, names = log.query_numbers()
     query_of_list, pair, nothing = query[log.offsets[:-1]].tolist(), log.pair_numbers(), np.empty(0, np.int64)
     is_graded = log.export is not None and "relevances" in log.export.feedback
+    clicked, query_ids = (
+        log.weight if is_graded or log.columns.weight else log.clicked,
+        [names[i] for i in query_of_list],
+    )
     return EncodedLists(
         features=Rows(np.zeros(log.n_rows + 1, np.int64), nothing, np.empty(0), nothing, features.values),
         offsets=log.offsets,
         position=log.position,
-        clicked=log.weight if is_graded or log.columns.weight else log.clicked,
-        pair=pair,
-        query_ids=[names[number] for number in query_of_list],
+        clicked=clicked,
+        query_ids=query_ids,
         is_graded=is_graded,
         merge_keys=lambda: (query_of_list, [(p, row.tobytes()) for p, row in zip(pair.tolist(), features.values)]),
-        propensity=log.propensity,
+        log=rows_as_log(pair, log.position, clicked, log.offsets, query_ids, log.propensity),
     )
 
 
@@ -131,11 +128,10 @@ def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = 
         offsets=data.offsets,
         position=np.concatenate([page.position for page in lists]),
         clicked=data.relevance,
-        pair=numbers_of([(page.query_id, id) for page in lists for id in page.ids]),
         query_ids=data.query_ids,
         is_graded=any(page.feedback == "relevances" for page in lists),
         merge_keys=merge_keys,
-        propensity=propensity_of(lists),
+        log=click_weights.pages_as_log(lists),
     )
 
 
@@ -161,7 +157,6 @@ def _merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
         offsets=offsets_of(np.bincount(owner[chosen])),
         position=rows.position[chosen],
         clicked=np.array([np.mean(weights[same]) for same in np.split(order, starts[1:])]),
-        pair=rows.pair[chosen],
         query_ids=[rows.query_ids[number] for number in np.unique(lists, return_index=True)[1].tolist()],
     )
 
@@ -210,7 +205,7 @@ def train_batch(
     judgement = None
     if not rows.is_graded:
         scores, is_judge = scores_of(rows.features, best_weights[~is_offset]), held_out[task.list_number]
-        judgement = click_weights.HeldOutJudgement.of(rows.log(), scores, is_judge, position_bias)
+        judgement = click_weights.HeldOutJudgement.of(rows.log, scores, is_judge, position_bias)
     notes = fit.warnings(solver.loss, solver.tight)
     if task.weights_cancel:
         notes.append(f"no query came twice, so the weights of single clicks cancel in {solver.loss}")
@@ -246,7 +241,7 @@ class BatchTask:
         elif position_bias is not None:
             self.examined = click_weights.checked_examined(position_bias, self.n_positions)
         else:
-            self.examined = click_weights.estimate_examined(rows.log())
+            self.examined = click_weights.estimate_examined(rows.log)
         self.list_number = np.arange(self.n_lists)  # of the objective, by list of the log
         is_merged = not (rows.is_graded or self.by_item or isinstance(self.risk, ClickedPairs))
         if not (rows.is_graded or self.by_item):

@@ -12,8 +12,7 @@ from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
-from rankloop.data.parts.catalogue import HASH_END
-from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
+from rankloop.data.parts.catalogue import END_OF_NAME, HASH_END, Hashes, PartOptions, PartRows, hash_of
 from rankloop.data.parts.source import URL_SCHEME_MARK, PartSource
 from rankloop.engine import kept
 from rankloop.logs.columns import ListColumns
@@ -27,8 +26,7 @@ from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.folds import catalogue_of, list_parts
 from rankloop.training.rank_bundle import session_of
 from rankloop.training.risks.pairwise import ClickedPairs
-from rankloop.training.solution_path import BatchSolver, Progress, fit, fit_path
-from rankloop.training.validation import mean_measures
+from rankloop.training.solution_path import BatchSolver, Progress, fit, fit_path, mean_measures
 
 MAX_IMPRESSIONS = 2_000_000  # from which the driver estimates the position bias
 
@@ -172,9 +170,8 @@ def train_click_parts(
             zip(path, mean_measures([(weights, click_weights.GAIN_MEASURE) for weights in models], held_out, engine))
         )
         best = max(gains, key=lambda regularisation: gains[regularisation])
-        everything = catalogue.within([(0, HASH_END)])
-        per = n_pairs * everything.n_queries / n_lists
-        final = fit(everything, ClickedPairs(), best, settings=settings, per=per)
+        per = n_pairs * catalogue.n_queries / n_lists
+        final = fit(catalogue, ClickedPairs(), best, settings=settings, per=per)
     return ClickTraining(
         session=session_of(final.weights, feature_names=first.feature_names),
         choice="regularisation",

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
@@ -20,7 +19,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_weights import with_hashed
-from rankloop.logs.list_log import LOGGED_SCORE, ShownList, numbers_of, propensity_of
+from rankloop.logs.list_log import LOGGED_SCORE, ShownList
 from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.solution_path import Progress
@@ -121,13 +120,8 @@ class _PassesTask:
         self, lists: Sequence[ShownList], schema: Schema, solver: OnlinePasses, bias: ArrayLike | None, clip: float
     ) -> None:
         self.encoder, self.clip = Encoder(schema), clip
-        pairs = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
-        position, clicked = (
-            np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked")
-        )
-        offsets, queries = offsets_of([len(page.ids) for page in lists]), [page.query_id for page in lists]
-        self.log = rows_as_log(pairs, position, clicked, offsets, queries, propensity_of(lists))
-        self.n_positions = int(position.max()) + 1
+        self.log = click_weights.pages_as_log(lists)
+        self.n_positions = int(self.log.position.max()) + 1
         checked_bias = None if bias is None else click_weights.checked_examined(bias, self.n_positions)
         self.examined = click_weights.estimate_examined(self.log) if checked_bias is None else checked_bias
         recipe = build(solver.learner, "learner")

@@ -6,18 +6,19 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.examination import estimate_examination
+from rankloop.click_models.examination import estimate_examination, rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import from_layers, layers_of, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
+from rankloop.data.dataset import offsets_of
 from rankloop.evaluation.list_estimate import Interval, Verdict
 from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, score_slots, table_of_clicks
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.logs.columns import Mask
-from rankloop.logs.list_log import ClickArrays
+from rankloop.logs.list_log import ClickArrays, ShownList, numbers_of, propensity_of
 from rankloop.measures.base import mean_of, parse_measure
 
 HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
@@ -59,6 +60,14 @@ def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: 
     return weights
 
 
+def pages_as_log(lists: Sequence[ShownList]) -> ClickArrays:
+    """Return what was shown and clicked on pages, in the form that examination is estimated from."""
+    pair = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
+    position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
+    offsets, queries = offsets_of([len(page.ids) for page in lists]), [page.query_id for page in lists]
+    return rows_as_log(pair, position, clicked, offsets, queries, propensity_of(lists))
+
+
 def estimate_examined(log: ClickArrays) -> Floats | None:
     """Return the examination of each position by the shared estimate; None where no (query, item) pair moved."""
     examination = estimate_examination(log)
@@ -88,8 +97,7 @@ def required_bias(examined: Floats | None) -> Floats:
 def with_examination(learner: AnyLearner, examined: Floats) -> AnyLearner:
     """Return a learner whose `click_regression` has fixed offsets, for pages that another system ordered.
 
-    A learner that has an examination keeps it. One with a base score learns offsets instead: the base holds the order,
-    so offsets cannot take its quality from the items.
+    A learner that has an examination keeps it. One with a base score, which holds the order, learns offsets instead.
 
     Args:
       learner: The learner, perhaps in wrappers.

@@ -146,10 +146,6 @@ class TreeRanker:
         parts = [self.scores(dataset.features[a:b], id) for (a, b), id in zip(borders, dataset.query_ids)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def added_to(self, dataset: Dataset) -> Dataset:
-        """Return the queries with the base score as the last feature, where `base_score` expects it."""
-        return dataset._replace(features=np.column_stack([dataset.features, self.scores_of(dataset)]))
-
     def save(self, path: str | Path) -> None:
         """Write one text file, completely or not at all; loading it executes nothing."""
         atomic_write(Path(path), self._content())

@@ -10,7 +10,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data import Dataset, normalise_queries, read_letor
-from rankloop.data.parts.columns import ColumnCopy, PartOptions, graded_rows, hash_of, letor_rows
+from rankloop.data.parts.catalogue import ColumnCopy, PartOptions, graded_rows, hash_of, letor_rows
 from rankloop.data.parts.source import scratch_folder, sources_in
 from tests.data.parts.cases import lines_of, write_parts
 

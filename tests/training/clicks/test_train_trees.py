@@ -9,7 +9,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
 from rankloop.logs.reader import lists_in
-from rankloop.training.clicks.trees import train_click_trees
+from rankloop.training.clicks.train import train_click_trees
 from rankloop.training.trees import TreeRanker, TreeSettings, fold_of
 from rankloop.training.trees.booster_file import NamedBooster
 

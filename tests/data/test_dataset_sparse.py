@@ -6,7 +6,7 @@ from numpy.random import default_rng
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Rows
-from rankloop.data.sparse_dataset import Collection, SparseDataset
+from rankloop.data.dataset import Collection, SparseDataset
 from rankloop.training.clicks.batch import OFFSET_VALUE, _squared_slopes, _with_offsets
 
 N_HASHED, N_DENSE = 50, 2
