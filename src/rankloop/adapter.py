@@ -48,9 +48,8 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     try:
         array = types.real_numbers(candidates, "candidates")
     except InvalidInput:
-        raise InvalidInput(
-            "candidates must be {id: {feature: value}}, a list of dicts, an array or a DataFrame"
-        ) from None
+        forms = "{id: {feature: value}}, a list of dicts, an array or a DataFrame"
+        raise InvalidInput(f"candidates must be {forms}") from None
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
     listed = plain_ids(ids) or list(range(len(array)))

@@ -8,6 +8,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Rows
 from rankloop.data.dataset import Collection, SparseDataset
 from rankloop.training.clicks.batch import OFFSET_VALUE, _squared_slopes, _with_offsets
+from tests.sparse_rows import to_array
 
 N_HASHED, N_DENSE = 50, 2
 
@@ -21,7 +22,7 @@ def rows_of(rng, n_items: int) -> Rows:
 
 def wide(rows: Rows, n_hashed: int = N_HASHED) -> np.ndarray:
     """With every hashed column, occurring or not."""
-    array, seen = np.zeros((rows.n_items, n_hashed + rows.dense.shape[1])), rows.to_array()
+    array, seen = np.zeros((rows.n_items, n_hashed + rows.dense.shape[1])), to_array(rows)
     array[:, rows.columns] = seen[:, : len(rows.columns)]
     array[:, n_hashed:] = rows.dense
     return array
@@ -62,13 +63,13 @@ def test_one_more_column_for_each_item():
     data, _ = sample()
     numbers = np.arange(len(data.relevance)) % 3
     more = _with_offsets(data.features, numbers)
-    expected = np.hstack([data.features.to_array()[:, : len(data.features.columns)], OFFSET_VALUE * np.eye(3)[numbers]])
-    np.testing.assert_array_equal(more.to_array(), np.hstack([expected, data.features.dense]))
+    expected = np.hstack([to_array(data.features)[:, : len(data.features.columns)], OFFSET_VALUE * np.eye(3)[numbers]])
+    np.testing.assert_array_equal(to_array(more), np.hstack([expected, data.features.dense]))
 
 
 def test_squares_are_those_of_each_query():
     data, _ = sample()
-    grad, array = default_rng(1).normal(size=len(data.relevance)), data.features.to_array()
+    grad, array = default_rng(1).normal(size=len(data.relevance)), to_array(data.features)
     by_hand = sum((grad[first:end] @ array[first:end]) ** 2 for first, end in zip(data.offsets[:-1], data.offsets[1:]))
     np.testing.assert_allclose(_squared_slopes(data.features, grad, data.offsets), by_hand, atol=1e-12)
 

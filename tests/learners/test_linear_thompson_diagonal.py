@@ -16,6 +16,7 @@ from rankloop.core.weight_table import WeightTable
 from rankloop.learners.linear_thompson import DiagonalState as State
 from rankloop.learners.linear_thompson import DiagonalThompson, DiagonalUCB, LinearThompson
 from rankloop.learners.wrappers.hashed_weights import Hashed
+from tests.sparse_rows import to_array
 
 
 def learned(learner, state, query, ranking, feedback):
@@ -85,7 +86,7 @@ def test_through_hashed_evidence_is_the_second_cell():
     )
     problem = Problem(17, n_hashed=16)
     session, query = Session(Hashed(inner=learner), problem, 0), Query("", rows, np.empty(0))
-    dense, state = Query.of(rows.to_array()), learner.init(Problem(3))
+    dense, state = Query.of(to_array(rows)), learner.init(Problem(3))
     for t in range(4):
         decision = session.rank(query)
         feedback = clicks([t % 2])

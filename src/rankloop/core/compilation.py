@@ -64,7 +64,7 @@ def kernel_folder() -> Path:
     return parent / f"numba-{source_key()}"
 
 
-class CompilationProgress:
+class _CompilationProgress:
     """Counts where kernels came from, and shows on a terminal that compiling goes on."""
 
     def __init__(self) -> None:
@@ -74,20 +74,17 @@ class CompilationProgress:
         self._is_shown = False
 
     def start(self) -> None:
-        """Note that a kernel is about to be compiled."""
         if self._depth == 0:
             self._started = time.monotonic()
         self._depth += 1
         self._show()
 
     def end(self) -> None:
-        """Note that a kernel has been compiled."""
         self.origins["compiler"] += 1
         self._depth = max(self._depth - 1, 0)
         self._show()
 
     def clear(self) -> None:
-        """Remove the line from the terminal."""
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -102,11 +99,11 @@ class CompilationProgress:
             self._is_shown = True
 
 
-progress = CompilationProgress()
+progress = _CompilationProgress()
 atexit.register(progress.clear)
 
 
-class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
+class _KernelLocator(caching._CacheLocator):  # type: ignore[misc]
     """Places the machine code of a kernel by the name of its module, wherever the package is installed."""
 
     def __init__(self, function: Any, source_file: str) -> None:
@@ -119,25 +116,21 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
         self._line = function.__code__.co_firstlineno
 
     @classmethod
-    def from_function(cls, function: Any, source_file: str) -> "KernelLocator":
-        """Return the locator of a kernel; numba calls it."""
+    def from_function(cls, function: Any, source_file: str) -> "_KernelLocator":
         return cls(function, source_file)
 
     def get_cache_path(self) -> str:
-        """Return the folder that compiled code is written to."""
         return str(kernel_folder() / self.subfolder)
 
-    def get_source_stamp(self) -> str:
-        """Return what changes with the source file: code with another stamp is not used."""
+    def get_source_stamp(self) -> str:  # code with another stamp is not used
         return _file_digest(self._source_file)
 
-    def get_disambiguator(self) -> str:
-        """Return what tells functions of one name in one file apart."""
+    def get_disambiguator(self) -> str:  # tells functions of one name in one file apart
         return str(self._line)
 
 
-class _KernelCacheImplementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (KernelLocator,)
+class _CacheImplementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_KernelLocator,)
 
 
 class PackagedKernels(caching.IndexDataCacheFile):  # type: ignore[misc]
@@ -148,10 +141,10 @@ class PackagedKernels(caching.IndexDataCacheFile):  # type: ignore[misc]
         return pickle.loads(zlib.decompress(content))  # noqa: S301  (a file of the package, trusted like its code)
 
 
-class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
     """The machine code of one kernel: first from the package, then from the cache folder."""
 
-    _impl_class = _KernelCacheImplementation
+    _impl_class = _CacheImplementation
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -196,7 +189,7 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
     """
     dispatcher: Any = numba.njit(function, nogil=True, fastmath=fastmath)
     if not settings.DISABLE_JIT:
-        dispatcher._cache = KernelCache(function)
+        dispatcher._cache = _KernelCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -5,10 +5,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from numpy.random import Generator
 
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 
 S = TypeVar("S")
-R = TypeVar("R")
 
 
 @runtime_checkable

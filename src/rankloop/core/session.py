@@ -14,7 +14,6 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances, Rows
 
-MAY_BE_NONE = ("n_items", "shown", "depth")
 FEEDBACK_FAULTS = (
     "",
     "the decision's ranking is not a permutation of the query's items",
@@ -185,8 +184,7 @@ def row_in_range(state: Any, row: Floats) -> Floats:
     """
     if not isinstance(state, RobustState) or not state.ranges.shape[1]:
         return row
-    limited: Floats = np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)])
-    return limited
+    return np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)])  # type: ignore[no-any-return]
 
 
 def as_robust(initial: Any, state: Any) -> Any:
@@ -223,9 +221,8 @@ def _check_problem(problem: Problem) -> None:
     smallest = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0, "n_hashed": 0}
     for name, least in smallest.items():
         value = getattr(problem, name)
-        if value is None and name in MAY_BE_NONE:
-            continue
-        if not isinstance(value, int | np.integer) or value < least:
+        may_be_none = name in ("n_items", "shown", "depth")
+        if not (value is None and may_be_none) and (not isinstance(value, int | np.integer) or value < least):
             raise InvalidInput(f"the problem's {name} must be a whole number from {least}, got {value!r}")
     if not all(isinstance(name, str) for name in problem.feature_names):
         raise InvalidInput(f"feature names must be strings, got {problem.feature_names!r:.80}")

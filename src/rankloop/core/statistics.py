@@ -178,32 +178,30 @@ def sign_p_value(wins: int, losses: int) -> float:
     return min(1.0, exp(-_log_share_evidence(wins, losses, 0.5)))
 
 
-def share_interval(wins: int, losses: int, error: float = ERROR_PROBABILITY) -> tuple[float, float]:
-    """Return the interval of the share of wins among decided comparisons.
+def share_interval(wins: int, losses: int) -> tuple[float, float]:
+    """Return an interval of the share of wins, which ever leaves out the true one with a probability of at most 5 %.
 
     Args:
       wins: Of the first variant.
       losses: Of the first variant.
-      error: The probability that the interval ever leaves out the true share.
     """
     mode, bounds = wins / (wins + losses) if wins + losses else 0.5, []
     for outside in (0.0, 1.0):
         inside = mode
         for _ in range(N_BISECTIONS):
             middle = (inside + outside) / 2
-            is_inside = _log_share_evidence(wins, losses, middle) < -log(error)
+            is_inside = _log_share_evidence(wins, losses, middle) < -log(ERROR_PROBABILITY)
             inside, outside = (middle, outside) if is_inside else (inside, middle)
         bounds.append(inside)
     return bounds[0], bounds[1]
 
 
-def compare_means(a: VariantSums, b: VariantSums, error: float = ERROR_PROBABILITY) -> MeanDifference | None:
+def compare_means(a: VariantSums, b: VariantSums) -> MeanDifference | None:
     """Compare what users of two variants bring on average; None while users are too few or all equal.
 
     Args:
       a: The first variant.
       b: The second variant.
-      error: The probability that the interval ever leaves out the true difference.
     """
     if min(a.users, b.users) < MIN_USERS:
         return None
@@ -212,18 +210,17 @@ def compare_means(a: VariantSums, b: VariantSums, error: float = ERROR_PROBABILI
         return None
     scale = (a.users + b.users) / TUNED_USERS
     log_evidence = 0.5 * ((difference / standard_error) ** 2 * scale / (scale + 1) - log(scale + 1))
-    width = standard_error * _boundary(a.users + b.users, error)
+    width = standard_error * _boundary(a.users + b.users)
     return MeanDifference(difference, difference - width, difference + width, min(1.0, exp(-log_evidence)))
 
 
-def users_needed(a: VariantSums, b: VariantSums, effect: float, error: float = ERROR_PROBABILITY) -> float:
+def users_needed(a: VariantSums, b: VariantSums, effect: float) -> float:
     """Return the number of users of both variants after which an effect is found with probability 0.8.
 
     Args:
       a: The first variant, whose variance is observed.
       b: The second variant, whose mean is changed by the effect.
       effect: Relative, as in 0.05.
-      error: The level of the test.
     """
     size = abs(effect * b.mean)
     if size == 0.0:
@@ -232,15 +229,15 @@ def users_needed(a: VariantSums, b: VariantSums, effect: float, error: float = E
     for _ in range(N_BISECTIONS):
         users = sqrt(fewest * most)
         standard_error = sqrt(2 * (a.variance + b.variance) / users)
-        is_enough = size >= standard_error * (_boundary(users, error) + POWER_Z_SCORE)
+        is_enough = size >= standard_error * (_boundary(users) + POWER_Z_SCORE)
         fewest, most = (fewest, users) if is_enough else (users, most)
     return most if most < 0.99 * MAX_PLANNED_USERS else inf
 
 
-def _boundary(users: float, error: float) -> float:
-    """Return how many standard errors the difference of equal variants never reaches, but with probability `error`."""
+def _boundary(users: float) -> float:
+    """Return how many standard errors the difference of equal variants never reaches, but with a probability of 5 %."""
     scale = users / TUNED_USERS
-    return sqrt((scale + 1) / scale * log((scale + 1) / error**2))
+    return sqrt((scale + 1) / scale * log((scale + 1) / ERROR_PROBABILITY**2))
 
 
 def _log_share_evidence(wins: int, losses: int, share: float) -> float:

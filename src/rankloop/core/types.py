@@ -63,14 +63,6 @@ class Rows(NamedTuple):
         entry_numbers = np.arange(starts[-1]) + np.repeat(self.starts[items] - starts[:-1], sizes)
         return Rows(starts, self.positions[entry_numbers], self.values[entry_numbers], self.columns, self.dense[items])
 
-    def to_array(self) -> Floats:
-        """Return a dense array with one column for each of `columns`, then the dense block."""
-        array = np.zeros((self.n_items, len(self.columns)))
-        for item in range(self.n_items):
-            entries = slice(self.starts[item], self.starts[item + 1])
-            np.add.at(array[item], self.positions[entries], self.values[entries])
-        return np.hstack([array, self.dense])
-
 
 Features = Floats | Rows
 

@@ -83,15 +83,6 @@ class WeightTable:
     holds the old values of changed columns and reads all others from newer versions. The table is copied when an older
     version is patched, and when a version is kept while as many columns are written as the table has. So memory is
     bounded by one copy per version that is in use. Any number of threads may read and write.
-
-    Args:
-      n_columns: The number of columns; all entries begin at 0.
-
-    Examples:
-      >>> old = WeightTable(4)
-      >>> new = old.patched(np.array([2]), np.array([[0.5, 1.0]]))
-      >>> old.at(np.array([2])).tolist(), new.at(np.array([2])).tolist()
-      ([[0.0, 0.0]], [[0.5, 1.0]])
     """
 
     __slots__ = ("__weakref__", "_held", "n_columns")

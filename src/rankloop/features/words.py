@@ -7,6 +7,7 @@ from typing import Literal
 
 UNICODE_3_2 = unicodedata.ucd_3_2_0  # never changes; later characters count as letters and stay as they are
 ASCII_WORD = re.compile("[a-z0-9]+")
+IDEOGRAPH = re.compile("[\u3041-\u30ff\u3400-\u9fff\U0001f000-\U0001faff\U00020000-\U0003ffff]")  # and kana, emoji
 STOP_WORDS = {
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "from", "has", "have", "if",
     "in", "into", "is", "it", "its", "no", "not", "of", "on", "or", "s", "such", "t", "that",
@@ -27,7 +28,7 @@ def words_of(text: str) -> list[str]:
     words, word = [], ""
     for character in _normal_form("NFKC", folded):
         category = UNICODE_3_2.category(character)
-        if _is_ideograph(character):
+        if IDEOGRAPH.match(character):
             words += [word, character]
             word = ""
         elif category[0] in "LN" or category == "Cn" or (word and category[0] == "M"):  # M: accents and the like
@@ -46,13 +47,3 @@ def _normal_form(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 def _is_later(character: str) -> bool:
     return UNICODE_3_2.category(character) == "Cn"
-
-
-def _is_ideograph(character: str) -> bool:
-    """Return true for Han, Hiragana, Katakana and emoji."""
-    return (
-        "\u3041" <= character <= "\u30ff"
-        or "\u3400" <= character <= "\u9fff"
-        or "\U0001f000" <= character <= "\U0001faff"
-        or "\U00020000" <= character <= "\U0003ffff"
-    )

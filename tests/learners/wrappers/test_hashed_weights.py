@@ -15,6 +15,7 @@ from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Rows, clicks
 from rankloop.learners.wrappers.hashed_weights import Hashed, _check_takes_rows, with_hashed
+from tests.sparse_rows import to_array
 
 N_HASHED, N_DENSE = 32, 2
 PROBLEM = Problem(N_HASHED + N_DENSE, n_hashed=N_HASHED, max_grade=2)
@@ -59,7 +60,7 @@ class PlainAdaGrad:
         self.state = self.inner.init(problem._replace(n_features=0, n_hashed=0))
 
     def small(self, query):
-        dense = Query(query.id, query.features.to_array(), query.context)
+        dense = Query(query.id, to_array(query.features), query.context)
         return self.inner.with_weights(self.state, self.weights[in_sight(query)]), dense
 
     def learn(self, query, decision, feedback):

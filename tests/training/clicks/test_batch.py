@@ -22,6 +22,7 @@ from rankloop.training.clicks.weights import weighted_clicks
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import DEFAULT_PATH, BatchSolver, SolverSettings, fit
+from tests.sparse_rows import to_array
 from tests.training.clicks.test_passes import BRANDS, EXAMINED, SCHEMA, logged
 
 CLOSE = SolverSettings(tolerance=1e-9, engine=Here())
@@ -64,7 +65,7 @@ def test_the_optimum_is_that_of_the_dense_solver(loss: str) -> None:
     lists = logged(60)
     grades = np.concatenate([one.clicked for one in lists])
     sparse = collected(lists, schema, grades)
-    dense = Dataset.of(sparse.features.to_array(), grades, sparse.offsets)
+    dense = Dataset.of(to_array(sparse.features), grades, sparse.offsets)
     both = [fit(data, risk_of(loss), 0.01, settings=CLOSE) for data in (sparse, dense)]
     assert all(found.solution.converged for found in both)
     assert both[0].solution.objective == pytest.approx(both[1].solution.objective, abs=1e-9)
@@ -152,7 +153,7 @@ def test_lists_of_a_query_are_merged_item_by_item() -> None:
     assert together.clicked.tolist() == [0.5, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0]
     assert list(together.query_ids) == ["hat", "hat", "", ""]
     expected = rows.features.take(np.array([0, 1, 6, 4, 5, 7, 8]))
-    np.testing.assert_array_equal(together.features.to_array(), expected.to_array())
+    np.testing.assert_array_equal(to_array(together.features), to_array(expected))
 
 
 def test_the_sum_is_the_same_wherever_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:

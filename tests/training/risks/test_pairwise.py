@@ -11,6 +11,7 @@ from rankloop.training.bundle import minimise
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import ClickedPairs
 from rankloop.training.solution_path import objective_on
+from tests.sparse_rows import to_array
 
 N_COLUMNS = 30
 
@@ -37,7 +38,7 @@ def solved(data: SparseDataset, loss: str, regularisation: float, per: int):
 def test_click_regression_agrees_with_scikit_learn(regularisation: float):
     linear = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
     data = sample()
-    array, weights = data.features.to_array(), np.maximum(data.relevance, 1.0)
+    array, weights = to_array(data.features), np.maximum(data.relevance, 1.0)
     theirs = linear.LogisticRegression(
         C=1 / (regularisation * len(array)), fit_intercept=False, tol=1e-12, max_iter=10_000
     ).fit(array, data.relevance > 0, sample_weight=weights)
@@ -52,7 +53,7 @@ def test_click_regression_agrees_with_scikit_learn(regularisation: float):
 def test_clicked_pairs_agree_with_liblinear():
     svm = pytest.importorskip("sklearn.svm", reason="LIBLINEAR comes with scikit-learn, which is not installed")
     data, regularisation = sample(1), 0.02
-    array, rows, costs = data.features.to_array(), [], []
+    array, rows, costs = to_array(data.features), [], []
     for first, end in zip(data.offsets[:-1], data.offsets[1:]):
         for clicked in range(first, end):
             others = [other for other in range(first, end) if other != clicked] if data.relevance[clicked] else []

@@ -117,7 +117,7 @@ class GradedClicks:
             raise InvalidInput(f"max_grade = {self.max_grade}: published behaviours have grades up to {scales}")
         check_at_least(1, shown=self.shown)
 
-    def numbers(self) -> dict[str, Any]:
+    def _numbers(self) -> dict[str, Any]:
         """Return the numbers of the click model that are not neutral, its pairs being the grades."""
         raise NotImplementedError
 
@@ -125,7 +125,7 @@ class GradedClicks:
     def _parameters(self) -> ClickParameters:
         attraction = CLICK_PROBABILITIES[self.behaviour, self.max_grade]
         neutral = ClickParameters(attraction, np.zeros(len(attraction)), np.ones((1, 1)), np.zeros(1), 1.0)
-        return neutral._replace(**self.numbers())
+        return neutral._replace(**self._numbers())
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         draws = rng.random((N_DRAWS if self.stops else 1, seen_positions(self.shown, len(ranking))))
@@ -171,8 +171,7 @@ class PositionBased(GradedClicks):
 
     stops: ClassVar[bool] = False
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the examination by position."""
+    def _numbers(self) -> dict[str, Any]:
         return {"examination": self.propensities(self.shown)[:, None]}
 
     def propensities(self, n_items: int) -> Floats:
@@ -195,8 +194,7 @@ class Ubm(GradedClicks):
 
     stops: ClassVar[bool] = False
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the published examination."""
+    def _numbers(self) -> dict[str, Any]:
         return {"examination": EXAMINATION_TABLE}
 
 
@@ -211,8 +209,7 @@ class Cascade(GradedClicks):
       Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the certain stop after a click."""
+    def _numbers(self) -> dict[str, Any]:
         return {"stop": np.ones(1)}
 
 
@@ -229,8 +226,7 @@ class Dcm(GradedClicks):
       Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks.
     """
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the probabilities of stopping, by grade."""
+    def _numbers(self) -> dict[str, Any]:
         return {"satisfaction": STOP_PROBABILITIES[self.behaviour, self.max_grade]}
 
 
@@ -250,7 +246,6 @@ class Sdbn(GradedClicks):
 
     persistence: Probability = 1.0
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the probabilities of stopping, by grade, and the persistence."""
+    def _numbers(self) -> dict[str, Any]:
         satisfaction = STOP_PROBABILITIES[self.behaviour, self.max_grade]
         return {"satisfaction": satisfaction, "persistence": self.persistence}
