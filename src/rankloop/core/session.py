@@ -184,7 +184,7 @@ def row_in_range(state: Any, row: Floats) -> Floats:
     """
     if not isinstance(state, RobustState) or not state.ranges.shape[1]:
         return row
-    return np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)])  # type: ignore[no-any-return]
+    return np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)])
 
 
 def as_robust(initial: Any, state: Any) -> Any:
