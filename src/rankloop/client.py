@@ -44,9 +44,8 @@ Receipt = TypeVar("Receipt")
 Explained = TypeVar("Explained")
 Nothing = TypeVar("Nothing")
 Row = Mapping[str, Any]  # values by name
-Features = Sequence[float] | Row
-Context = Sequence[float] | Row  # numbers, or columns by name
-Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
+Numbers = Sequence[float] | Row  # in order, or by name
+Items = Mapping[Id, Numbers] | Sequence[Mapping[str, Any]]
 JSON_WIRE, MSGPACK_WIRE = "json", "msgpack"
 RETRIED_STATUSES = (429, 502, 503, 504, 507)
 RETRIED_ERRORS = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
@@ -54,24 +53,15 @@ FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds before a call is sent again
 
 
 class Refused(RankloopError):
-    """The service refused a call, or another program responded in its place.
-
-    Attributes:
-      problem: The problem document (RFC 9457).
-      status: The HTTP status.
-    """
+    """The service refused a call with this HTTP status and problem document, or another program responded for it."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(f"{status} {problem.get('title')}: {_field_of(problem)}{problem.get('detail')}")
-        self.problem = problem
+        errors = problem.get("errors")  # any program may have sent them, so nothing is assumed
+        first = errors[0] if isinstance(errors, list) and errors else None
+        field = f"{first['field']}: " if isinstance(first, dict) and first.get("field") else ""
+        super().__init__(f"{status} {problem.get('title')}: {field}{problem.get('detail')}")
+        self.problem = problem  # RFC 9457
         self.status = status
-
-
-def _field_of(problem: Mapping[str, Any]) -> str:
-    """Return the field that the document names; any program may have sent it, so nothing is assumed."""
-    errors = problem.get("errors")
-    first = errors[0] if isinstance(errors, list) and errors else None
-    return f"{first['field']}: " if isinstance(first, dict) and first.get("field") else ""
 
 
 class Unreachable(RankloopError):
@@ -152,7 +142,7 @@ def _answer_of(response: httpx.Response) -> dict[str, Any]:
 
 def _impression_of(response: httpx.Response) -> Impression:
     """Return the impression of a response, as `Ranker.rank` returns it."""
-    names = ("impression", "ranking", "state", "log_propensity")
+    names = "impression", "ranking", "state", "log_propensity"
     impression, ids, state, log_propensity = _parts(_answer_of(response), names)
     decision: Decision[Any] = Decision(np.arange(len(ids)), np.nan if log_propensity is None else log_propensity, ())
     return Impression(items=ids, decision=decision, impression=impression, state=state)
@@ -220,12 +210,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         self._http: Any = self._connections(base_url=address, headers=headers, timeout=timeout)
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
-        """Send a call, repeatedly while the service cannot be reached or is busy.
-
-        Args:
-          request: The call.
-          read: Turns the response into the result.
-        """
+        """Send a call, repeatedly while the service cannot be reached or is busy; `read` makes the result."""
         raise NotImplementedError
 
     def _unreachable(self) -> Unreachable:
@@ -249,36 +234,24 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           schema: The kinds of its fields, if features are not plain numbers.
           **more: Further fields, such as `window`; `base={"booster": path}` sends the file of a booster.
         """
-        plain = schema.to_plain() if isinstance(schema, Schema) else schema
-        body = {
-            "learner": learner,
-            "problem": dict(problem) | ({} if plain is None else {"schema": dict(plain)}),
-            **more,
-        }
-        if isinstance(more.get("base"), Mapping) and more["base"].get("booster") is not None:
-            booster = more["base"]["booster"]
+        plain, base = schema.to_plain() if isinstance(schema, Schema) else schema, more.get("base")
+        fields = {} if plain is None else {"schema": dict(plain)}
+        if isinstance(base, Mapping) and base.get("booster") is not None:
+            booster = base["booster"]
             content = booster if isinstance(booster, bytes) else Path(booster).read_bytes()
-            body["base"] = {**more["base"], "booster": b64encode(content).decode()}
-        return self.send(Request("PUT", _path_of(name), body))
+            more["base"] = {**base, "booster": b64encode(content).decode()}
+        return self.send(Request("PUT", _path_of(name), {"learner": learner, "problem": {**problem, **fields}, **more}))
 
     def upload(self, name: str, path: str | os.PathLike[str], **settings: Any) -> Table:
         """Create a ranker from a saved file; another ranker of that name is refused (409).
 
-        Args:
-          name: Its name.
-          path: The file.
-          **settings: Fields of `create` that do not follow from the file, such as `base` and `guard`.
+        `settings` are fields of `create` that do not follow from the file, such as `base` and `guard`.
         """
         query = {setting: json.dumps(value, default=plain_value) for setting, value in settings.items()}
         return self.send(Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes(), query=query or None))
 
     def download(self, name: str, path: str | os.PathLike[str]) -> Nothing:
-        """Write the model to a file for `rankloop.load` and `upload`.
-
-        Args:
-          name: The ranker.
-          path: The file.
-        """
+        """Write the model of a ranker to a file for `rankloop.load` and `upload`."""
         request = Request("GET", f"/rankers/{name}/state")
         return self.send(request, lambda response: atomic_write(Path(path), _file_of(response)))
 
@@ -291,15 +264,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         crosses: Sequence[str] = (),
         remove: Sequence[str] = (),
     ) -> Table:
-        """Add fields and crosses to the schema of a ranker, or remove some; repeating the call changes nothing.
-
-        Args:
-          name: The ranker.
-          features: New fields of items, by kind.
-          context: New fields of the context, by kind.
-          crosses: New crosses, as in `segment*brand`.
-          remove: Fields and crosses to remove.
-        """
+        """Add fields by kind and crosses, as in `segment*brand`, to the schema of a ranker, or remove some."""
         change = {"features": features, "context": context, "crosses": list(crosses), "remove": list(remove)}
         body = {part: value for part, value in change.items() if value}
         return self.send(Request("PATCH", f"/rankers/{name}/schema", body))
@@ -307,10 +272,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
     def explain(self, name: str, shown: Impression | str, id: Id) -> Explained:
         """Return the contribution of each value of an item to its score now, the largest first.
 
-        Args:
-          name: The ranker.
-          shown: The impression that showed the item, or its name.
-          id: The item.
+        `shown` is the impression that showed the item, or its name.
         """
         impression = shown if isinstance(shown, str) else shown.impression
         request = Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
@@ -321,12 +283,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         return self.send(Request("GET", f"/rankers/{name}/weights"))
 
     def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> Table:
-        """Put rows into a catalogue, so that `rank(name, ids=[…])` is enough.
-
-        Args:
-          name: The catalogue.
-          rows: Rows by id; None deletes a row, other rows stay.
-        """
+        """Put rows by id into a catalogue, so that `rank(name, ids=[…])` is enough; None deletes a row."""
         listed = {str(id): None if row is None else dict(row) for id, row in rows.items()}
         return self.send(Request("PUT", f"/catalogues/{name}", {"rows": listed}))
 
@@ -340,7 +297,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         items: Items = (),
         *,
         query_id: str = "",
-        context: Context = (),
+        context: Numbers = (),
         experiment: bool = False,
         key: str = "",
         **more: Any,
@@ -356,11 +313,8 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           key: A call with the key of an earlier one gets the same impression; a new key unless given.
           **more: Further fields, such as `user`, `pinned` and `ids`.
         """
-        body = {
-            "query_id": query_id,
-            "context": dict(context) if isinstance(context, Mapping) else list(context),
-            **more,
-        }
+        columns = dict(context) if isinstance(context, Mapping) else list(context)
+        body = {"query_id": query_id, "context": columns, **more}
         request = Request("POST", f"{_path_of(name, experiment)}/rank", key=key or secrets.token_hex(16))
         packed = _packed_items(items) if self._wire == MSGPACK_WIRE else None
         if packed is not None:
@@ -393,41 +347,21 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         return self.send(Request("GET", _path_of(name)))
 
     def delete(self, name: str, *, experiment: bool = False) -> Nothing:
-        """Delete a ranker or an experiment with its events; its name may be used again.
-
-        Args:
-          name: Its name.
-          experiment: True for an experiment.
-        """
+        """Delete a ranker or an experiment with its events; its name may be used again."""
         return self.send(Request("DELETE", _path_of(name, experiment)), _done)
 
     def set_window(self, name: str, window: float) -> Table:
-        """Change the feedback window of a ranker, also for open impressions.
-
-        Args:
-          name: The ranker.
-          window: In seconds.
-        """
+        """Change the feedback window of a ranker, in seconds, also for open impressions."""
         return self.send(Request("PATCH", _path_of(name), {"window": window}))
 
     def set_alias(self, name: str, ranker: str | None) -> Nothing:
-        """Point an alias to a ranker.
-
-        Args:
-          name: The alias.
-          ranker: The ranker; None deletes the alias.
-        """
+        """Point an alias to a ranker; None deletes the alias."""
         if ranker is None:
             return self.send(Request("DELETE", f"/aliases/{name}"), _done)
         return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), _done)
 
     def set_rules(self, name: str, rules: Rules) -> Table:
-        """Replace the rules of a ranker, which are applied to the learned order.
-
-        Args:
-          name: The ranker.
-          rules: The new ones; `Rules()` for none.
-        """
+        """Replace the rules of a ranker, which are applied to the learned order; `Rules()` for none."""
         return self.send(Request("PUT", f"/rankers/{name}/rules", msgspec.to_builtins(rules)))
 
     def states(self, name: str) -> Table:
@@ -435,12 +369,10 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         return self.send(Request("GET", f"/rankers/{name}/snapshots"))
 
     def rollback(self, name: str, state: int | None = None, *, preview: bool = False) -> Table:
-        """Roll a ranker back; a call that is repeated because no response came may go two steps back.
+        """Roll a ranker back to a state, by its number, or one step.
 
-        Args:
-          name: The ranker.
-          state: The number of a state; None for one step back.
-          preview: Return how many recent lists would get another order, and change nothing.
+        A preview returns how many recent lists would get another order, and changes nothing. A call that is repeated
+        because no response came may go two steps back.
         """
         body = {"preview": preview} if state is None else {"state": state, "preview": preview}
         return self.send(Request("POST", f"/rankers/{name}/rollback", body))
@@ -452,9 +384,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
     def erase_user(self, user: str, *, relearn: bool = False) -> Table:
         """Erase a user's events in all rankers and experiments; return the proof: what was removed where.
 
-        Args:
-          user: The user, as in requests to rank.
-          relearn: True to retrain without them; otherwise the weights learned from them stay.
+        With `relearn` all are retrained without them; otherwise the weights learned from them stay.
         """
         query = {"relearn": "true"} if relearn else None
         return self.send(Request("DELETE", f"/users/{quote(user, safe='')}", query=query))
@@ -500,18 +430,17 @@ class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, No
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
         """Send a call, repeatedly while the service cannot be reached or is busy."""
-        for pause in _pauses(self._patience):
+        pauses = _pauses(self._patience)
+        while True:
+            pause = next(pauses, None)
             try:
                 response = self._http.request(**request.arguments())
-                if response.status_code not in RETRIED_STATUSES:
+                if pause is None or response.status_code not in RETRIED_STATUSES:
                     return read(response)
-            except RETRIED_ERRORS:
-                pass
-            time.sleep(pause)
-        try:
-            return read(self._http.request(**request.arguments()))
-        except RETRIED_ERRORS as error:
-            raise self._unreachable() from error
+            except RETRIED_ERRORS as error:
+                if pause is None:
+                    raise self._unreachable() from error
+            time.sleep(pause or 0.0)
 
 
 class AsyncClient(
@@ -539,15 +468,14 @@ class AsyncClient(
 
     async def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
         """Send a call, repeatedly while the service cannot be reached or is busy."""
-        for pause in _pauses(self._patience):
+        pauses = _pauses(self._patience)
+        while True:
+            pause = next(pauses, None)
             try:
                 response = await self._http.request(**request.arguments())
-                if response.status_code not in RETRIED_STATUSES:
+                if pause is None or response.status_code not in RETRIED_STATUSES:
                     return read(response)
-            except RETRIED_ERRORS:
-                pass
-            await asyncio.sleep(pause)
-        try:
-            return read(await self._http.request(**request.arguments()))
-        except RETRIED_ERRORS as error:
-            raise self._unreachable() from error
+            except RETRIED_ERRORS as error:
+                if pause is None:
+                    raise self._unreachable() from error
+            await asyncio.sleep(pause or 0.0)

@@ -23,7 +23,6 @@ from rankloop.service.application.administration import MAX_WAIT_SECONDS
 from rankloop.service.application.node import Node
 from rankloop.service.application.served_rankers import query_request
 from rankloop.service.errors import TooMany
-from rankloop.service.records import ranker_entity
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
 
 RANKER = "search"
@@ -209,7 +208,7 @@ class RankedSearch:
     async def learned(self) -> None:
         """Wait until all clicks so far are served."""
         last = await asyncio.to_thread(self.node.store.last)
-        await self.node.learning.served(ranker_entity(RANKER), last, MAX_WAIT_SECONDS)
+        await self.node.learning.served(f"ranker/{RANKER}", last, MAX_WAIT_SECONDS)
 
     async def undo(self, impression: str, id: str, visitor: str | None = None) -> bool:
         """Take a click back, learned from or not; the visitor asks for it, None for the owner, who may undo any click.
@@ -226,7 +225,7 @@ class RankedSearch:
             if n_of_visitor >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
                 raise TooMany(f"visitors may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
             self._undos.append((now, visitor))
-            shown = await self.node.ranking.logged_ranking(ranker_entity(RANKER), impression)
+            shown = await self.node.ranking.logged_ranking(f"ranker/{RANKER}", impression)
             if shown is None or not visitor or shown.user != visitor:
                 raise NotFound("no list of this name was shown to you: only your own clicks can be undone")
         return await self.node.administration.retract(RANKER, impression, id)

@@ -31,7 +31,7 @@ from rankloop.service.application.reports import ranker_report
 from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.cross_origin import SEARCH_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
-from rankloop.service.log.archive import read_records
+from rankloop.service.log.archive import Archive
 from rankloop.service.requests import Strict
 
 PAGE_FOLDER = Path(__file__).parent / "static"
@@ -217,8 +217,9 @@ class SearchPage:
             node = self.search.node
             if form == "json":
                 return JsonResponse(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
-            until, entity = await asyncio.to_thread(node.store.last), node.directory.ranker(RANKER).entity
-            records = await asyncio.to_thread(read_records, node.store, entity, node.settings.data, until)
+            until = await asyncio.to_thread(node.store.last)
+            entity, data = node.directory.ranker(RANKER).entity, node.settings.data
+            records = await asyncio.to_thread(Archive(node.store, entity, data).records, until)
             if form == "jsonl":
                 return stream(study_lines(records), "application/x-ndjson")
             if form == "parquet":

@@ -55,7 +55,7 @@ def line_of(
     calls_per_day: float | None = None,
     bytes_per_day: float | None = None,
 ) -> str:
-    """Return the line of a key for a file or for RANKLOOP_KEYS.
+    """Return the line of a key for a file or for RANKLOOP_KEYS; raise `InvalidInput` if it could not be read again.
 
     Args:
       role: The role `feedback`, `rank` or `admin`.
@@ -64,13 +64,9 @@ def line_of(
       rate: Calls per second.
       calls_per_day: The most calls of a day.
       bytes_per_day: The most bytes of bodies of a day.
-
-    Raises:
-      InvalidInput: If the line could not be read again.
     """
     numbers = ["" if number is None else f"{number:.15g}" for number in (rate, calls_per_day, bytes_per_day)]
-    parts = [role, hash_of(key), "|".join(rankers), *numbers]
-    line = ":".join(parts).rstrip(":")
+    line = ":".join([role, hash_of(key), "|".join(rankers), *numbers]).rstrip(":")
     read_line(line)
     return line
 
@@ -79,10 +75,7 @@ def read_line(line: str) -> tuple[str, Grant]:
     """Return the hash and the permissions of `role:key` or of a hashed key with its limits.
 
     Limits follow `role:sha256-…` after colons: patterns of names (`shop-*|blog`), calls per second, calls per day, and
-    bytes per day. Each may be empty.
-
-    Raises:
-      InvalidInput: If the line has another form.
+    bytes per day. Each may be empty. A line of another form raises `InvalidInput`.
     """
     role, _, secret = line.partition(":")
     hashed, *limits = secret.split(":")
@@ -99,41 +92,20 @@ def read_line(line: str) -> tuple[str, Grant]:
             f"after a hash come patterns of names, a rate, and calls and bytes per day, as in {role}:sha256-…:"
             "shop-*|blog:100:1000000:5e9"
         )
-    return hashed, Grant(
-        role,
-        id=hashed[7:15],
-        rankers=rankers,
-        rate=_number(rate, "calls per second"),
-        calls_per_day=_number(calls_per_day, "calls per day"),
-        bytes_per_day=_number(bytes_per_day, "bytes per day"),
-    )
-
-
-def _number(text: str, unit: str) -> float | None:
-    try:
-        number = float(text) if text else None
-    except ValueError:
-        number = math.nan
-    if number is not None and not 0 < number < math.inf:
-        raise InvalidInput(f"the limit of a key must be a number of {unit} above 0, got {text!r:.40}")
-    return number
-
-
-def _grants_of(lines: Iterable[str]) -> dict[str, Grant]:
-    """Return the permissions by the hash of the key; of several roles the last of `KEY_ROLES` counts."""
-    grants: dict[str, Grant] = {}
-    for hashed, grant in map(read_line, lines):
-        if hashed not in grants or KEY_ROLES.index(grant.role) > KEY_ROLES.index(grants[hashed].role):
-            grants[hashed] = grant
-    return grants
+    numbers: list[float | None] = []
+    for text, unit in (rate, "calls per second"), (calls_per_day, "calls per day"), (bytes_per_day, "bytes per day"):
+        try:
+            number = float(text) if text else None
+        except ValueError:
+            number = math.nan
+        if number is not None and not 0 < number < math.inf:
+            raise InvalidInput(f"the limit of a key must be a number of {unit} above 0, got {text!r:.40}")
+        numbers.append(number)
+    return hashed, Grant(role, hashed[7:15], rankers, numbers[0], numbers[1], numbers[2])
 
 
 def grants_in(file: Path) -> dict[str, Grant]:
-    """Return the permissions in a file with one hashed key per line; text after a # is a comment.
-
-    Raises:
-      InvalidInput: With the number of the line that is wrong.
-    """
+    """Return the permissions in a file with one hashed key per line; text after a # is a comment."""
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -155,17 +127,14 @@ def grants_in(file: Path) -> dict[str, Grant]:
 
 
 class Keyring:
-    """The keys of a service: those it was started with, and those of a file.
+    """The keys of a service: those it was started with, pairs of role and key, and those of a file.
 
-    If the file cannot be read, the keys read before stay valid and the reason is logged.
-
-    Args:
-      keys: Pairs of a role and a key.
-      file: More keys, read again when the file changes.
+    If the file cannot be read again, the keys read before stay valid and the reason is logged.
     """
 
     def __init__(self, keys: Iterable[tuple[str, str]] = (), file: Path | None = None) -> None:
-        self._fixed_grants = _grants_of(f"{role}:{key}" for role, key in keys)
+        lines = (read_line(f"{role}:{key}") for role, key in keys)
+        self._fixed_grants = dict(sorted(lines, key=lambda line: KEY_ROLES.index(line[1].role)))  # the last role counts
         self._file = file
         self._stamp = None if file is None else _stamp(file)
         self.grants = self._fixed_grants if file is None else self._fixed_grants | grants_in(file)  # by hash

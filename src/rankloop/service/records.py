@@ -1,7 +1,7 @@
 """Records of the event log: the events that states are computed from, and the rows that are written with them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 from zlib import crc32
 
 import msgspec
@@ -174,29 +174,8 @@ class CatalogueChanged(Event, tag="catalogue_changed"):
     rows: dict[str, dict[str, Any] | None]
 
 
-AnyEvent = (
-    Created
-    | ExperimentCreated
-    | Ranked
-    | FeedbackReceived
-    | OutcomesReceived
-    | Closed
-    | Frozen
-    | Resumed
-    | RolledBack
-    | Snapshotted
-    | SchemaChanged
-    | RulesChanged
-    | CatalogueChanged
-    | Rebased
-    | Deleted
-    | Amended
-    | WindowChanged
-    | AliasSet
-)
-
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(AnyEvent).decode
+decode: Callable[[bytes], Event] = msgspec.msgpack.Decoder(Union[tuple(Event.__subclasses__())]).decode  # noqa: UP007
 
 
 class Snapshot(NamedTuple):
@@ -228,19 +207,19 @@ class LogRow(NamedTuple):
     kind: str  # the tag of the event; "final" for the last feedback on an impression
     impression: str | None
     body: bytes
-    event: AnyEvent
+    event: Event
     snapshot: Snapshot | None = None
 
 
-Settle = Callable[[Any], Sequence[AnyEvent] | AnyEvent | str]
+Settle = Callable[[Any], Sequence[Event] | Event | str]
 
 
 class LogEntry(NamedTuple):
     """A request to write an event of an entity, and perhaps a snapshot with it."""
 
     entity: str
-    event: AnyEvent | None  # None if `settle` makes it
-    body: bytes  # the encoded event
+    event: Event | None = None  # None if `settle` makes it
+    body: bytes = b""  # the encoded event
     impression: str | None = None
     snapshot: Snapshot | None = None
     once: bool = False  # do not write it if the entity already has this impression
@@ -253,36 +232,16 @@ class Record(NamedTuple):
     """An event that has been written."""
 
     seq: int
-    entity: str
+    entity: str  # as in "ranker/shop"; the others are experiments, catalogues and aliases
     at: float
-    event: AnyEvent
-
-
-def ranker_entity(name: str) -> str:
-    """Return the entity of a ranker."""
-    return f"ranker/{name}"
-
-
-def experiment_entity(name: str) -> str:
-    """Return the entity of an experiment."""
-    return f"experiment/{name}"
-
-
-def catalogue_entity(name: str) -> str:
-    """Return the entity of a catalogue."""
-    return f"catalogue/{name}"
-
-
-def alias_entity(name: str) -> str:
-    """Return the entity of an alias."""
-    return f"alias/{name}"
+    event: Event
 
 
 def partition_of(entity: str, partitions: int) -> int:
     """Return the partition that an entity belongs to; one learner worker at a time learns a partition.
 
     Args:
-      entity: As `ranker_entity` and the others return it.
-      partitions: The number of partitions of the store.
+      entity: As in `ranker/shop`; so are `experiment/…`, `catalogue/…` and `alias/…`.
+      partitions: Of the store.
     """
     return crc32(entity.encode()) % partitions

@@ -10,7 +10,6 @@ from rankloop.core.errors import Rejected
 from rankloop.core.types import Floats
 from rankloop.outcomes import DEFAULT_MAX_CLICK_WEIGHT, DEFAULT_WINDOW
 
-Name = str
 Value = Annotated[  # checked by the ranker's schema, whose errors name the item and the field
     Any,
     msgspec.Meta(
@@ -46,7 +45,7 @@ class ProblemBody(Strict):
     feature_names: list[str] | None = None
     context: ContextBody | None = None
     schema: dict[str, Any] | None = None  # features and context by kind, crosses, bits; instead of n_features
-    catalogue: Name | None = None  # holds item values that requests need not send; needs a schema
+    catalogue: str | None = None  # holds item values that requests need not send; needs a schema
 
 
 class BaseBody(Strict):
@@ -124,11 +123,7 @@ class PackedRankBody(RankBody):
     dtype: Literal["float32", "float64"] = "float64"
 
     def rows(self, n_features: int) -> Floats:
-        """Return the features of `ids`, one row each.
-
-        Raises:
-          Rejected: If the number of bytes is wrong, or there are items too.
-        """
+        """Return the features of `ids`, one row each; raise `Rejected` for a wrong number of bytes, or items beside."""
         dtype = np.dtype(self.dtype).newbyteorder("<")
         n_bytes = len(self.ids) * n_features * dtype.itemsize
         if self.items or len(self.features) != n_bytes:
@@ -204,13 +199,13 @@ class RankerChangeBody(Strict):
 class AliasBody(Strict):
     """Point an alias to a ranker."""
 
-    ranker: Name
+    ranker: str
 
 
 class CloneBody(Strict):
     """Clone a ranker under a new name."""
 
-    name: Name
+    name: str
 
 
 class FreezeBody(Strict):
@@ -222,7 +217,7 @@ class FreezeBody(Strict):
 class VariantBody(Strict):
     """One variant of an experiment: a ranker, fixed weights, or the items in the order of the request."""
 
-    ranker: Name | None = None
+    ranker: str | None = None
     weights: list[float] | None = None
     kind: Literal["given_order"] | None = None
 

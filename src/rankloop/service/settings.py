@@ -11,7 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.keys import Keyring, read_line
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
-LIMIT_NAMES = ("body", "items", "batch", "rankers", "open_bytes", "state", "rate", "connections", "log_days")
+SIZE_LIMITS = ("body", "items", "batch", "rankers", "open_bytes", "state", "connections", "log_days")
+LIMIT_FIELDS = {"rate": "rate"} | {name: f"max_{name}" for name in SIZE_LIMITS}  # of `Settings`, by `--limit`
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -63,7 +64,7 @@ class Settings:
             raise InvalidInput("without PostgreSQL no other process can learn: leave out --no-learn")
         if self.data.exists() and not self.data.is_dir():
             raise InvalidInput(f"{self.data} is a file; --data must name a folder")
-        for name in (*map(_field, LIMIT_NAMES), "workers", "keep_days", "partitions"):
+        for name in (*LIMIT_FIELDS.values(), "workers", "keep_days", "partitions"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
@@ -111,11 +112,10 @@ def limits_from(texts: Iterable[str]) -> dict[str, float]:
     for text in texts:
         name, _, number = text.partition("=")
         try:
-            limits[_field(name)] = float(number) if name in ("rate", "log_days") else int(number)
-        except ValueError:
-            name = ""
-        if name not in LIMIT_NAMES:
-            raise InvalidInput(f"--limit {text}: give name=number with one of the names {', '.join(LIMIT_NAMES)}")
+            limits[LIMIT_FIELDS[name]] = float(number) if name in ("rate", "log_days") else int(number)
+        except (KeyError, ValueError):
+            names = ", ".join(LIMIT_FIELDS)
+            raise InvalidInput(f"--limit {text}: give name=number with one of the names {names}") from None
     return limits
 
 
@@ -128,10 +128,6 @@ def partitions_from(texts: Iterable[str]) -> tuple[int, ...] | None:
             raise InvalidInput(f"--partition {text}: give a number or a range, as in 3 or 0-7")
         partitions.update(range(int(first), int(last or first) + 1))
     return tuple(sorted(partitions)) or None
-
-
-def _field(limit: str) -> str:
-    return "rate" if limit == "rate" else f"max_{limit}"
 
 
 def environment_keys() -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.cli import main
-from rankloop.service.log.archive import archive_old_events
+from rankloop.service.log.archive import Archive
 from tests.service.cases import SHOP, Location, inside, learn, running, until
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
@@ -32,7 +32,7 @@ def test_replay_proves_the_log_of_either_store_with_its_archive(
         learn(client, 10)
         learn(client, 3, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 0
+        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 0
     log = location.store or str(location.data)
     assert replay(log, "--data", str(location.data), "--json") == 0
     other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["entity"]))

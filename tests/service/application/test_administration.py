@@ -12,7 +12,7 @@ import pytest
 from rankloop.client import Client, Refused
 from rankloop.service.application import administration as operations
 from rankloop.service.application.backup import check
-from rankloop.service.log.archive import archive_old_events
+from rankloop.service.log.archive import Archive
 from rankloop.service.records import Created
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
@@ -40,7 +40,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         client.put("/rankers/other", json=SHOP).raise_for_status()
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 2
+        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 2
         waiting = rank(client)
         client.put("/experiments/trial", json=VARIANTS).raise_for_status()
         with pytest.raises(Refused, match="used by experiments: trial"):

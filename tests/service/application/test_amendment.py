@@ -17,7 +17,7 @@ from rankloop.service.application.amendment import Amendment
 from rankloop.service.application.backup import check
 from rankloop.service.application.rebuild import ReplayResult, replay_records
 from rankloop.service.domain.trainer import digest as digest_of
-from rankloop.service.log.archive import archive_old_events, read_records
+from rankloop.service.log.archive import Archive
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.stores.open import log_at
 from tests.service.cases import Location, archived, feed, inside, items, learn, rank, report, running, until
@@ -56,7 +56,7 @@ def forget(client: httpx.Client, **what: Any) -> int:
 
 def replay(location: Location) -> Any:
     with log_at(str(location.data)) as log:
-        return replay_records(read_records(log, "ranker/shop", location.data))[0]
+        return replay_records(Archive(log, "ranker/shop", location.data).records())[0]
 
 
 def digest(client: httpx.Client) -> str:
@@ -216,15 +216,13 @@ def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
 ) -> None:
     import asyncio
 
-    from rankloop.service.application import amendment
-
     for i in range(9):
         visit(client, i, f"query number {i}")
     until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
     service = inside(client)
     asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
     with monkeypatch.context() as patched:
-        patched.setattr(amendment, "amend_archive", lambda *given: 1 / 0)
+        patched.setattr(Archive, "amend", lambda *given: 1 / 0)
         assert client.post("/rankers/shop/forget", json={"query_id": "query number 1"}).status_code == 500
     visit(client, 20, "in between")
     assert forget(client, query_id="query number 1") == 1
@@ -271,7 +269,11 @@ def erasure_replay(location: Location) -> ReplayResult:
 def users_in(location: Location) -> set[str]:
     """Of the database, and of every file of the archive."""
     with log_at(address_of(location)) as log:
-        there = [*log.read(), *archived(location.data, "ranker/shop"), *read_records(log, "ranker/shop", location.data)]
+        there = [
+            *log.read(),
+            *archived(location.data, "ranker/shop"),
+            *Archive(log, "ranker/shop", location.data).records(),
+        ]
     return {record.event.user for record in there if isinstance(record.event, Ranked)}
 
 
@@ -288,7 +290,7 @@ def test_a_person_is_gone_and_the_replay_agrees(
         erasure_visit(shop, shift, user)
     until(lambda: len(shop.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
     if archive:
-        assert archive_old_events(inside(shop).store, "ranker/shop", location.data, time.time() + 1) > 6
+        assert Archive(inside(shop).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 6
     waiting, other = rank(shop, user="anne"), rank(shop, user="bob")
     before = erasure_replay(location)
     state = digest(shop)
@@ -391,7 +393,7 @@ def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location, 
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
         numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]][1:]
         if archive:
-            assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 6
+            assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 6
         erase(client, "anne")
         client.post("/rankers/shop/rollback", json={"state": numbers[1]}).raise_for_status()
         for shift, user in ((30, "carl"), (31, "dora"), (32, "carl")):

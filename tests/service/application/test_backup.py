@@ -15,7 +15,7 @@ from rankloop.cli.main import main
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.service.application.backup import back_up, check, restore
 from rankloop.service.errors import DamagedArchive
-from rankloop.service.log.archive import archive_old_events, read_records
+from rankloop.service.log.archive import Archive
 from rankloop.service.records import Ranked
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import log_at, open_store
@@ -39,9 +39,9 @@ def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Lo
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         learn(client, 9)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
+        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 4
         waiting = rank(client, tags={"page": "home"})
-        before = list(read_records(inside(client).store, "ranker/shop", location.data))
+        before = list(Archive(inside(client).store, "ranker/shop", location.data).records())
         visits = Thread(target=learn, args=(client, 20))
         visits.start()
         summary = back_up(address_of(location), file, location.data)
@@ -50,7 +50,7 @@ def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Lo
     (result,) = check(address_of(other), other.data)
     assert not result.differing
     with log_at(address_of(other)) as log:
-        restored = list(read_records(log, "ranker/shop", other.data))
+        restored = list(Archive(log, "ranker/shop", other.data).records())
     assert restored[: len(before)] == before  # everything that was answered before is in it
     assert restored[-1].seq == summary.last
     with running(other) as client:
@@ -87,7 +87,7 @@ def backup(tmp_path: Path) -> Path:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1)
+        Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1)
     back_up(str(location.data), file)
     return file
 
@@ -131,7 +131,9 @@ def test_a_backup_without_all_of_its_archive_is_not_made(backup: Path, tmp_path:
     restore(backup, str(tmp_path / "new"))
     with log_at(str(tmp_path / "new")) as log:
         shown = [
-            record for record in read_records(log, "ranker/shop", tmp_path / "new") if isinstance(record.event, Ranked)
+            record
+            for record in Archive(log, "ranker/shop", tmp_path / "new").records()
+            if isinstance(record.event, Ranked)
         ]
     assert len(shown) == 5
 

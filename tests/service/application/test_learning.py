@@ -14,7 +14,7 @@ import pytest
 from rankloop.service.application import learning as learner
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.projection import LOG_BYTES_PER_SNAPSHOT_BYTE
-from rankloop.service.records import Ranked, Snapshotted, partition_of, ranker_entity
+from rankloop.service.records import Ranked, Snapshotted, partition_of
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
@@ -37,7 +37,7 @@ def test_partitions_are_learned_by_different_processes(tmp_path: Path, postgres:
         for client in (even, odd, none):
             until(lambda client=client: all(report(client, name)["state"] == 3 for name in names))  # type: ignore[misc]
         for client, part in ((even, 0), (odd, 1)):
-            expected = {ranker_entity(name) for name in names if partition_of(ranker_entity(name), 2) == part}
+            expected = {f"ranker/{name}" for name in names if partition_of(f"ranker/{name}", 2) == part}
             assert set(inside(client).learning.worker.consumers) == expected
         assert inside(none).learning.worker.consumers == {}
         weights = [[report(client, name)["weights"] for name in names] for client in (even, odd, none)]

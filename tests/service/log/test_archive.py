@@ -15,14 +15,7 @@ import pytest
 
 from rankloop.cli.main import main
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.log.archive import (
-    amend_archive,
-    archive_old_events,
-    files_of,
-    read_records,
-    remove_orphans,
-    write_file,
-)
+from rankloop.service.log.archive import Archive
 from rankloop.service.records import ArchiveFile, Ranked, Rebased, Record, Resumed, SchemaChanged
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
@@ -40,18 +33,18 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 6)
         store = inside(client).store
         before = list(store.read("ranker/shop"))
-        moved = archive_old_events(store, "ranker/shop", location.data, time.time() + 1)
+        moved = Archive(store, "ranker/shop", location.data).move_old_events(time.time() + 1)
         assert moved >= 20
-        assert archive_old_events(store, "ranker/shop", location.data, time.time() + 1) == 0
+        assert Archive(store, "ranker/shop", location.data).move_old_events(time.time() + 1) == 0
         assert len(list(store.read("ranker/shop"))) == len(before) - moved
-        assert list(read_records(store, "ranker/shop", location.data)) == before
+        assert list(Archive(store, "ranker/shop", location.data).records()) == before
         lines = client.get("/log/shop.jsonl").text.splitlines()
         assert [json.loads(line)["seq"] for line in lines] == [record.seq for record in before]
     with running(location) as client:
         assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
         assert report(client)["counts"]["learned"] == 21
     with log_at(location.store or str(location.data)) as log:
-        (result,) = replay_records(read_records(log, "ranker/shop", location.data))
+        (result,) = replay_records(Archive(log, "ranker/shop", location.data).records())
     assert (result.learned, result.differing) == (21, ())
 
 
@@ -105,7 +98,7 @@ class _Database:
         found = [record for record in self.records if record.seq > after and (until is None or record.seq <= until)]
         old = [record for record in self.records if 1 < record.seq <= 40]
         if old:
-            self.files = [write_file(self.data, "ranker/a", old)]
+            self.files = [Archive(None, "ranker/a", self.data).write(old)]
             self.records = [record for record in self.records if record not in old]
         return iter(found)
 
@@ -116,20 +109,22 @@ class _Database:
 def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> None:
     every = _records(*range(1, 60))
     database = _Database(tmp_path, every)
-    assert list(read_records(database, "ranker/a", tmp_path)) == every
-    assert list(read_records(database, "ranker/a", tmp_path)) == every
-    assert list(read_records(database, "ranker/a", tmp_path, 45, 30)) == every[30:45]
+    assert list(Archive(database, "ranker/a", tmp_path).records()) == every
+    assert list(Archive(database, "ranker/a", tmp_path).records()) == every
+    assert list(Archive(database, "ranker/a", tmp_path).records(45, 30)) == every[30:45]
 
 
 def test_a_file_whose_events_are_still_in_the_database_gives_every_record_once(tmp_path: Path) -> None:
     database = _Database(tmp_path, _records(*range(1, 60)))
     database.files = [
-        write_file(tmp_path, "ranker/a", _records(50, 51)),
-        write_file(tmp_path, "ranker/a", _records(52)),
+        Archive(None, "ranker/a", tmp_path).write(_records(50, 51)),
+        Archive(None, "ranker/a", tmp_path).write(_records(52)),
     ]
-    write_file(tmp_path, "ranker/a-2", _records(70))  # of another, whose name begins alike
-    assert list(read_records(database, "ranker/a", tmp_path)) == _records(*range(1, 60))
-    assert [path.stem for path in files_of(tmp_path, "ranker/a-2")] == ["ranker-a-2-000000000000070-000000000000070"]
+    Archive(None, "ranker/a-2", tmp_path).write(_records(70))  # of another, whose name begins alike
+    assert list(Archive(database, "ranker/a", tmp_path).records()) == _records(*range(1, 60))
+    assert [path.stem for path in Archive(None, "ranker/a-2", tmp_path).files()] == [
+        "ranker-a-2-000000000000070-000000000000070"
+    ]
 
 
 def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Path) -> None:
@@ -150,8 +145,8 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
                 for record in store.read(*where):
                     yield record._replace(at=record.at + 1e9 * (record.seq == before[4].seq))
 
-        archive_old_events(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
-        assert [r.seq for r in read_records(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
+        Archive(Jumped(), "ranker/shop", tmp_path).move_old_events(time.time() + 1)  # type: ignore[arg-type]
+        assert [r.seq for r in Archive(store, "ranker/shop", tmp_path).records()] == [r.seq for r in before]
 
 
 def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
@@ -168,7 +163,7 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
         waiting = client.post("/rankers/shop/rank", json={"items": products(3, stock=2)}).json()
     with running(location) as client:
         store = inside(client).store
-        assert archive_old_events(store, "ranker/shop", tmp_path, time.time() + 1) >= 6
+        assert Archive(store, "ranker/shop", tmp_path).move_old_events(time.time() + 1) >= 6
         assert not any(isinstance(record.event, SchemaChanged) for record in store.read("ranker/shop"))
     with running(location) as client:
         assert report(client)["schema"]["version"] == 2
@@ -176,7 +171,7 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
         assert feed(client, waiting["impression"], clicks=["p0"], final=True).json()["verdict"] == "closed"
         assert report(client)["counts"]["rejected"] == 0
     with log_at(str(tmp_path)) as log:
-        (result,) = replay_records(read_records(log, "ranker/shop", tmp_path))
+        (result,) = replay_records(Archive(log, "ranker/shop", tmp_path).records())
     assert (result.learned, result.differing) == (5, ())
 
 
@@ -191,7 +186,7 @@ def test_an_archive_that_is_not_whole_is_said_so(
         learn(client, 9)
         learn(client, 1, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert archive_old_events(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
+        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 4
         before = client.get("/log/shop.jsonl").text
         (file,) = (location.data / "archive").iterdir()
         content = file.read_bytes()
@@ -224,13 +219,13 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
         store, data = inside(client).store, location.data
         before = list(store.read("ranker/shop"))
-        archive_old_events(store, "ranker/shop", data, time.time() + 1)
+        Archive(store, "ranker/shop", data).move_old_events(time.time() + 1)
         (listed,) = store.manifest("ranker/shop")
         changes: dict[int, Any] = {listed.first: None}
-        amend_archive(data, "ranker/shop", changes, [listed])  # and there the process ended
+        Archive(None, "ranker/shop", data).amend(changes, [listed])  # and there the process ended
         assert len(list((data / "archive").iterdir())) == 2
-        assert list(read_records(store, "ranker/shop", data)) == before
-        remove_orphans(store, "ranker/shop", data)
+        assert list(Archive(store, "ranker/shop", data).records()) == before
+        Archive(store, "ranker/shop", data).drop_orphans()
         assert [file.name for file in (data / "archive").iterdir()] == [listed.name]
 
 
@@ -250,12 +245,12 @@ def test_old_events_are_deleted_and_a_replay_goes_on_from_the_state_that_they_le
             node, store = inside(client), inside(client).store
             until(lambda node=node, n=learned: _snapshot_number(node) == n)  # type: ignore[misc]
             served, n_files = report(client)["counts"], len(store.manifest("ranker/shop"))
-            archive_old_events(store, "ranker/shop", location.data, time.time() + 1)
+            Archive(store, "ranker/shop", location.data).move_old_events(time.time() + 1)
             assert _deleted(node, time.time() - 60) == 0
             assert _deleted(node, time.time() + 1) >= 18
             assert _deleted(node, time.time() + 1) == 0
             assert len(store.manifest("ranker/shop")) <= n_files + 1
-            records = list(read_records(store, "ranker/shop", location.data))
+            records = list(Archive(store, "ranker/shop", location.data).records())
             assert sum(isinstance(record.event, Rebased) and bool(record.event.projection) for record in records) == 1
             assert sum(isinstance(record.event, Ranked) for record in records) <= 15
             assert report(client)["counts"] == served
@@ -268,7 +263,7 @@ def test_old_events_are_deleted_and_a_replay_goes_on_from_the_state_that_they_le
         forgotten = client.post("/rankers/shop/forget", json={"shown_before": first.at + 1e-6})
         assert forgotten.json() == {"forgotten": 1}
     with log_at(location.store or str(location.data)) as log:
-        (result,) = replay_records(read_records(log, "ranker/shop", location.data))
+        (result,) = replay_records(Archive(log, "ranker/shop", location.data).records())
     assert (result.learned, result.differing) == (60, ())
 
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from rankloop.service.records import partition_of
-from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
+from rankloop.service.stores.postgres import DEFAULT_PARTITIONS
 from tests.hosts import Host, made, requires_hosts
 from tests.service.cases import SHOP, Location, until
 from tests.service.postgres_servers import postgres_server, served_by

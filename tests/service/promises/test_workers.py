@@ -18,7 +18,7 @@ from rankloop.service.application import learning as learner
 from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of
-from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
+from rankloop.service.stores.postgres import DEFAULT_PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import SOLD, Told, Visitors, serving
 from tests.service.promises.durability import check_survived

@@ -20,11 +20,11 @@ from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Frozen, Ranked, Resumed
 from rankloop.service.settings import Settings
 from rankloop.service.stores import base as queries
-from rankloop.service.stores import postgres_connections, postgres_tables
+from rankloop.service.stores import postgres as postgres_store
+from rankloop.service.stores.base import LOG_MIGRATIONS
 from rankloop.service.stores.open import open_store
 from rankloop.service.stores.postgres import PostgresStore
 from rankloop.service.stores.sqlite import COLUMN_TYPES, SqliteStore
-from rankloop.service.stores.tables import LOG_MIGRATIONS
 from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 
@@ -46,8 +46,8 @@ def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Pat
 
 
 def postgres_script() -> str:
-    script = LOG_MIGRATIONS[0].format(**postgres_tables.COLUMN_TYPES)
-    return script + postgres_tables.SHARED_STORE_MIGRATIONS[0]
+    script = LOG_MIGRATIONS[0].format(**postgres_store.COLUMN_TYPES)
+    return script + postgres_store.SHARED_STORE_MIGRATIONS[0]
 
 
 def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgres: Callable[[], str]) -> None:
@@ -80,7 +80,7 @@ def test_commits_are_durable_though_the_server_says_otherwise(postgres: Callable
 def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_others(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_connections, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(postgres_store, "IDLE_SECONDS", 1)
     address, go_on, begun = postgres(), Event(), Event()
 
     def stand_still(point: str) -> None:
@@ -106,10 +106,10 @@ def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_other
 
 
 def test_a_lock_is_not_waited_for_forever(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_connections, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(postgres_store, "LOCK_SECONDS", 1)
     store = PostgresStore(postgres())
     with psycopg.connect(store._connections.address) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_tables.lock_key("public", "ranker/a")])
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_store.lock_key("public", "ranker/a")])
         with pytest.raises(Unavailable, match="lock timeout"):
             append(store, entry_of("ranker/a", Resumed()))
     append(store, entry_of("ranker/a", Resumed()))

@@ -13,16 +13,15 @@ import psycopg
 import pytest
 
 from rankloop.core.errors import Conflict
-from rankloop.service.log.writer import entry_of, settled_entry
-from rankloop.service.records import Closed, FeedbackReceived, Frozen, Ranked, Resumed
-from rankloop.service.stores import postgres_connections, postgres_tables
-from rankloop.service.stores.postgres import SELECT_IMPRESSIONS, PostgresStore
-from rankloop.service.stores.postgres_connections import Connections, connect
-from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
+from rankloop.service.log.writer import entry_of
+from rankloop.service.records import Closed, FeedbackReceived, Frozen, LogEntry, Ranked, Resumed
+from rankloop.service.stores import base
+from rankloop.service.stores import postgres as postgres_store
+from rankloop.service.stores.postgres import DEFAULT_PARTITIONS, SELECT_IMPRESSIONS, Connections, PostgresStore, connect
 from tests.service.cases import append
 
 ALL = list(range(DEFAULT_PARTITIONS))
-LATEST = len(postgres_tables.LOG_MIGRATIONS)
+LATEST = len(base.LOG_MIGRATIONS)
 
 
 class Held:
@@ -53,7 +52,8 @@ def shown(name: str, once: bool = False) -> Any:
 
 
 def feedback(name: str, item: int, final: bool) -> Any:
-    return settled_entry("ranker/a", name, lambda known: FeedbackReceived(name, "clicks", [item], [1.0], final))
+    event = FeedbackReceived(name, "clicks", [item], [1.0], final)
+    return LogEntry("ranker/a", impression=name, settle=lambda known: event)
 
 
 def test_what_commits_late_is_read_in_its_order_and_not_passed_over(stores: tuple[Held, PostgresStore]) -> None:
@@ -143,9 +143,9 @@ def test_events_that_were_restored_from_a_server_that_counted_further_come_first
 
 
 def add_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_tables, "LOG_MIGRATIONS", (*postgres_tables.LOG_MIGRATIONS, ""))
-    steps = (*postgres_tables.SHARED_STORE_MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)")
-    monkeypatch.setattr(postgres_tables, "SHARED_STORE_MIGRATIONS", steps)
+    monkeypatch.setattr(base, "LOG_MIGRATIONS", (*base.LOG_MIGRATIONS, ""))
+    steps = (*postgres_store.SHARED_STORE_MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)")
+    monkeypatch.setattr(postgres_store, "SHARED_STORE_MIGRATIONS", steps)
 
 
 def test_a_newer_database_is_refused(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_a_statement_that_takes_too_long_fails_when_it_is_closed(
 ) -> None:
     connections = Connections(postgres())
     connections.to("read")
-    monkeypatch.setattr(postgres_connections, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(postgres_store, "CONNECT_SECONDS", 1)
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(lambda: connections.to("read").execute("SELECT pg_sleep(60)"))
         time.sleep(0.1)

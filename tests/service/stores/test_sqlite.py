@@ -11,8 +11,8 @@ import pytest
 
 from rankloop.service.domain.feedback_rules import impression_of, settle_end
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.writer import Batch, RecentImpressions, entry_of, settled_entry
-from rankloop.service.records import Ranked, Resumed, Snapshot
+from rankloop.service.log.writer import Batch, RecentImpressions, entry_of
+from rankloop.service.records import LogEntry, Ranked, Resumed, Snapshot
 from rankloop.service.stores import sqlite
 from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import append
@@ -110,7 +110,7 @@ def test_a_batch_is_written_at_once_unless_something_has_to_be_waited_for(store:
     """The event loop may write a batch itself: it never waits for another connection, nor reads for it."""
     recent = RecentImpressions(impression_of)
     assert store.append_at_once(Batch([entry_of("ranker/a", SHOWN)], recent))
-    end = settled_entry("ranker/a", SHOWN.impression, settle_end)
+    end = LogEntry("ranker/a", impression=SHOWN.impression, settle=settle_end)
     assert not store.append_at_once(Batch([end], RecentImpressions(impression_of)))
     snapshot = Snapshot("ranker/a", 1, 1, session=b"", projection=b"", rejected=0, oldest_open=1)
     assert not store.append_at_once(Batch([entry_of("ranker/a", Resumed(), snapshot)], recent))  # it may be large

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -13,26 +14,13 @@ from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.rules import Rules
-from rankloop.service.application.amendment import (
-    Amendment,
-    Changes,
-    Removal,
-    Selection,
-    open_impressions,
-    retract_clicks,
-)
+from rankloop.service import records, requests
+from rankloop.service.application.amendment import Amendment, Changes, Removal, Selection, retract_clicks
 from rankloop.service.application.export import plain_record
-from rankloop.service.application.rebuild import first_record
 from rankloop.service.application.served_rankers import ServedRanker
+from rankloop.service.domain import configuration
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
-from rankloop.service.domain.configuration import (
-    RankerConfig,
-    check_seed_and_window,
-    config_of,
-    config_of_session,
-    with_settings,
-)
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.health import explanation_of, recent_weights
 from rankloop.service.domain.named_values import catalogue_changes
@@ -40,32 +28,8 @@ from rankloop.service.domain.rollback import LoggedQuery, StateRow, listed_state
 from rankloop.service.domain.state_size import check_file_fits, check_fits
 from rankloop.service.domain.trainer import Trainer, logged_query
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.archive import drop_files, files_of, read_records
+from rankloop.service.log.archive import Archive
 from rankloop.service.log.writer import Written, entry_of
-from rankloop.service.records import (
-    AliasSet,
-    Amended,
-    AnyEvent,
-    CatalogueChanged,
-    Closed,
-    Created,
-    Deleted,
-    ExperimentCreated,
-    Frozen,
-    Ranked,
-    Record,
-    Resumed,
-    RolledBack,
-    RulesChanged,
-    SchemaChanged,
-    WindowChanged,
-    alias_entity,
-    catalogue_entity,
-    experiment_entity,
-    ranker_entity,
-)
-from rankloop.service.requests import CatalogueBody, CreateBody, ExperimentBody, OutcomeBody, SchemaBody
-from rankloop.service.stores.base import SharedStore
 
 if TYPE_CHECKING:
     from rankloop.service.application.directory import Directory
@@ -101,7 +65,7 @@ class Erasure(NamedTuple):
 
 
 class Administration:
-    """The calls of operators."""
+    """The calls of operators; a change is served when its call returns."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
@@ -111,86 +75,68 @@ class Administration:
     def _directory(self) -> "Directory":
         return self.node.directory
 
-    async def create(self, name: str, body: CreateBody, start: bytes = b"", source: str = "") -> bool:
-        """Create a ranker.
+    async def create(self, name: str, body: requests.CreateBody, start: bytes = b"", source: str = "") -> bool:
+        """Create a ranker; return whether it is new: the same request again changes nothing.
 
-        Args:
-          name: Of the ranker.
-          body: Its settings.
-          start: A saved session to start from.
-          source: The origin of that session, for the log.
-
-        Returns:
-          Whether it is new; the same request again changes nothing.
-
-        Raises:
-          Conflict: If the name is in use with other settings.
+        It continues from the saved session `start`, of which the log names the `source`. A name that is in use with
+        other settings raises `Conflict`.
         """
+        directory, max_rankers = self._directory, self.node.settings.max_rankers
         if body.base is not None and body.base.booster is not None:
             await asyncio.to_thread(check_booster_file, body)
-        config = config_of(body)
+        config = configuration.config_of(body)
         if config.body.problem.catalogue is not None:
-            await self._directory.find_catalogue(config.body.problem.catalogue, "problem.catalogue")
-        if name in self._directory.aliases:
-            raise Conflict(f"{name!r} is an alias of the ranker {self._directory.aliases[name][0]!r}")
-        if name not in self._directory.rankers:
-            await asyncio.to_thread(_check_new, config, self.node.settings.max_state, bool(start))
-            if len(self._directory.rankers) >= self.node.settings.max_rankers:
-                raise Conflict(f"there are {len(self._directory.rankers)} rankers already, which is the limit")
-            if await self._create(ranker_entity(name), Created(config.body, start, source)):
+            await directory.find_catalogue(config.body.problem.catalogue, "problem.catalogue")
+        if name in directory.aliases:
+            raise Conflict(f"{name!r} is an alias of the ranker {directory.aliases[name][0]!r}")
+        if name not in directory.rankers:
+            await self._check_size(config)
+            await asyncio.to_thread(config.check_new, bool(start))
+            if len(directory.rankers) >= max_rankers:
+                raise Conflict(f"there are {len(directory.rankers)} rankers already, which is the limit")
+            if await self._create(f"ranker/{name}", records.Created(config.body, start, source)):
                 return True
-        if self._directory.rankers[name].config.body != config.body or (start and start != await self._start_of(name)):
+        first: Any = (await asyncio.to_thread(self.node.store.first_record, f"ranker/{name}")).event
+        if directory.rankers[name].config.body != config.body or (start and start != first.start):
             raise Conflict(f"the ranker {name!r} exists already, with other settings")
         return False
 
     async def create_from_file(self, name: str, content: bytes, settings: Mapping[str, Any] | None = None) -> bool:
-        """Create a ranker that continues from a saved `Session` or `Ranker`.
+        """Create a ranker that continues from a saved `Session` or `Ranker`; return whether it is new.
 
-        Args:
-          name: Of the ranker.
-          content: The file.
-          settings: Fields of `CreateBody` that do not follow from the file.
-
-        Returns:
-          Whether it is new.
+        `settings` are fields of `CreateBody` that do not follow from the file.
         """
         await asyncio.to_thread(check_file_fits, content, self.node.settings.max_state, self.node.settings.max_body)
         session, notes = await asyncio.to_thread(loads_with_notes, content)
-        body = with_settings(config_of_session(session, notes), settings or {})
+        body = configuration.with_settings(configuration.config_of_session(session, notes), settings or {})
         return await self.create(name, body, content, "a file")
 
-    async def create_experiment(self, name: str, body: ExperimentBody) -> bool:
+    async def create_experiment(self, name: str, body: requests.ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""
-        check_seed_and_window(body.seed, body.window)
-        declared: dict[str, OutcomeBody] = {}
+        configuration.check_seed_and_window(body.seed, body.window)
+        directory, entity = self._directory, f"experiment/{name}"
+        declared: dict[str, requests.OutcomeBody] = {}
         for variant in (body.b, body.a):
             if variant.ranker is not None:
-                declared |= (await self._directory.find_ranker(variant.ranker)).body.outcomes
+                declared |= (await directory.find_ranker(variant.ranker)).body.outcomes
         body = msgspec.structs.replace(body, outcomes=body.outcomes or declared)
-        ServedExperiment(experiment_entity(name), body, self._directory.rankers)
-        if name not in self._directory.experiments and await self._create(
-            experiment_entity(name), ExperimentCreated(body)
-        ):
+        ServedExperiment(entity, body, directory.rankers)  # raises what is wrong
+        if name not in directory.experiments and await self._create(entity, records.ExperimentCreated(body)):
             return True
-        if self._directory.experiments[name].body != body:
+        if directory.experiments[name].body != body:
             raise Conflict(f"the experiment {name!r} exists already, with other settings")
         return False
 
     async def clone(self, name: str, new: str) -> bool:
-        """Create a ranker that starts with the state of another one.
-
-        Args:
-          name: Of the existing ranker.
-          new: Of the new one.
-        """
+        """Create a ranker that starts with the state of another one."""
         runtime = await self._directory.find_ranker(name)
         start = await asyncio.to_thread(dumps, runtime.serving)
-        await self._directory.refresh(ranker_entity(new))
+        await self._directory.refresh(f"ranker/{new}")
         if new in self._directory.rankers:
             raise Conflict(f"the ranker {new!r} exists already")
         return await self.create(new, runtime.config.body_now(), start, name)
 
-    async def change_schema(self, name: str, body: SchemaBody) -> None:
+    async def change_schema(self, name: str, body: requests.SchemaBody) -> None:
         """Add fields and crosses to the schema of a ranker, or remove them; the same request again changes nothing."""
         runtime = await self._directory.find_ranker(name)
         for _ in range(MAX_TRIES):
@@ -198,108 +144,110 @@ class Administration:
             schema = runtime.config.next_schema(body)
             if schema is None:
                 return
-            config = runtime.config.with_schemas([schema])
-            await asyncio.to_thread(check_fits, config.body.learner, config.problem, self.node.settings.max_state)
-            if await self._change(runtime.entity, SchemaChanged(schema.to_plain()), runtime.changed_after):
+            await self._check_size(runtime.config.with_schemas([schema]))
+            if await self._change(runtime.entity, records.SchemaChanged(schema.to_plain()), runtime.changed_after):
                 return
         raise Conflict("other requests change this schema at the same moment; try again")
 
     async def set_rules(self, name: str, rules: Rules) -> None:
-        """Replace the rules of a ranker.
-
-        Args:
-          name: Of the ranker.
-          rules: The new ones; `Rules()` for none.
-        """
+        """Replace the rules of a ranker."""
         runtime = await self._directory.find_ranker(name)
         await self._directory.refresh(runtime.entity)
         if runtime.config.with_rules(rules).rules != runtime.config.rules:
-            await self._change(runtime.entity, RulesChanged(rules))
+            await self._change(runtime.entity, records.RulesChanged(rules))
 
-    async def put_catalogue(self, name: str, body: CatalogueBody) -> int:
+    async def put_catalogue(self, name: str, body: requests.CatalogueBody) -> int:
         """Change rows of a catalogue; return the number of rows that were added, changed or deleted."""
-        entity = catalogue_entity(name)
+        entity = f"catalogue/{name}"
         for _ in range(MAX_TRIES):
             await self._directory.refresh(entity)
-            if (
-                name not in self._directory.catalogues
-                and len(self._directory.catalogues) >= self.node.settings.max_rankers
-            ):
-                raise Conflict(f"there are {len(self._directory.catalogues)} catalogues already, which is the limit")
-            configs = [
-                runtime.config for runtime in self._directory.rankers.values() if runtime.body.problem.catalogue == name
-            ]
-            catalogue = self._directory.catalogues.get(name, ItemCatalogue())
+            catalogues = self._directory.catalogues
+            if name not in catalogues and len(catalogues) >= self.node.settings.max_rankers:
+                raise Conflict(f"there are {len(catalogues)} catalogues already, which is the limit")
+            rankers = self._directory.rankers.values()
+            configs = [ranker.config for ranker in rankers if ranker.body.problem.catalogue == name]
+            catalogue = catalogues.get(name, ItemCatalogue())
             changes = await asyncio.to_thread(catalogue_changes, body.rows, catalogue, configs)
-            if not changes and name in self._directory.catalogues:
+            if not changes and name in catalogues:
                 return 0
-            if await self._change(entity, CatalogueChanged(changes), catalogue.version):
+            if await self._change(entity, records.CatalogueChanged(changes), catalogue.version):
                 return len(changes)
         raise Conflict("other requests change this catalogue at the same moment; try again")
 
     async def set_window(self, name: str, window: float) -> None:
         """Change the feedback window of a ranker, also for open impressions."""
-        check_seed_and_window(0, window)
+        configuration.check_seed_and_window(0, window)
         runtime = await self._directory.find_ranker(name)
         if (runtime.projection.window or runtime.body.window) != window:
-            await self._control(runtime.entity, WindowChanged(window))
+            await self._change(runtime.entity, records.WindowChanged(window), controls_learning=True)
 
     async def set_alias(self, name: str, ranker: str) -> None:
         """Point an alias to a ranker; an empty ranker name removes the alias."""
         if ranker:
             await self._directory.find_ranker(ranker)
-            await self._directory.refresh(ranker_entity(name))
+            await self._directory.refresh(f"ranker/{name}")
             if name in self._directory.rankers:
                 raise Conflict(f"{name!r} is the name of a ranker and cannot be an alias")
-        await self._directory.refresh(alias_entity(name))
+        await self._directory.refresh(f"alias/{name}")
         if not ranker and name not in self._directory.aliases:
             raise NotFound(f"there is no alias {name!r}")
         if self._directory.aliases.get(name, ("",))[0] != ranker:
-            await self._change(alias_entity(name), AliasSet(ranker))
+            await self._change(f"alias/{name}", records.AliasSet(ranker))
 
     async def freeze(self, name: str, reason: str) -> None:
         """Stop learning; ranking continues."""
-        await self._control((await self._directory.find_ranker(name)).entity, Frozen(reason))
+        entity = (await self._directory.find_ranker(name)).entity
+        await self._change(entity, records.Frozen(reason), controls_learning=True)
 
     async def resume(self, name: str) -> None:
         """Start learning again."""
-        await self._control((await self._directory.find_ranker(name)).entity, Resumed())
+        await self._change((await self._directory.find_ranker(name)).entity, records.Resumed(), controls_learning=True)
 
     async def states(self, name: str) -> list[StateRow]:
         """Return the states that a rollback can restore, the initial one first."""
         entity, store = (await self._directory.find_ranker(name)).entity, self.node.store
         changes = await asyncio.to_thread(store.changes, entity)
-        first = next(record for record in changes if isinstance(record.event, Created))
-        rollbacks = {record.seq: record.event.to for record in changes if isinstance(record.event, RolledBack)}
+        first = next(record for record in changes if isinstance(record.event, records.Created))
+        rollbacks = {record.seq: record.event.to for record in changes if isinstance(record.event, records.RolledBack)}
         return listed_states((first.seq, first.at), await asyncio.to_thread(store.snapshots, entity), rollbacks)
 
     async def rollback(self, name: str, number: int | None) -> int:
-        """Set the state back to an earlier one; return its number.
-
-        Args:
-          name: Of the ranker.
-          number: Of the state; None for one step back.
-        """
+        """Set the state back to an earlier one, by its number or one step; return its number."""
         runtime, to = await self._directory.find_ranker(name), await self._target(name, number)
         snapshot = await asyncio.to_thread(self.node.store.snapshot, runtime.entity, to) if to else None
         if to and snapshot is None:
             raise NotFound(f"the snapshot of state {to} was thinned at this moment; list the states again")
-        entry = entry_of(runtime.entity, RolledBack(to, "requested"), snapshot)
-        written = await self.node.log.append(entry)
+        written = await self.node.log.append(entry_of(runtime.entity, records.RolledBack(to, "requested"), snapshot))
         await self.node.learning.served(runtime.entity, written.seq, MAX_WAIT_SECONDS)
         await self._published(runtime.entity, written.seq)
-        await self._kept(runtime.entity, written.seq)
+
+        async def is_kept() -> bool:  # in a snapshot, from which the next step back counts
+            snapshots = await asyncio.to_thread(self.node.store.snapshots, runtime.entity)
+            return any(seq >= written.seq for _, seq, _ in snapshots)
+
+        await self._wait_until(is_kept)
         return to
 
     async def preview_rollback(self, name: str, number: int | None) -> dict[str, Any]:
-        """Return the difference that a rollback would make to recent lists; nothing is changed.
-
-        Args:
-          name: Of the ranker.
-          number: Of the state; None for one step back.
-        """
+        """Return the difference that a rollback would make to recent lists; nothing is changed."""
         runtime, to = await self._directory.find_ranker(name), await self._target(name, number)
-        return {"state": to} | await asyncio.to_thread(self._difference, runtime, to)
+        store, config, entity = self.node.store, runtime.config, runtime.entity
+
+        def difference() -> dict[str, Any]:
+            snapshot = store.snapshot(entity, to) if to else None
+            first: Any = store.first_record(entity).event
+            if snapshot is None:
+                state = Trainer(configuration.config_of(first.body), first.start).first
+            else:
+                state = loads(snapshot.session).state
+            queries = []
+            for record in store.newest_rankings(entity, MAX_PREVIEW_LISTS):
+                ranked: Any = record.event
+                ids = ranked.ids if ranked.candidates is None else [ranked.ids[i] for i in ranked.candidates]
+                queries.append(LoggedQuery(ranked.impression, logged_query(ranked, config), ids))
+            return order_difference(config.learner, runtime.published.state, config.fitted(state), queries)
+
+        return {"state": to} | await asyncio.to_thread(difference)
 
     async def _target(self, name: str, number: int | None) -> int:
         await self.node.learning.catch_up(name)
@@ -311,52 +259,18 @@ class Administration:
             raise NotFound(f"there is no snapshot of state {number}; there are snapshots of {states}")
         return number
 
-    def _difference(self, runtime: ServedRanker, to: int) -> dict[str, Any]:
-        store, config = self.node.store, runtime.config
-        snapshot = store.snapshot(runtime.entity, to) if to else None
-        first: Any = first_record(store, runtime.entity).event
-        state = Trainer(config_of(first.body), first.start).first if snapshot is None else loads(snapshot.session).state
-        queries = []
-        for record in store.newest_rankings(runtime.entity, MAX_PREVIEW_LISTS):
-            ranked: Any = record.event
-            ids = ranked.ids if ranked.candidates is None else [ranked.ids[i] for i in ranked.candidates]
-            queries.append(LoggedQuery(ranked.impression, logged_query(ranked, config), ids))
-        return order_difference(config.learner, runtime.published.state, config.fitted(state), queries)
-
-    async def _kept(self, entity: str, seq: int) -> None:
-        """Wait a while until the state of a rollback is a snapshot, from which the next step back counts."""
-        deadline = time.monotonic() + MAX_PUBLISHED_SECONDS
-        while time.monotonic() < deadline:
-            if any(row[1] >= seq for row in await asyncio.to_thread(self.node.store.snapshots, entity)):
-                return
-            await asyncio.sleep(PUBLISHED_CHECK_SECONDS)
-
     async def forget(
         self, name: str, *, query_id: str | None = None, user: str | None = None, shown_before: float | None = None
     ) -> int:
-        """Remove impressions and unlearn them; of several conditions all must hold.
-
-        Args:
-          name: Of the ranker.
-          query_id: Those of a query.
-          user: Those of a user.
-          shown_before: Those that were shown before a time, in seconds since 1970.
-
-        Returns:
-          The number of impressions that were removed.
-        """
+        """Remove impressions and unlearn them; of several conditions all must hold. Return their number."""
         selection = Selection(query_id, user, shown_before)
         if selection == Selection():
             raise Rejected("forget", "give query_id, user or shown_before: the impressions to remove")
         entity = (await self._directory.find_ranker(name)).entity
-        return (await self._amend(entity, lambda: selection.changes(self._records(entity)))).impressions
+        return (await self._amend(entity, partial(self._selected, entity, selection))).impressions
 
     async def retract(self, name: str, impression: str, id: str) -> bool:
-        """Remove the clicks on an item; the ranker is learned again without them.
-
-        Returns:
-          Whether there were any.
-        """
+        """Remove the clicks on an item, and learn again without them; return whether there were any."""
         store, impression = self.node.store, impression[:MAX_ID_LENGTH]
         entity = (await self._directory.find_ranker(name)).entity
         if not await asyncio.to_thread(store.records_of_impression, entity, impression):
@@ -368,11 +282,11 @@ class Administration:
         """Return everything that is stored of a user: events by impression, with the field that has the user."""
         places, impressions = Counter[str](), []
         for entity in sorted(self._directory.entities):
-            records = await asyncio.to_thread(self._records, entity)
-            place_of = await asyncio.to_thread(_user_selection(user).impressions, records)
+            logged = await asyncio.to_thread(self._records, entity)
+            place_of = await asyncio.to_thread(_user_selection(user).impressions, logged)
             places.update(place_of.values())
             events: dict[str, list[Any]] = {impression: [] for impression in place_of}
-            for record in records:
+            for record in logged:
                 if (impression := getattr(record.event, "impression", "")) in events:
                     events[impression].append(plain_record(record))
             kind, _, name = entity.partition("/")
@@ -382,18 +296,21 @@ class Administration:
     async def erase_user(self, user: str, relearn: bool = False) -> Erasure:
         """Erase a user's events from log, archive and snapshots of every ranker and experiment.
 
-        Args:
-          user: The user's id.
-          relearn: Learn every ranker again without them; else the weights learned from them stay, and the log says
-            so. Counts of experiments stay either way.
+        With `relearn` every ranker is learned again without them; else the weights learned from them stay, and the log
+        says so. Counts of experiments stay either way.
         """
         selection, places = _user_selection(user), Counter[str]()
         removals: dict[str, Removal] = {}
         for entity in sorted(self._directory.entities):
-            records = await asyncio.to_thread(self._records, entity)
-            places.update((await asyncio.to_thread(selection.impressions, records)).values())
-            is_ranker = isinstance(self._directory.entities[entity], ServedRanker)
-            removals[entity] = await self._erase_user_in(entity, selection, relearn and is_ranker)
+            logged = await asyncio.to_thread(self._records, entity)
+            places.update((await asyncio.to_thread(selection.impressions, logged)).values())
+            keeps_state = not relearn or not isinstance(self._directory.entities[entity], ServedRanker)
+            if keeps_state:
+                for impression in await asyncio.to_thread(selection.open_impressions, logged):
+                    # As its window would, so that counts stay consistent.
+                    await self._append(entity, records.Closed(impression))
+            find = partial(self._selected, entity, selection)
+            removals[entity] = await self._amend(entity, find, keeps_state)
         counts = {entity: removal.impressions for entity, removal in removals.items() if removal.impressions}
         return Erasure(
             user=user,
@@ -408,15 +325,11 @@ class Administration:
             left=len((await self.find_user(user))["impressions"]),
         )
 
-    async def _erase_user_in(self, entity: str, selection: Selection, relearn: bool) -> Removal:
-        if relearn:
-            return await self._amend(entity, lambda: selection.changes(self._records(entity)))
-        for impression in await asyncio.to_thread(lambda: open_impressions(self._records(entity), selection)):
-            await self._append(entity, Closed(impression))  # as its window would, so that counts stay consistent
-        return await self._amend(entity, lambda: selection.changes(self._records(entity)), keeps_state=True)
+    def _selected(self, entity: str, selection: Selection) -> tuple[Changes, int]:
+        return selection.changes(self._records(entity))
 
-    def _records(self, entity: str) -> list[Record]:
-        return list(read_records(self.node.store, entity, self.node.settings.data))
+    def _records(self, entity: str) -> list[records.Record]:
+        return list(Archive(self.node.store, entity, self.node.settings.data).records())
 
     async def saved(self, name: str) -> bytes:
         """Return the model as a file that `rankloop.load` opens."""
@@ -437,49 +350,46 @@ class Administration:
     async def weights(self, name: str) -> dict[str, Any]:
         """Return the largest weights by name; with a schema, of the names in recent impressions."""
         runtime = await self._directory.find_ranker(name)
-        recent: list[Ranked] = []
+        recent: list[records.Ranked] = []
         if runtime.config.schema is not None:
             newest = await asyncio.to_thread(self.node.store.newest_rankings, runtime.entity, N_RECENT)
-            recent = [record.event for record in newest if isinstance(record.event, Ranked)]
+            recent = [record.event for record in newest if isinstance(record.event, records.Ranked)]
         return await asyncio.to_thread(recent_weights, runtime.config, runtime.published.state, recent)
 
-    async def _append(self, entity: str, event: AnyEvent, unless_after: int | None = None) -> Written:
+    async def _append(self, entity: str, event: records.Event, unless_after: int | None = None) -> Written:
         """Log an event, unless its entity changed after the event `unless_after`."""
         return await self.node.log.append(entry_of(entity, event)._replace(unless_after=unless_after))
 
-    async def _create(self, entity: str, event: AnyEvent) -> bool:
+    async def _create(self, entity: str, event: records.Event) -> bool:
         """Log the creation of an entity; return whether it is new. Either way the directory has it afterwards."""
         changes = await asyncio.to_thread(self.node.store.changes, entity)
-        ends = [record.seq for record in changes if isinstance(record.event, Deleted)]
+        ends = [record.seq for record in changes if isinstance(record.event, records.Deleted)]
         is_new = await self._change(entity, event, max(ends, default=0))
         if not is_new:
             await self._directory.refresh(entity)
         return is_new
 
-    async def _change(self, entity: str, event: AnyEvent, unless_after: int | None = None) -> bool:
-        """Log a change of an entity, unless it changed after `unless_after`; the change is served afterwards."""
+    async def _change(
+        self, entity: str, event: records.Event, unless_after: int | None = None, controls_learning: bool = False
+    ) -> bool:
+        """Log a change of an entity, unless it changed after `unless_after`; the change is served afterwards.
+
+        An event that controls learning is waited for, also where another process learns the entity.
+        """
         written = await self._append(entity, event, unless_after)
         if written.verdict == "changed":
             return False
         await self._directory.refresh(entity)
         await self.node.learning.served(entity, written.seq, MAX_WAIT_SECONDS)
+        if controls_learning:
+            await self._published(entity, written.seq)
         return True
 
-    async def _control(self, entity: str, event: AnyEvent) -> None:
-        """Log an event that controls learning, and wait until it is served, if a learner worker runs."""
-        written = await self._append(entity, event)
-        await self._directory.refresh(entity)
-        await self.node.learning.served(entity, written.seq, MAX_WAIT_SECONDS)
-        await self._published(entity, written.seq)
-
     async def _amend(self, entity: str, find: Callable[[], tuple[Changes, int]], keeps_state: bool = False) -> Removal:
-        """Change the past events of an entity, one change at a time.
+        """Change the past events of an entity, one change at a time; return what has changed.
 
         It is learned again on a copy while it is served. Only the events since then are learned, and the changes
         written, while its log waits.
-
-        Returns:
-          What has changed.
         """
         node, store = self.node, self.node.store
 
@@ -490,7 +400,7 @@ class Administration:
             return amendment
 
         def change(amendment: Amendment) -> Removal:
-            with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
+            with store.pause_learning(entity, MAX_WAIT_SECONDS):
                 changes, count = find()
                 removal = amendment.write(changes, keeps_state) if changes else Removal()
                 return removal._replace(impressions=count)
@@ -506,22 +416,18 @@ class Administration:
         if n_events:
             if amendment.newest is not None:
                 await self._append(entity, amendment.newest)
-            written = await self._append(entity, Amended(n_events))
+            written = await self._append(entity, records.Amended(n_events))
             await self._published(entity, written.seq)
         return removal
 
     async def drop_old_events(self, entity: str, end_time: float) -> int:
-        """Delete archived events of closed impressions; the state that was learned from them stays.
-
-        Returns:
-          The number of deleted events.
-        """
+        """Delete archived events of closed impressions, but not what was learned from them; return their number."""
         store, data = self.node.store, self.node.settings.data
 
         def drop() -> int:
             if not Amendment(store, entity, data).old_events(end_time)[1]:
                 return 0
-            with store.pause_learning(entity, MAX_WAIT_SECONDS) if isinstance(store, SharedStore) else nullcontext():
+            with store.pause_learning(entity, MAX_WAIT_SECONDS):
                 return Amendment(store, entity, data).drop_closed(end_time)
 
         async with self._amending:
@@ -529,37 +435,50 @@ class Administration:
 
     async def _published(self, entity: str, seq: int) -> None:
         """Wait a while until an event is in the served state, also where another process learns it."""
-        deadline = time.monotonic() + MAX_PUBLISHED_SECONDS
-        while time.monotonic() < deadline:
+
+        async def is_served() -> bool:
             runtime = self._directory.entities.get(entity)
             if runtime is None or runtime.published.seq >= seq:
-                return
+                return True
             if not self.node.learning.learns(entity):
                 await self._directory.refresh(entity)
             self.node.learning.worker.wake()
+            return False
+
+        await self._wait_until(is_served)
+
+    async def _wait_until(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
+        deadline = time.monotonic() + MAX_PUBLISHED_SECONDS
+        while not await is_reached() and time.monotonic() < deadline:
             await asyncio.sleep(PUBLISHED_CHECK_SECONDS)
+
+    async def _check_size(self, config: configuration.RankerConfig) -> None:
+        """Raise if a state is too large; on a thread, since a learner may take long to initialise."""
+        await asyncio.to_thread(check_fits, config.body.learner, config.problem, self.node.settings.max_state)
 
     async def delete(self, entity: str) -> None:
         """Delete a ranker or an experiment with its events, snapshots and archive; its name may be used again."""
-        users = [name for name, each in self._directory.experiments.items() if _uses(each, entity)]
+        ranker, experiments = entity.removeprefix("ranker/"), self._directory.experiments.items()
+        users = [name for name, each in experiments if ranker in (each.body.a.ranker, each.body.b.ranker)]
         if users:
             raise Conflict(f"used by experiments: {', '.join(users)}; delete those first")
-        aliases = [name for name, targets in self._directory.aliases.items() if ranker_entity(targets[0]) == entity]
+        aliases = [name for name, targets in self._directory.aliases.items() if targets[0] == ranker]
         if aliases:
             raise Conflict(f"the alias {aliases[0]} points to it: point the alias elsewhere first")
-        written = await self._append(entity, Deleted())
+        written = await self._append(entity, records.Deleted())
         await self._directory.refresh(entity)
         self._directory.drop(entity)
         await asyncio.to_thread(self._erase, entity, written.seq)
         self.node.spawn(self._erase_later(entity, written.seq + 1))
 
     def _erase(self, entity: str, end_seq: int) -> None:
-        store, data = self.node.store, self.node.settings.data
+        store = self.node.store
+        archive = Archive(store, entity, self.node.settings.data)
         names = [file.name for file in store.manifest(entity) if file.last < end_seq]
         store.erase(entity, end_seq)
-        drop_files(data, names)
+        archive.drop(names)
         if entity not in {first.entity for first in store.first_records()}:
-            drop_files(data, [path.name for path in files_of(data, entity)])
+            archive.drop(path.name for path in archive.files())
 
     async def _erase_later(self, entity: str, end_seq: int) -> None:
         """Once every process has noticed the deletion, erase what one of them wrote meanwhile, and the deletion."""
@@ -572,26 +491,9 @@ class Administration:
         for record in await asyncio.to_thread(self.node.store.deletions):
             await self._erase_later(record.entity, record.seq + 1)
 
-    async def _start_of(self, name: str) -> bytes:
-        """Return the saved session that a ranker started with."""
-        event = (await asyncio.to_thread(first_record, self.node.store, ranker_entity(name))).event
-        return event.start if isinstance(event, Created) else b""
-
 
 def _user_selection(user: str) -> Selection:
     """Return the selection of a user's impressions, or raise `Rejected` for a name that no user has."""
     if not 0 < len(user) <= MAX_ID_LENGTH:
         raise Rejected("user", f"must have 1 to {MAX_ID_LENGTH} characters")
     return Selection(user=user)
-
-
-def _uses(experiment: ServedExperiment, entity: str) -> bool:
-    """Return whether a ranker is one of the variants of an experiment."""
-    variants = (experiment.body.a, experiment.body.b)
-    return entity in [ranker_entity(variant.ranker) for variant in variants if variant.ranker is not None]
-
-
-def _check_new(config: RankerConfig, max_state: int, is_copy: bool) -> None:
-    """Check a new ranker; called on a thread, since a learner may take long to initialise."""
-    check_fits(config.body.learner, config.problem, max_state)
-    config.check_new(is_copy)

@@ -8,31 +8,18 @@ from typing import Any, NamedTuple
 from rankloop import __version__
 from rankloop.core.saved_session import loads
 from rankloop.logs.columns import USER_NAMES, plain_name
-from rankloop.service.application.rebuild import first_record, rebuild
+from rankloop.service import records
+from rankloop.service.application.rebuild import rebuild
 from rankloop.service.domain.named_values import unpacked
 from rankloop.service.domain.projection import Projection
-from rankloop.service.log.archive import amend_archive, drop_files, read_records, remove_orphans
-from rankloop.service.log.writer import entry_of, row_of
-from rankloop.service.records import (
-    AnyEvent,
-    ArchiveFile,
-    Closed,
-    FeedbackReceived,
-    LogRow,
-    OutcomesReceived,
-    Ranked,
-    Rebased,
-    Record,
-    RolledBack,
-    Snapshot,
-    Snapshotted,
-    Values,
-)
+from rankloop.service.log.archive import Archive
+from rankloop.service.log.writer import kind_of
+from rankloop.service.records import FeedbackReceived, Rebased, RolledBack, Snapshotted
 from rankloop.service.stores.base import Store
 
 AFTER_ALL_EVENTS = 2**62
 BESIDE_SERVING_SECONDS = 0.002  # of work, after which learning again pauses as long, so that requests are served
-Changes = Mapping[int, AnyEvent | None]  # new events by number; None for events that are removed
+Changes = Mapping[int, records.Event | None]  # new events by number; None for events that are removed
 
 
 class Selection(NamedTuple):
@@ -42,9 +29,9 @@ class Selection(NamedTuple):
     user: str | None = None
     shown_before: float | None = None  # seconds since 1970
 
-    def impressions(self, records: Sequence[Record]) -> dict[str, str]:
+    def impressions(self, logged: Sequence[records.Record]) -> dict[str, str]:
         """Return the names of the impressions that meet the conditions, each with the place that has the user."""
-        shown = [(record.event, record.at) for record in records if isinstance(record.event, Ranked)]
+        shown = [(record.event, record.at) for record in logged if isinstance(record.event, records.Ranked)]
         sessions = {ranked.session for ranked, _ in shown if ranked.user == self.user} - {""}
         places = dict[str, str]()
         for ranked, at in shown:
@@ -57,15 +44,21 @@ class Selection(NamedTuple):
                 places[ranked.impression] = place
         return places
 
-    def changes(self, records: Sequence[Record]) -> tuple[Changes, int]:
+    def changes(self, logged: Sequence[records.Record]) -> tuple[Changes, int]:
         """Return the removal of all events of such impressions, and the number of impressions."""
-        names = self.impressions(records)
-        return {record.seq: None for record in records if getattr(record.event, "impression", None) in names}, len(
-            names
-        )
+        names = self.impressions(logged)
+        removed = [record.seq for record in logged if getattr(record.event, "impression", None) in names]
+        return dict.fromkeys(removed), len(names)
+
+    def open_impressions(self, logged: Sequence[records.Record]) -> list[str]:
+        """Return the names of such impressions that are open."""
+        events = [record.event for record in logged]
+        ends = {event.impression for event in events if isinstance(event, records.Closed)}
+        ends |= {event.impression for event in events if isinstance(event, FeedbackReceived) and event.final}
+        return [name for name in self.impressions(logged) if name not in ends]
 
 
-def _place_of(user: str, ranked: Ranked, sessions: Collection[str]) -> str:
+def _place_of(user: str, ranked: records.Ranked, sessions: Collection[str]) -> str:
     """Return the first field of an impression that has the user; empty if none has.
 
     A session of the user is one, also before the user was known. Of values by name those count whose name is a usual
@@ -75,7 +68,7 @@ def _place_of(user: str, ranked: Ranked, sessions: Collection[str]) -> str:
         return "user"
     if ranked.session == user or (ranked.session in sessions and not ranked.user):
         return "session"
-    parts: list[tuple[str, Values]] = [("tags", ranked.tags)]
+    parts: list[tuple[str, records.Values]] = [("tags", ranked.tags)]
     if ranked.schema:
         values = unpacked(ranked.values, len(ranked.ids))
         parts += [("context", values.context), *(("features", row) for row in values.rows)]
@@ -87,43 +80,30 @@ def _place_of(user: str, ranked: Ranked, sessions: Collection[str]) -> str:
     return ""
 
 
-def open_impressions(records: Sequence[Record], selection: Selection) -> list[str]:
-    """Return the names of selected impressions that are open.
-
-    Args:
-      records: Of an entity.
-      selection: Of impressions.
-    """
-    events = [record.event for record in records]
-    ends = {event.impression for event in events if isinstance(event, Closed)}
-    ends |= {event.impression for event in events if isinstance(event, FeedbackReceived) and event.final}
-    return [name for name in selection.impressions(records) if name not in ends]
-
-
-def retract_clicks(records: Iterable[Record], id: str) -> tuple[Changes, int]:
+def retract_clicks(logged: Iterable[records.Record], id: str) -> tuple[Changes, int]:
     """Return the changes that remove the clicks on an item, and the number of those clicks.
 
     If no click is left, all feedback is removed: an impression with retracted clicks is not one without clicks.
 
     Args:
-      records: Of one impression.
+      logged: Of one impression.
       id: Of the item.
     """
-    records = list(records)
-    shown = next((record.event for record in records if isinstance(record.event, Ranked)), None)
+    logged = list(logged)
+    shown = next((record.event for record in logged if isinstance(record.event, records.Ranked)), None)
     item = next((i for i, each in enumerate(shown.ids) if str(each) == id), None) if shown else None
-    changes = dict[int, AnyEvent | None]()
-    for record in records:
+    changes = dict[int, records.Event | None]()
+    for record in logged:
         event = record.event
         if isinstance(event, FeedbackReceived) and event.feedback_kind == "clicks" and item in event.items:
             left = [(i, value) for i, value in zip(event.items, event.values) if i != item]
             items, values = [i for i, _ in left], [value for _, value in left]
             changes[record.seq] = FeedbackReceived(event.impression, event.feedback_kind, items, values, event.final)
-        elif isinstance(event, OutcomesReceived) and any(item in by_item for by_item in event.values.values()):
+        elif isinstance(event, records.OutcomesReceived) and any(item in by_item for by_item in event.values.values()):
             changes[record.seq] = None  # the outcome of a click that was none
-    count, amended = len(changes), [changes.get(record.seq, record.event) for record in records]
+    count, amended = len(changes), [changes.get(record.seq, record.event) for record in logged]
     if count and not any(isinstance(event, FeedbackReceived) and event.items for event in amended):
-        changes |= {record.seq: None for record in records if isinstance(record.event, FeedbackReceived)}
+        changes |= {record.seq: None for record in logged if isinstance(record.event, FeedbackReceived)}
     return changes, count
 
 
@@ -140,83 +120,75 @@ class Amendment:
     """A change of past events of a ranker or an experiment, and of everything that follows from them.
 
     A replay of the log gives the new states afterwards. State numbers fall when updates are removed, so events that
-    name a state are changed too: snapshots and rollbacks.
-
-    Args:
-      store: Of the log.
-      entity: Whose events are changed.
-      data: The folder of the archive.
+    name a state are changed too: snapshots and rollbacks. `data` is the folder of the archive.
     """
 
     def __init__(self, store: Store, entity: str, data: Path) -> None:
-        self.store, self.entity, self.data = store, entity, data
-        self._snapshots: list[Snapshot] = []
+        self.store, self.entity = store, entity
+        self._snapshots: list[records.Snapshot] = []
         self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
-        self._retained_snapshots: dict[int, Snapshot] = {}  # states that earlier erasures have kept
+        self._retained_snapshots: dict[int, records.Snapshot] = {}  # states that earlier erasures have kept
         self._needed_numbers: set[int] = set()  # old numbers of snapshots that are kept or that a rollback names
         self._digests: dict[int, str] = {}  # of new snapshots by their numbers
         self._projection: Projection
         self._is_paced = False  # it pauses between events, so that requests are served
         self._due: list[Snapshotted] = []  # snapshots to come, in order
-        self._prepared: tuple[dict[int, AnyEvent | None], dict[int, AnyEvent | None], int, int] | None = None
+        self._prepared: tuple[dict[int, records.Event | None], dict[int, records.Event | None], int, int] | None = None
         self.newest: Snapshotted | None = None  # of the state after all events, for the log
-        remove_orphans(store, entity, data)
+        self._archive = Archive(store, entity, data)
+        self._archive.drop_orphans()
 
     def prepare(self, changes: Changes, until: int) -> None:
         """Learn again from the events up to one of them, in pieces, while the ranker is served and learns."""
-        if not changes:
-            return
-        events, self._is_paced = dict(changes), True
+        if changes:
+            self._is_paced = True
+            events, since = self._learn_again(changes, until)
+            self._prepared, self._is_paced = (dict(changes), events, since, until), False
+
+    def _learn_again(self, changes: Changes, until: int | None) -> tuple[dict[int, records.Event | None], int]:
+        """Return all events that change, and the event from which on the ranker was learned again."""
+        self._snapshots, self._numbers, self._digests, self._retained_snapshots = [], {}, {}, {}
+        events = dict(changes)
         since = self._drop_kept_states(events, min(changes))
         self._advance(events, since, self._begin(events, since), until)
-        self._prepared, self._is_paced = (dict(changes), events, since, until), False
-
-    def _continue(self, changes: Changes) -> tuple[dict[int, AnyEvent | None], int] | None:
-        """Learn from the events since `prepare`; None where one of them concerns what was learned already."""
-        if self._prepared is None:
-            return None
-        expected, events, since, until = self._prepared
-        later = {seq: event for seq, event in changes.items() if seq > until}
-        controls = (Snapshotted, RolledBack, Rebased)
-        is_same = {seq: event for seq, event in changes.items() if seq <= until} == expected
-        if not is_same or any(isinstance(record.event, controls) for record in self._records(after=until)):
-            self._snapshots, self._numbers, self._digests, self._retained_snapshots = [], {}, {}, {}
-            return None
-        events |= later
-        self._advance(events, since, until, None)
         return events, since
+
+    def _continue(self, changes: Changes) -> tuple[dict[int, records.Event | None], int]:
+        """Learn from the events since `prepare`, or again from all if one concerns what was learned already."""
+        if self._prepared is not None:
+            expected, events, since, until = self._prepared
+            is_same = {seq: event for seq, event in changes.items() if seq <= until} == expected
+            later, controls = self._records(after=until), (Snapshotted, RolledBack, Rebased)
+            if is_same and not any(isinstance(record.event, controls) for record in later):
+                events |= {seq: event for seq, event in changes.items() if seq > until}
+                self._advance(events, since, until, None)
+                return events, since
+        return self._learn_again(changes, None)
 
     def write(self, changes: Changes, keeps_state: bool = False) -> Removal:
         """Change events in one transaction; with `keeps_state`, what was learned from removed events stays."""
-        events, since, listed = dict(changes), min(changes), self.store.manifest(self.entity)
+        events, since, listed = dict(changes), AFTER_ALL_EVENTS, self.store.manifest(self.entity)
         if keeps_state:
             self._keep_state(events)
-            since = AFTER_ALL_EVENTS
         else:
-            continued = self._continue(changes)
-            if continued is None:
-                since = self._drop_kept_states(events, since)
-                self._advance(events, since, self._begin(events, since), None)
-            else:
-                events, since = continued
-            self._add_newest()
-        files = amend_archive(self.data, self.entity, events, listed)
-        self.store.amend(self.entity, self._rows(events), since, self._snapshots, files)
-        drop_files(self.data, files)
+            events, since = self._continue(changes)
+            trainer, seq = self._projection.trainer, self._projection.seq
+            if trainer is not None and all(each.number != trainer.number for each in self._snapshots):
+                # A snapshot after all events, so that the learner worker goes on from there at once.
+                self._needed_numbers.add(trainer.number)
+                self._add_snapshot(Snapshotted(trainer.number, seq, "", __version__), self._projection)
+                self.newest = Snapshotted(trainer.number, seq, self._digests[trainer.number], __version__)
+        files = self._archive.amend(events, listed)
+        self._write_rows(events, since, files)
         archived = sum(any(file.first <= seq <= file.last for file in listed) for seq in changes)
         return Removal(0, len(changes) - archived, archived, len(self._snapshots))
 
     def drop_closed(self, end_time: float) -> int:
-        """Delete archived events before a time, of impressions that have closed; what was learned from them stays.
+        """Delete archived events before a time, of impressions that have closed; return their number.
 
-        A replay begins with the state after the last deleted event, which takes that event's place. It pauses between
-        events, and neither learning nor new events have to wait.
-
-        Args:
-          end_time: In seconds since 1970. A file of the archive with a later event stays.
-
-        Returns:
-          The number of events that were deleted.
+        What was learned from them stays: a replay begins with the state after the last deleted event, which takes that
+        event's place. A file of the archive with a later event stays too. This pauses between events, and neither
+        learning nor new events have to wait.
         """
         listed, (old, changes) = self.store.manifest(self.entity), self.old_events(end_time)
         if not changes:
@@ -225,60 +197,60 @@ class Amendment:
         self._keep_state(changes)
         later = [seq for seq in changes if seq > end]
         old += [file for file in listed if any(max(file.first, end + 1) <= seq <= file.last for seq in later)]
-        files = amend_archive(self.data, self.entity, changes, old)
+        files = self._archive.amend(changes, old)
         rows = {seq: event for seq, event in changes.items() if seq > listed[-1].last}
-        self.store.amend(self.entity, self._rows(rows), AFTER_ALL_EVENTS, [], files)
-        drop_files(self.data, files)
+        self._write_rows(rows, AFTER_ALL_EVENTS, files)
         return n_deleted
 
-    def old_events(self, end_time: float) -> tuple[list[ArchiveFile], dict[int, AnyEvent | None]]:
+    def old_events(self, end_time: float) -> tuple[list[records.ArchiveFile], dict[int, records.Event | None]]:
         """Return the files that have only events before a time, and the removal of those of closed impressions."""
-        self._is_paced, old, superseded = True, list[ArchiveFile](), set[int]()
+        self._is_paced, old, superseded = True, list[records.ArchiveFile](), set[int]()
         names, closed = dict[int, str](), set[str]()
         for file in self.store.manifest(self.entity):
-            records = list(self._records(file.last, file.first - 1))
-            if any(record.at >= end_time for record in records):
+            logged = list(self._records(file.last, file.first - 1))
+            if any(record.at >= end_time for record in logged):
                 break
             old.append(file)
-            for record in records:
+            for record in logged:
                 event = record.event
                 if isinstance(event, Rebased) and event.projection:
                     superseded.add(record.seq)  # by the state after the last event that is removed
                 names[record.seq] = getattr(event, "impression", "")
-                if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
+                if isinstance(event, records.Closed) or (isinstance(event, FeedbackReceived) and event.final):
                     closed.add(event.impression)
         removed = [seq for seq, name in names.items() if name in closed or (closed and seq in superseded)]
         return old, dict.fromkeys(removed)
 
-    def _rows(self, events: Changes) -> dict[int, LogRow | None]:
-        return {
-            seq: None if event is None else row_of(entry_of(self.entity, event), event) for seq, event in events.items()
-        }
+    def _write_rows(self, events: Changes, since: int, files: Mapping[str, records.ArchiveFile | None]) -> None:
+        """Write new events, snapshots since an event, and the list of files in one transaction; then drop old files."""
+        rows: dict[int, records.LogRow | None] = {}
+        for seq, event in events.items():
+            name, body = getattr(event, "impression", None), b"" if event is None else records.encode(event)
+            rows[seq] = None if event is None else records.LogRow(self.entity, kind_of(event), name, body, event)
+        self.store.amend(self.entity, rows, since, self._snapshots, files)
+        self._archive.drop(files)
 
-    def _drop_kept_states(self, changes: dict[int, AnyEvent | None], since: int) -> int:
+    def _drop_kept_states(self, changes: dict[int, records.Event | None], since: int) -> int:
         """Drop states that an erasure has kept if they were learned from events that change now.
 
         Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
-
-        Returns:
-          The event from which on the ranker is learned again.
+        Return the event from which on the ranker is learned again.
         """
         kept = [record for record in self._records() if isinstance(record.event, Rebased)]
         if not kept or kept[-1].seq < since:
             return since
         for record in kept:
             event: Any = record.event
-            is_snapshot = not event.projection
-            changes[record.seq] = (
-                Snapshotted(event.number, event.state_seq, "", __version__) if is_snapshot else changes.get(record.seq)
-            )
+            if event.projection:
+                changes.setdefault(record.seq, None)
+            else:
+                changes[record.seq] = Snapshotted(event.number, event.state_seq, "", __version__)
         return 0
 
-    def _keep_state(self, changes: dict[int, AnyEvent | None]) -> None:
-        """Replace the last change by the state after it, from which a replay continues.
+    def _keep_state(self, changes: dict[int, records.Event | None]) -> None:
+        """Replace the last change by the state after it, from which a replay continues, so that later states stay.
 
-        So all later states stay the same. A replay cannot reproduce the snapshots in between; they are kept for
-        rollbacks.
+        A replay cannot reproduce the snapshots in between; they are kept for rollbacks.
         """
         first, last = min(changes), max(changes)
         self._advance({}, last + 1, self._begin({}, last + 1), last)
@@ -286,10 +258,9 @@ class Amendment:
         for record in self._records(after=first):
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
-                snapshot = self._snapshot_of(event.number)
-                changes[record.seq] = (
-                    None if snapshot is None else Rebased(event.number, snapshot.session, state_seq=event.state_seq)
-                )
+                changes[record.seq], snapshot = None, self._snapshot_of(event.number)
+                if snapshot is not None:
+                    changes[record.seq] = Rebased(event.number, snapshot.session, state_seq=event.state_seq)
         self._snapshots, trainer = [], projection.trainer
         if trainer is None:
             changes[last] = Rebased(projection.now.counters.closed, projection=projection.saved())
@@ -305,7 +276,7 @@ class Amendment:
         # If a state of an earlier rollback was thinned, everything is learned again to have it.
         numbers = [number for number, seq, _ in rows if seq < since] if len(self._needed_numbers) == len(rows) else []
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
-        first = first_record(self.store, self.entity)
+        first = self.store.first_record(self.entity)
         projection = self._projection = rebuild(first, snapshot, self.store)
         begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
         if projection.trainer is not None:
@@ -315,7 +286,7 @@ class Amendment:
         self._due = sorted(due, key=lambda event: event.state_seq)
         return begin
 
-    def _advance(self, changes: dict[int, AnyEvent | None], since: int, begin: int, until: int | None) -> None:
+    def _advance(self, changes: dict[int, records.Event | None], since: int, begin: int, until: int | None) -> None:
         """Apply the events after `begin`, with new versions of the snapshots on the way."""
         projection, due = self._projection, self._due
         for record in self._records(until, begin):
@@ -327,26 +298,17 @@ class Amendment:
             event = changes.get(record.seq, record.event)
             if isinstance(event, Snapshotted) and changes and event.state_seq >= since:
                 number = self._numbers[event.number]
-                event = changes[record.seq] = Snapshotted(
-                    number, event.state_seq, self._digests[number], event.rankloop_version
-                )
+                digest = self._digests[number]
+                event = changes[record.seq] = Snapshotted(number, event.state_seq, digest, event.rankloop_version)
             elif isinstance(event, RolledBack) and event.to in self._numbers:
                 event = RolledBack(self._numbers[event.to], event.reason, event.freezes)
                 if changes:
                     changes[record.seq] = event
             elif isinstance(event, Rebased) and not event.projection:
-                snapshot = Snapshot(self.entity, event.number, event.state_seq, event.session, b"", 0, 0)
+                snapshot = records.Snapshot(self.entity, event.number, event.state_seq, event.session, b"", 0, 0)
                 self._retained_snapshots[event.number] = snapshot
             if event is not None:
                 projection.apply(record._replace(event=event))
-
-    def _add_newest(self) -> None:
-        """Add a snapshot after all events, so that the learner worker goes on from there at once."""
-        trainer, seq = self._projection.trainer, self._projection.seq
-        if trainer is not None and all(each.number != trainer.number for each in self._snapshots):
-            self._needed_numbers.add(trainer.number)
-            self._add_snapshot(Snapshotted(trainer.number, seq, "", __version__), self._projection)
-            self.newest = Snapshotted(trainer.number, seq, self._digests[trainer.number], __version__)
 
     def _add_snapshot(self, old: Snapshotted, projection: Projection) -> None:
         trainer = projection.trainer
@@ -356,31 +318,30 @@ class Amendment:
         self._digests[trainer.number] = trainer.digest()
         if old.number not in self._needed_numbers:
             return
-        self._snapshots.append(
-            Snapshot(
-                entity=self.entity,
-                number=trainer.number,
-                state_seq=old.state_seq,
-                session=trainer.saved(),
-                projection=projection.saved(),
-                rejected=trainer.rejected,
-                oldest_open=projection.oldest_open(old.state_seq),
-            )
+        snapshot = records.Snapshot(
+            entity=self.entity,
+            number=trainer.number,
+            state_seq=old.state_seq,
+            session=trainer.saved(),
+            projection=projection.saved(),
+            rejected=trainer.rejected,
+            oldest_open=projection.oldest_open(old.state_seq),
         )
+        self._snapshots.append(snapshot)
 
     def _state_at(self, number: int) -> Any:
         """Return the state of a snapshot; None for the first state."""
         snapshot = self._snapshot_of(number) if number else None
         return loads(snapshot.session).state if snapshot else None
 
-    def _snapshot_of(self, number: int) -> Snapshot | None:
+    def _snapshot_of(self, number: int) -> records.Snapshot | None:
         """Return the snapshot of a state, if possible a new one."""
         new = next((each for each in reversed(self._snapshots) if each.number == number), None)
         return new or self._retained_snapshots.get(number) or self.store.snapshot(self.entity, number)
 
-    def _records(self, until: int | None = None, after: int = 0) -> Iterator[Record]:
+    def _records(self, until: int | None = None, after: int = 0) -> Iterator[records.Record]:
         resumed_at = time.monotonic()
-        for record in read_records(self.store, self.entity, self.data, until, after):
+        for record in self._archive.records(until, after):
             yield record
             if self._is_paced and time.monotonic() - resumed_at > BESIDE_SERVING_SECONDS:
                 time.sleep(BESIDE_SERVING_SECONDS)

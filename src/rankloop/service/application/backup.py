@@ -21,12 +21,11 @@ from rankloop import __version__
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.service.application.rebuild import ReplayResult, replay_log
 from rankloop.service.errors import DamagedArchive, Unavailable
-from rankloop.service.log.archive import ARCHIVE_FOLDER, check_file, read_rows
+from rankloop.service.log.archive import ARCHIVE_FOLDER, Archive, read_rows
 from rankloop.service.records import partition_of
-from rankloop.service.stores.base import MAX_SEQ
+from rankloop.service.stores.base import COLUMNS, LOG_VERSION, MAX_SEQ, check_version
 from rankloop.service.stores.open import POSTGRES_SCHEMES, ReadOnlyLog, log_at
 from rankloop.service.stores.sqlite import FILE_NAME, acquire_file_lock, connect, migrate
-from rankloop.service.stores.tables import COLUMNS, LOG_VERSION, check_version
 
 MAX_TRIES = 3  # while files of the archive are being replaced
 PIECE_ROWS = 1_000  # rows that are read at a time
@@ -35,23 +34,14 @@ CREATE_SUMMARY = """CREATE TABLE rankloop_backup (rankloop TEXT, made REAL, last
 
 
 class BackupSummary(NamedTuple):
-    """The contents of a backup, as it says itself.
+    """The contents of a backup, as it says itself."""
 
-    Attributes:
-      rankloop: The version that made it.
-      made: When, in seconds since 1970.
-      last: The number of the last event.
-      events: The number of events.
-      snapshots: The number of snapshots.
-      digest: SHA-256 of all rows.
-    """
-
-    rankloop: str
-    made: float
-    last: int
+    rankloop: str  # the version that made it
+    made: float  # in seconds since 1970
+    last: int  # the number of the last event
     events: int
     snapshots: int
-    digest: str
+    digest: str  # SHA-256 of all rows
 
 
 def back_up(where: str, file: Path, data: Path | None = None) -> BackupSummary:
@@ -59,12 +49,8 @@ def back_up(where: str, file: Path, data: Path | None = None) -> BackupSummary:
 
     Args:
       where: The folder or the file of a service, or its PostgreSQL address.
-      file: The backup.
+      file: The backup, which must not exist.
       data: The folder of the archive, where it is not that of the log.
-
-    Raises:
-      Conflict: If the file exists.
-      DamagedArchive: If a file of the archive is missing or damaged.
     """
     if file.exists():
         raise Conflict(f"{file} exists already; give the backup another name")
@@ -105,9 +91,10 @@ def _write(log: ReadOnlyLog, data: Path, file: Path) -> BackupSummary:
         for page in log.pages(None, 0, MAX_SEQ, columns):
             _insert(connection, "rankloop_events", page)
         for entity in log.entities():
+            archive = Archive(log, entity, data)
             for listed in log.manifest(entity):
-                check_file(data, listed, entity)
-                for rows in read_rows(data / ARCHIVE_FOLDER / listed.name):
+                archive.check(listed)
+                for rows in read_rows(archive.folder / listed.name):
                     values = [tuple(row[name] for name in COLUMNS["rankloop_events"]) for row in rows]
                     _insert(connection, "rankloop_events", values)
             for number, _, _ in log.snapshots(entity):
@@ -152,14 +139,8 @@ def _summary_of(connection: sqlite3.Connection, version: str, made: float) -> Ba
             digest.update(msgspec.msgpack.encode(row))
             counts[table] += 1
     (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM rankloop_events").fetchone()
-    return BackupSummary(
-        rankloop=version,
-        made=made,
-        last=last,
-        events=counts["rankloop_events"],
-        snapshots=counts["rankloop_snapshots"],
-        digest=digest.hexdigest(),
-    )
+    n_events, n_snapshots = counts["rankloop_events"], counts["rankloop_snapshots"]
+    return BackupSummary(version, made, last, n_events, n_snapshots, digest.hexdigest())
 
 
 def restore(file: Path, to: str, data: Path | None = None) -> BackupSummary:
@@ -167,13 +148,8 @@ def restore(file: Path, to: str, data: Path | None = None) -> BackupSummary:
 
     Args:
       file: The backup; it is checked before anything is written.
-      to: A folder, or a PostgreSQL address.
+      to: A folder, or a PostgreSQL address, without a log.
       data: With PostgreSQL, the folder of the service, which must have no archive.
-
-    Raises:
-      NotFound: If there is no such file.
-      InvalidInput: If it is no complete backup.
-      Conflict: If there is a log at `to`.
     """
     summary = _checked(file)
     if to.startswith(POSTGRES_SCHEMES):
@@ -186,14 +162,11 @@ def restore(file: Path, to: str, data: Path | None = None) -> BackupSummary:
 
 
 def check(to: str, data: Path | None = None) -> list[ReplayResult]:
-    """Learn everything again, and compare with the snapshots.
+    """Learn everything again, and compare with the snapshots; a damaged archive raises `DamagedArchive`.
 
     Args:
       to: The folder or the file of a service, or its PostgreSQL address.
       data: The folder of the archive, where it is not that of the log.
-
-    Raises:
-      DamagedArchive: If a file of the archive is missing or damaged.
     """
     results, damaged = replay_log(to, data)
     for reason in damaged.values():
@@ -249,7 +222,7 @@ def _restore_to_postgres(file: Path, address: str) -> None:
     """Copy the rows of the backup in one transaction."""
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.stores.postgres_tables import migrate as migrate_postgres
+    from rankloop.service.stores.postgres import migrate as migrate_postgres
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -22,9 +22,6 @@ from rankloop.service.records import (
     Ranked,
     Record,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_ROWS_PER_GROUP = 2000  # of the Parquet file
 
@@ -52,32 +49,6 @@ def plain_record(record: Record) -> dict[str, Any]:
     return table
 
 
-def _columns(has_base_model: bool, with_users: bool) -> "list[tuple[str, pa.DataType]]":
-    """Return the columns that do not depend on the schema."""
-    import pyarrow as pa
-
-    text, number, texts, numbers = pa.string(), pa.float64(), pa.list_(pa.string()), pa.list_(pa.float64())
-    columns = [
-        ("seq", pa.int64()),
-        ("at", number),
-        ("impression", text),
-        ("query_id", text),
-        ("state", pa.int64()),
-        ("log_propensity", number),
-        ("evaluation", pa.bool_()),
-        ("ranking", texts),
-        ("pinned", texts),
-        ("features", pa.list_(numbers)),
-        ("context", numbers),
-        ("feedback", text),
-        ("items", texts),
-        ("values", numbers),
-    ]
-    if has_base_model:
-        columns.append(("base_model", text))
-    return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if with_users else columns
-
-
 def parquet(
     read: Callable[[], Iterator[Record]], schemas: Sequence[Schema] = (), with_users: bool = False
 ) -> Iterator[bytes]:
@@ -98,13 +69,23 @@ def parquet(
 
     records = read()
     first = next(records, None)
-    outcomes = list(first.event.body.outcomes) if first and isinstance(first.event, Created | ExperimentCreated) else []
+    created = None if first is None else first.event
+    outcomes = list(created.body.outcomes) if isinstance(created, Created | ExperimentCreated) else []
     late = late_outcomes(read()) if outcomes else {}
     sink = io.BytesIO()
-    columns = _columns(_has_base_model(first), bool(schemas) or with_users)
-    columns += [(OF_OUTCOME + name, pa.list_(pa.float64())) for name in outcomes]
-    arrow = pa.schema([*columns, *arrow_fields(schemas)])
-    arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
+    text, number, texts, numbers = pa.string(), pa.float64(), pa.list_(pa.string()), pa.list_(pa.float64())
+    types = {"seq": pa.int64(), "at": number, "impression": text, "query_id": text, "state": pa.int64()}
+    types |= {"log_propensity": number, "evaluation": pa.bool_(), "ranking": texts, "pinned": texts}
+    types |= {"features": pa.list_(numbers), "context": numbers, "feedback": text, "items": texts, "values": numbers}
+    names: Sequence[str] = ()
+    if isinstance(created, Created):
+        if created.body.base is not None and created.body.base.model is not None:
+            types["base_model"] = text
+        names = () if schemas else config_of(created.body).problem.feature_names
+    if schemas or with_users:
+        types |= {"user": text, "session": text, "tags": pa.map_(text, text)}
+    types |= {OF_OUTCOME + name: numbers for name in outcomes}
+    arrow = pa.schema([*types.items(), *arrow_fields(schemas)]).with_metadata(notes_of(schemas, names))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
     for row in _impression_rows(chain([] if first is None else [first], records), schemas, outcomes, late):
@@ -127,17 +108,6 @@ def _drained(sink: io.BytesIO) -> bytes:
     return content
 
 
-def _feature_names(first: Record | None) -> tuple[str, ...]:
-    """Return the names of the learner's features, with that of the base score."""
-    event = None if first is None else first.event
-    return config_of(event.body).problem.feature_names if isinstance(event, Created) else ()
-
-
-def _has_base_model(first: Record | None) -> bool:
-    event = None if first is None else first.event
-    return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
-
-
 def _impression_rows(
     records: Iterator[Record],
     schemas: Sequence[Schema],
@@ -152,11 +122,13 @@ def _impression_rows(
         for name in outcomes:
             by_item = impression.outcomes.get(name, {})
             row[OF_OUTCOME + name] = [by_item.get(item, 0.0) for item in ranking]
-        if impression.ranked.schema:
-            yield row | _values(impression.ranked, ranking, schemas)
+        ranked = impression.ranked
+        if ranked.schema:
+            values = unpacked(ranked.values, len(ranked.ids))
+            typed = typed_row(schemas, [values.rows[i] for i in ranking], values.context)
+            yield row | typed | {"at": ranked.at}  # the time of the request, relative to which dates become ages
         else:
-            features = impression.ranked.all_features[ranking].tolist()
-            yield row | {"features": features, "context": impression.ranked.context}
+            yield row | {"features": ranked.all_features[ranking].tolist(), "context": ranked.context}
 
 
 def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
@@ -164,12 +136,10 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
     ranking = [i for i in ranked.order if i in candidates]
-    revealed = (
-        {}
-        if feedback is None
-        else dict(zip(ranking if feedback.feedback_kind == "reward" else feedback.items, feedback.values))
-    )
-    values = {i: value for i, value in revealed.items() if i in candidates}
+    values: dict[int, float] = {}
+    if feedback is not None:
+        items = ranking if feedback.feedback_kind == "reward" else feedback.items
+        values = {i: value for i, value in zip(items, feedback.values) if i in candidates}
     row = {
         "seq": record.seq,
         "at": record.at,
@@ -189,12 +159,6 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
         "tags": list(ranked.tags.items()) or None,
     }
     return row, ranking
-
-
-def _values(ranked: Ranked, ranking: list[int], schemas: Sequence[Schema]) -> dict[str, Any]:
-    """Return typed columns; `at` is the time of the request, relative to which dates become ages."""
-    values = unpacked(ranked.values, len(ranked.ids))
-    return typed_row(schemas, [values.rows[i] for i in ranking], values.context) | {"at": ranked.at}
 
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:

@@ -8,7 +8,7 @@ from rankloop.core.errors import NotFound
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_rules import CLOSED, MAX_NAME_LENGTH, settle_feedback
 from rankloop.service.errors import LateFeedback
-from rankloop.service.log.writer import settled_entry
+from rankloop.service.records import LogEntry
 from rankloop.service.requests import FeedbackBody, FeedbackResponse
 
 if TYPE_CHECKING:
@@ -26,39 +26,27 @@ class FeedbackIntake:
     async def receive(self, name: str, body: FeedbackBody, experiment: bool = False) -> FeedbackResponse:
         """Log feedback; if this process learns the ranker, wait until the new state is served.
 
-        Args:
-          name: Of a ranker or an alias, or of an experiment.
-          body: The request.
-          experiment: The feedback is on a list of an experiment.
-
-        Raises:
-          NotFound: If the impression is not in the log.
-          LateFeedback: If its window has closed.
+        An impression that is not in the log raises `NotFound`, one whose window has closed `LateFeedback`.
         """
         directory = self.node.directory
         if experiment:
             compared = await directory.find_experiment(name)
             return FeedbackResponse(body.impression, await self._append(compared.entity, compared.config, body), 0)
         ranker = directory.rankers.get(name)
-        if ranker is None:
-            return await self._receive_for_alias(name, body)
+        if ranker is None:  # an impression of the ranker that an alias points to, or has pointed to
+            *newer, oldest = await directory.find_targets(name)
+            for target in newer:
+                with suppress(NotFound):
+                    return await self.receive((await directory.find_ranker(target)).name, body)
+            return await self.receive((await directory.find_ranker(oldest)).name, body)
         verdict = await self._append(ranker.entity, ranker.config, body)
         return FeedbackResponse(body.impression, verdict, ranker.published.number)
 
-    async def _receive_for_alias(self, name: str, body: FeedbackBody) -> FeedbackResponse:
-        """Log feedback on an impression of the ranker that an alias points to, or has pointed to."""
-        directory = self.node.directory
-        *newer, oldest = await directory.find_targets(name)
-        for target in newer:
-            with suppress(NotFound):
-                return await self.receive((await directory.find_ranker(target)).name, body)
-        return await self.receive((await directory.find_ranker(oldest)).name, body)
-
     async def _append(self, entity: str, config: RankerConfig, body: FeedbackBody) -> Any:
         """Write feedback and return the verdict, which is decided inside the transaction."""
-        settle = partial(settle_feedback, body, config)
+        name, settle = body.impression[:MAX_NAME_LENGTH], partial(settle_feedback, body, config)
         try:
-            written = await self.node.log.append(settled_entry(entity, body.impression[:MAX_NAME_LENGTH], settle))
+            written = await self.node.log.append(LogEntry(entity, impression=name, settle=settle))
         except LateFeedback:
             self.late[entity] = self.late.get(entity, 0) + 1
             raise

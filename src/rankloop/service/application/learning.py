@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from itertools import dropwhile
 from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,19 +21,9 @@ from rankloop.service.domain.feedback_rules import settle_end
 from rankloop.service.domain.projection import Consumer, Due
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.writer import LogWriter, entry_of, settled_entry
-from rankloop.service.records import (
-    Amended,
-    Created,
-    Deleted,
-    ExperimentCreated,
-    LogEntry,
-    Record,
-    experiment_entity,
-    partition_of,
-    ranker_entity,
-)
-from rankloop.service.stores.base import Lease, SharedStore, Store
+from rankloop.service.log.writer import LogWriter, entry_of
+from rankloop.service.records import Amended, Created, Deleted, ExperimentCreated, LogEntry, Record, partition_of
+from rankloop.service.stores.base import Lease, Store, Tail, is_shared
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -46,34 +38,27 @@ MAX_ALL_OPEN_BYTES = 24_000_000  # of impressions that all consumers keep in mem
 LEARNED_KINDS = ("ranker", "experiment")
 SERVED_SECONDS = 2.0  # for which a response to feedback waits until the new state is served
 WAITER_CHECK_SECONDS = 0.25  # between two looks for responses that have waited long enough
+NewStates = Sequence[tuple[str, PublishedState]]  # by entity
 
 
 class LearnerReport(NamedTuple):
     """A message of the learner worker to the event loop of its process."""
 
-    published: list[tuple[str, PublishedState]]
+    published: NewStates
     until: int  # everything up to this event is in it; 0 for a state that was rebuilt
-    acquired: Sequence[str] = ()  # entities that are learned here from now on
-    released: Sequence[str] = ()  # entities that are not learned here any more
-    partitions: frozenset[int] = frozenset()  # that are learned here
+    acquired: Sequence[str]  # entities that are learned here from now on
+    released: Sequence[str]  # entities that are not learned here any more
+    partitions: frozenset[int]  # that are learned here
 
 
 class LearnerWorker:
     """Learns the partitions that it has leases for, on a thread, with a few more for rankers that learn in parallel.
 
-    Args:
-      store: Of the log.
-      log: Writes what is due: ends of windows, snapshots, rollbacks.
-      partitions: Those that this process may learn.
-      report: Called on the worker's thread with every change.
+    `receive` is called on that thread with every change.
     """
 
     def __init__(
-        self,
-        store: Store,
-        log: LogWriter,
-        partitions: Sequence[int],
-        report: Callable[[LearnerReport], Any],
+        self, store: Store, log: LogWriter, partitions: Sequence[int], receive: Callable[[LearnerReport], None]
     ) -> None:
         self.store = store
         self.log = log
@@ -81,12 +66,12 @@ class LearnerWorker:
         self.position = 0  # everything up to this event has been read
         self.lag = 0.0  # age in seconds of the last event when it was read
         self.leases = LeaseKeeper(store, partitions, self.wake)
-        self.publisher = Publisher(store) if isinstance(store, SharedStore) else None
+        self.publisher = Publisher(store) if is_shared(store) else None
         self._active_at = 0.0
         self._windows: dict[str, FeedbackWindows] = {}  # of entities with open impressions
         self._window_checks: dict[str, float] = {}  # by the clock of the store: when to look for windows that end
         self._held: dict[int, Lease] = {}  # leases whose consumers are up to date
-        self._report = report
+        self._receive = receive
         self._wake = Flag()
         self._stopping = Flag()
         self._partitions: dict[str, int] = {}
@@ -99,7 +84,7 @@ class LearnerWorker:
         """Start to acquire leases and to learn."""
         self.leases.start()
         if self.leases.allowed:
-            if isinstance(self.store, SharedStore):
+            if is_shared(self.store):
                 self.store.subscribe_to_events(self.wake)
             self._thread.start()
 
@@ -159,49 +144,52 @@ class LearnerWorker:
         for entity in released:
             self._drop(entity)
         self._held = {number: leases[number] for number in kept}
-        if isinstance(self.store, SharedStore):
+        if is_shared(self.store):
             logger.info(f"learning {len(leases)} of {self.store.partitions} partitions")
             self.store.learned_here = frozenset(leases)
         if released:
-            self._report(LearnerReport([], self.position, released=released, partitions=frozenset(kept)))
+            self._report([], self.position, released=released)
         if not self.consumers and not kept:
             self.position = self.store.last()
-        acquired = self._restore_partitions([number for number in leases if number not in kept])
+        acquired: dict[str, Consumer] = {}
+        for first in self.store.first_records() if leases.keys() - kept else ():
+            entity = first.entity
+            is_learned = entity.partition("/")[0] in LEARNED_KINDS and self._partition(entity) in leases.keys() - kept
+            is_missing = first.seq <= self.position and entity not in self.consumers
+            if is_learned and is_missing and not self._stopping.is_set():
+                acquired[entity] = restored_consumer(entity, self.store, self.position, first)
         self.consumers |= acquired
         self._held = dict(leases)
         for consumer in acquired.values():
             self._watch_windows(consumer, 0.0)
         published = [(consumer.entity, consumer.published()) for consumer in acquired.values()]
-        self._report(LearnerReport(published, self.position, acquired=list(acquired), partitions=frozenset(leases)))
+        self._report(published, self.position, acquired=list(acquired))
         self._publish(published, at_once=True)
         for consumer in acquired.values():
             self._write_due(consumer, consumer.guard())
 
-    def _restore_partitions(self, partitions: Sequence[int]) -> dict[str, Consumer]:
-        consumers: dict[str, Consumer] = {}
-        for first in self.store.first_records() if partitions else ():
-            entity = first.entity
-            is_learned = entity.partition("/")[0] in LEARNED_KINDS and self._partition(entity) in partitions
-            is_missing = first.seq <= self.position and entity not in self.consumers
-            if is_learned and is_missing and not self._stopping.is_set():
-                consumers[entity] = self._restore(entity, self.position, first)
-        return consumers
-
-    def _restore(self, entity: str, until: int, first: Record | None = None) -> Consumer:
-        return restored_consumer(entity, self.store, until, first)
+    def _report(self, new: NewStates, until: int, acquired: Sequence[str] = (), released: Sequence[str] = ()) -> None:
+        self._receive(LearnerReport(new, until, acquired, released, frozenset(self._held)))
 
     def _learn_next(self) -> bool:
         """Learn the next part of the log; return whether there is more."""
         if not self._held:
             return False
         for entity in list(self._broken):
-            self._rebuild_broken(entity)
+            self._drop(entity)
+            consumer = self.consumers[entity] = restored_consumer(entity, self.store, self.store.last())
+            self._broken.discard(entity)
+            self._watch_windows(consumer, 0.0)
+            self._report([(entity, consumer.published())], 0)
         tail = self.store.tail(self.position, list(self._held))
         if tail.records:
             self.lag = max(tail.now - tail.records[-1].at, 0.0)
             self._active_at = time.monotonic()
-            self._learn(tail.records, tail.until, tail.now)
-            self._limit_memory()
+            self._learn(tail)
+            projections = [each.projection for each in self.consumers.values() if each.projection.open_bytes]
+            if sum(projection.open_bytes for projection in projections) > MAX_ALL_OPEN_BYTES:
+                for projection in projections:  # open impressions are read again when they close
+                    projection.make_room(min(MAX_OPEN_BYTES, MAX_ALL_OPEN_BYTES // (2 * len(projections))))
         else:
             self.lag, self.position = 0.0, tail.until
             if self.publisher is not None:
@@ -211,17 +199,10 @@ class LearnerWorker:
             self._write_requested_snapshots()
         return tail.more
 
-    def _learn(self, records: Sequence[Record], until: int, now: float) -> None:
-        """Apply records, then report and publish the states that have changed."""
-        published = self._apply(records, now)
-        self.position = until
-        self._report(LearnerReport(published, until, partitions=frozenset(self._held)))
-        self._publish(published)
-
-    def _apply(self, records: Sequence[Record], now: float) -> list[tuple[str, PublishedState]]:
-        """Apply records, each entity on a thread of its own; return the new states."""
+    def _learn(self, tail: Tail) -> None:
+        """Apply records, each entity on a thread of its own; then report and publish the states that have changed."""
         records_by_entity: dict[str, list[Record]] = {}
-        for record in records:
+        for record in tail.records:
             records_by_entity.setdefault(record.entity, []).append(record)
         work: list[tuple[Consumer, list[Record]]] = []
         for entity, group in records_by_entity.items():
@@ -232,32 +213,34 @@ class LearnerWorker:
         for (consumer, _), (due, _) in zip(work, applied):
             if isinstance(due, list) and due:
                 self._write_due(consumer, due)
-            self._watch_windows(consumer, now)
+            self._watch_windows(consumer, tail.now)
         errors = [due for due, _ in applied if isinstance(due, Unavailable)]
         if errors:
             self._broken.update(consumer.entity for consumer, _ in work if consumer.is_broken)
             raise errors[0]
-        return [(consumer.entity, published) for (consumer, _), (_, published) in zip(work, applied) if published]
+        states = [(consumer.entity, state) for (consumer, _), (_, state) in zip(work, applied) if state]
+        self.position = tail.until
+        self._report(states, tail.until)
+        self._publish(states)
 
     def _apply_lifecycle(self, entity: str, records: list[Record]) -> list[Record]:
         """Apply creation, deletion and amendment of an entity; return the records that its consumer has to apply."""
         deletions = [n for n, record in enumerate(records) if isinstance(record.event, Deleted)]
         if deletions:
             self._drop(entity)
-            self._report(LearnerReport([], 0, released=[entity], partitions=frozenset(self._held)))
+            self._report([], 0, released=[entity])
             later = records[deletions[-1] + 1 :]  # another of the same name may have been created
-            creations = (n for n, record in enumerate(later) if isinstance(record.event, Created | ExperimentCreated))
-            records = later[next(creations, len(later)) :]
+            records = list(dropwhile(lambda record: not isinstance(record.event, Created | ExperimentCreated), later))
         if entity in self.consumers and any(isinstance(record.event, Amended) for record in records):
             self._drop(entity)
-            self.consumers[entity] = self._restore(entity, records[-1].seq)
+            self.consumers[entity] = restored_consumer(entity, self.store, records[-1].seq)
         if entity not in self.consumers and records and isinstance(records[0].event, Created | ExperimentCreated):
             try:
                 projection = rebuild(records[0], store=self.store)
             except NotFound:  # a ranker of the experiment was deleted
                 return records
             self.consumers[entity] = Consumer(entity, self.store, projection)
-            self._report(LearnerReport([], 0, acquired=[entity], partitions=frozenset(self._held)))
+            self._report([], 0, acquired=[entity])
         return records
 
     def _drop(self, entity: str) -> None:
@@ -280,8 +263,9 @@ class LearnerWorker:
             if entity not in self._windows:
                 self._windows[entity] = FeedbackWindows(self.store, entity, consumer.projection)
             windows = self._windows[entity]
-            ends = [settled_entry(entity, name, settle_end) for name in windows.expired(now, self.position)]
-            windows.closing = self._write(ends) if ends else windows.closing
+            names = windows.expired(now, self.position)
+            ends = [LogEntry(entity, impression=name, settle=settle_end) for name in names]
+            windows.closing = self._write(entity, ends) if ends else windows.closing
             counters = consumer.projection.now.counters
             if counters.impressions == counters.closed and not windows.closing:
                 del self._window_checks[entity], self._windows[entity]
@@ -291,22 +275,20 @@ class LearnerWorker:
                 self._write_due(consumer, consumer.guard())
 
     def _write_due(self, consumer: Consumer, due: Sequence[Due]) -> list[Future[Any]]:
-        return self._write([entry_of(consumer.entity, each.event, each.snapshot) for each in due])
+        return self._write(consumer.entity, [entry_of(consumer.entity, each.event, each.snapshot) for each in due])
 
-    def _write(self, entries: Iterable[LogEntry]) -> list[Future[Any]]:
-        """Write entries under the fence numbers of their leases."""
-        futures = []
-        for entry in entries:
-            lease = self._held.get(self._partition(entry.entity))
-            if lease is None:
-                continue
-            fence = (lease.partition, lease.fence) if self.store.shared else None
-            future = self.log.submit(entry._replace(fence=fence))
-            future.add_done_callback(lambda done, entity=entry.entity: self._wrote(done, entity))  # type: ignore[misc]
-            futures.append(future)
+    def _write(self, entity: str, entries: Iterable[LogEntry]) -> list[Future[Any]]:
+        """Write entries of an entity under the fence number of its lease."""
+        lease = self._held.get(self._partition(entity))
+        if lease is None:
+            return []
+        fence = (lease.partition, lease.fence) if self.store.shared else None
+        futures = [self.log.submit(entry._replace(fence=fence)) for entry in entries]
+        for future in futures:
+            future.add_done_callback(partial(self._wrote, entity))
         return futures
 
-    def _wrote(self, done: Future[Any], entity: str) -> None:
+    def _wrote(self, entity: str, done: Future[Any]) -> None:
         consumer = self.consumers.get(entity)
         if done.exception() is not None and consumer is not None:
             consumer.is_guarding = consumer.is_kept = False
@@ -322,23 +304,9 @@ class LearnerWorker:
             for future in futures:
                 future.add_done_callback(lambda _, done=done: done.set_result(None))  # type: ignore[misc]
 
-    def _limit_memory(self) -> None:
-        """Drop open impressions beyond the memory limit; they are read again when they close."""
-        projections = [each.projection for each in self.consumers.values() if each.projection.open_bytes]
-        if sum(projection.open_bytes for projection in projections) > MAX_ALL_OPEN_BYTES:
-            for projection in projections:
-                projection.make_room(min(MAX_OPEN_BYTES, MAX_ALL_OPEN_BYTES // (2 * len(projections))))
-
-    def _publish(self, published: list[tuple[str, PublishedState]], at_once: bool = False) -> None:
+    def _publish(self, published: NewStates, at_once: bool = False) -> None:
         if self.publisher is not None:
             self.publisher.publish(published, self.consumers, self._held, at_once)
-
-    def _rebuild_broken(self, entity: str) -> None:
-        self._drop(entity)
-        consumer = self.consumers[entity] = self._restore(entity, self.store.last())
-        self._broken.discard(entity)
-        self._watch_windows(consumer, 0.0)
-        self._report(LearnerReport([(entity, consumer.published())], 0, partitions=frozenset(self._held)))
 
     def _finish(self) -> None:
         """Learn the remaining events and write a snapshot of everything that has changed."""
@@ -346,7 +314,7 @@ class LearnerWorker:
             more = bool(self._held)
             while more and self._current_leases() == self._held:
                 tail = self.store.tail(self.position, list(self._held))
-                self._learn(tail.records, tail.until, tail.now)
+                self._learn(tail)
                 more = tail.more and bool(tail.records)
             if self._current_leases() != self._held:
                 return
@@ -359,7 +327,8 @@ class LearnerWorker:
         finally:
             if self.publisher is not None:
                 self.publisher.stop()
-            self._report(LearnerReport([], self.position, released=list(self.consumers)))
+            self._held = {}
+            self._report([], self.position, released=list(self.consumers))
 
     def _partition(self, entity: str) -> int:
         if entity not in self._partitions:
@@ -403,13 +372,7 @@ class Learning:
         self.learns = self.worker.learns
 
     def served(self, entity: str, seq: int, seconds: float = SERVED_SECONDS) -> Awaitable[None]:
-        """Wait until an event is in the served state, if this process learns the entity.
-
-        Args:
-          entity: Empty for all entities that are learned here.
-          seq: The event.
-          seconds: At most so long.
-        """
+        """Wait at most so long until an event is in the served state, if this process learns the entity, or any."""
         waiter = Waiter(entity, seq, time.monotonic() + seconds, self._loop.create_future())
         if self._served >= seq or not self._is_learned(entity):
             waiter.future.set_result(None)
@@ -427,7 +390,7 @@ class Learning:
     async def catch_up(self, name: str) -> None:
         """Serve the newest state of a ranker or experiment: what is learned here as it is, else as it was published."""
         node = self.node
-        for entity in (ranker_entity(name), experiment_entity(name)):
+        for entity in (f"ranker/{name}", f"experiment/{name}"):
             if self.learns(entity):
                 if entity in node.directory.entities:
                     await self.served(entity, await asyncio.to_thread(node.store.last))
@@ -439,11 +402,11 @@ class Learning:
         store, directory, leases = self.node.store, self.node.directory, self.worker.leases
         if leases.held:
             await self.served("", await asyncio.to_thread(store.last))
-        if not isinstance(store, SharedStore):
+        if is_shared(store):
+            self.holders, self.lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
+        else:
             self.holders, self.lag = dict.fromkeys(leases.held, leases.holder), self.worker.lag
-            return
-        self.holders, self.lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
-        if not self.is_leader:
+        if is_shared(store) and not self.is_leader:
             for entity, (seq, projection) in (await asyncio.to_thread(store.published_projections)).items():
                 if not self.learns(entity) and entity in directory.entities:
                     directory.entities[entity].recount(seq, projection)
@@ -479,15 +442,15 @@ class Learning:
         """Swap in the states that the worker has learned."""
         directory = self.node.directory
         for entity in report.released:
-            directory.learn_elsewhere(entity)
-        for entity, published in report.published:
+            directory.set_learned(entity, False)
+        for entity, state in report.published:
             runtime = directory.entities.get(entity)
             if runtime is not None:
-                runtime.swap_in(published, replaces_any=not report.until)
+                runtime.swap_in(state, replaces_any=not report.until)
             else:
-                directory.early[entity] = published
+                directory.early[entity] = state
         for entity in report.acquired:
-            directory.learn_here(entity)
+            directory.set_learned(entity, True)
             if entity not in directory.entities and self.node.ready:
                 self.node.notice(entity)
         self.is_leader = len(report.partitions) == self.node.store.partitions

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,27 +19,16 @@ from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
-from rankloop.service.domain.feedback_rules import add_outcomes, late_outcomes, learner_feedback
+from rankloop.service.domain.feedback_rules import TrackedImpression, add_outcomes, late_outcomes, learner_feedback
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.trainer import logged_decision
-from rankloop.service.log.archive import read_records
+from rankloop.service.log.archive import Archive
 from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
 from rankloop.service.stores.open import log_at
 
 
-class ClosedImpression(NamedTuple):
-    """An impression that has closed, and the state that ranked it."""
-
-    ranked: Ranked
-    feedback: FeedbackReceived | None
-    outcomes: dict[str, dict[int, float]]  # by name and item, those before it closed
-    state: Any
-
-
 def read_service_log(where: str, ranker: str = "") -> ListLog:
-    """Read the closed impressions of a ranker of a service.
-
-    The log's `rankings` replays the ranker, for estimators that need the states that ranked.
+    """Read the closed impressions of a ranker of a service; `rankings` of the log replays the ranker.
 
     Args:
       where: The folder, the SQLite file or the PostgreSQL address of the service.
@@ -47,7 +36,10 @@ def read_service_log(where: str, ranker: str = "") -> ListLog:
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / (Path(where).name or "log")
-        _write_export(where, path, ranker)
+        with log_at(where) as log, path.open("wb") as file:
+            entity = _entity(log.entities(), ranker, where)
+            archive = Archive(log, entity, log.folder)
+            file.writelines(parquet(archive.records, _schemas_of(archive.records())))
         return replace(read_service_export(path), rankings=partial(logged_rankings, where, ranker))
 
 
@@ -57,21 +49,20 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     Args:
       where: The folder, the SQLite file or the PostgreSQL address of the service.
       ranker: Its name; may be empty if there is only one.
-
-    Raises:
-      InvalidInput: If there is no such ranker, or it only shadows the base order.
     """
     with log_at(where) as log:
         entity = _entity(log.entities(), ranker, where)
-        records = read_records(log, entity, log.folder)
+        archive = Archive(log, entity, log.folder)
+        records = archive.records()
         replay = Replay(next(records))
         declared = replay.trainer.config.outcomes
-        late = late_outcomes(read_records(log, entity, log.folder)) if declared else {}
+        late = late_outcomes(archive.records()) if declared else {}
         learner = replay.trainer.config.learner
         if replay.trainer.config.body.shadow:
             raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")
         n_rankings = n_reordered = 0
-        for ranked, received, outcomes, state in _closed_impressions(replay, records):
+        for impression, state in _closed_impressions(replay, records):
+            ranked, outcomes = impression.ranked, impression.outcomes
             n_reordered += ranked.reordered
             if not ranked.trainable or ranked.decision is None or ranked.ingested or ranked.reordered:
                 continue
@@ -79,7 +70,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             config = replay.trainer.config
             query, decision = logged_decision(ranked, config)
             policy = RankingPolicy(learner, config.fitted(state))
-            received = received or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
+            received = impression.feedback or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, policy.positions_seen(len(decision.ranking)))
             candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
@@ -91,27 +82,15 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             for event in late.get(ranked.impression, ()):
                 add_outcomes(outcomes, event.values)
             shown_items = [candidates[i] for i in decision.ranking.tolist()[: len(rewards)]]
-            by_position = {
-                name: np.array([outcomes.get(name, {}).get(item, 0.0) for item in shown_items]) for name in declared
-            }
-            user = ranked.session or ranked.user
-            yield LoggedRanking(
-                query, decision.ranking, rewards, policy, shown, user, [str(id) for id in ids], by_position
-            )
+            brought = {name: outcomes.get(name, {}) for name in declared}
+            by_position = {name: np.array([brought[name].get(item, 0.0) for item in shown_items]) for name in declared}
+            user, names = ranked.session or ranked.user, [str(id) for id in ids]
+            yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, names, by_position)
         if n_reordered and not n_rankings:
             raise InvalidInput(
                 "rules have changed the order of every page, so that the probabilities of the orders are unknown: "
                 "evaluate the exported log, GET /log/{name}.parquet"
             )
-
-
-def _write_export(where: str, to: Path, ranker: str = "") -> None:
-    """Write the closed impressions of a ranker as the Parquet file that its service would export."""
-    with log_at(where) as log, to.open("wb") as file:
-        entity = _entity(log.entities(), ranker, where)
-        schemas = _schemas_of(read_records(log, entity, log.folder))
-        for piece in parquet(partial(read_records, log, entity, log.folder), schemas):
-            file.write(piece)
 
 
 def _schemas_of(records: Iterable[Record]) -> list[Schema]:
@@ -128,8 +107,8 @@ def _schemas_of(records: Iterable[Record]) -> list[Schema]:
     return schemas
 
 
-def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:
-    """Apply the log, and yield every impression that was open before an event and is not after it."""
+def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[tuple[TrackedImpression, Any]]:
+    """Apply the log, and yield every impression that an event closes, with the state that ranked it."""
     states = OrderedDict({0: replay.trainer.session.state})
     ranked_from: dict[str, Any] = {}
     for record in records:
@@ -148,7 +127,7 @@ def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[C
         if impression is not None and impression.ranked.impression not in replay.projection.open:
             state = ranked_from.pop(impression.ranked.impression, None)
             if state is not None:
-                yield ClosedImpression(impression.ranked, impression.feedback, impression.outcomes, state)
+                yield impression, state
 
 
 def _entity(entities: list[str], ranker: str, where: str) -> str:

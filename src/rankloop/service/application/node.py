@@ -18,10 +18,10 @@ from rankloop.service.application.learning import Learning
 from rankloop.service.application.served_rankers import Ranking
 from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.archive import archive_old_events
+from rankloop.service.log.archive import Archive
 from rankloop.service.log.writer import LogWriter
 from rankloop.service.settings import Settings
-from rankloop.service.stores.base import ANY_ENTITY, SharedStore, Store
+from rankloop.service.stores.base import ANY_ENTITY, Store, is_shared
 from rankloop.service.stores.open import open_store
 
 T = TypeVar("T")
@@ -35,10 +35,6 @@ class Node:
     """A process that serves; `open` it on a running event loop.
 
     It holds configurations and the newest published states, and nothing else of what other processes log.
-
-    Args:
-      store: Of the log.
-      settings: Of the service.
     """
 
     log: LogWriter
@@ -61,21 +57,21 @@ class Node:
         """Read the log, and start to serve and to learn."""
         loop, store = asyncio.get_running_loop(), self.store
         self.log = LogWriter(store, impression_of, self.settings.max_open_bytes // IMPRESSION_COPIES)
-        self.directory = Directory(store, lambda entity: self.learning.learns(entity))
+        self.directory = Directory(store, lambda entity: self.learning.learns(entity), self.spawn)
         self.learning = Learning(self)
         await asyncio.to_thread(self.directory.load)
         self.learning.worker.start()
         if not store.shared and self.learning.worker.leases.allowed:
             await self.learning.started.wait()
         jobs = [sample_rankers(self.directory.rankers), self.learning.expire_waiters()]
-        if isinstance(store, SharedStore):
+        if is_shared(store):
 
             def notify(entity: str) -> None:
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self.notice, entity)
 
             store.subscribe(notify)
-            jobs.append(self.directory.refresh_regularly(self.spawn))
+            jobs.append(self.directory.refresh_regularly())
         if self.settings.archive_days is not None:
             jobs.append(self._archive_regularly(self.settings.archive_days))
         self._jobs = [asyncio.create_task(job) for job in jobs]
@@ -93,14 +89,7 @@ class Node:
         await _cancel([*self._spawned])  # those that a late notification has started
 
     async def archive_events_before(self, end_time: float) -> int:
-        """Move events to the archive, of all entities that are learned here.
-
-        Args:
-          end_time: The time before which an event is old, in seconds since 1970.
-
-        Returns:
-          The number of events that were moved.
-        """
+        """Move events of all entities that are learned here to the archive; return their number."""
         moved = 0
         for entity in list(self.directory.entities):
             if not self.learning.learns(entity):
@@ -110,15 +99,11 @@ class Node:
             outcomes = self.directory.entities[entity].config.outcomes.values()
             # An impression stays in the database as long as an outcome of it may come.
             end = min([end_time, *(time.time() - outcome.window for outcome in outcomes)])
-            moved += await asyncio.to_thread(archive_old_events, self.store, entity, self.settings.data, end)
+            moved += await asyncio.to_thread(Archive(self.store, entity, self.settings.data).move_old_events, end)
         return moved
 
     async def delete_events_before(self, end_time: float) -> int:
-        """Delete events from the archive, of all entities that are learned here; their states stay.
-
-        Returns:
-          The number of events that were deleted.
-        """
+        """Delete events from the archive, of all entities that are learned here; return their number."""
         learned = [entity for entity in self.directory.entities if self.learning.learns(entity)]
         return sum([await self.administration.drop_old_events(entity, end_time) for entity in learned])
 
@@ -135,7 +120,7 @@ class Node:
     def notice(self, entity: str) -> None:
         """Look for changes of an entity, or of all after `ANY_ENTITY`."""
         if self.ready or entity != ANY_ENTITY:
-            self.directory.notice(entity, self.spawn)
+            self.directory.notice(entity)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Start work that no request waits for; it is cancelled when the node closes."""
@@ -152,11 +137,7 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class LocalService:
-    """A node for synchronous code: its event loop runs on a thread.
-
-    Args:
-      settings: They name the log; it is open until `close`.
-    """
+    """A node for synchronous code: its event loop runs on a thread."""
 
     def __init__(self, settings: Settings) -> None:
         store = open_store(settings)

@@ -3,33 +3,24 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rankloop import __version__
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import entries
 from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
-from rankloop.service.domain.configuration import RankerConfig, config_of
+from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.projection import Consumer, Projection
 from rankloop.service.domain.split import CLICKS, SplitCounts, UserTotals
 from rankloop.service.domain.trainer import Trainer, digest
 from rankloop.service.errors import DamagedArchive
-from rankloop.service.log.archive import read_records
-from rankloop.service.records import (
-    Created,
-    Deleted,
-    ExperimentCreated,
-    Rebased,
-    Record,
-    Snapshot,
-    Snapshotted,
-    ranker_entity,
-)
+from rankloop.service.log.archive import Archive
+from rankloop.service.records import Created, Deleted, ExperimentCreated, Rebased, Record, Snapshot, Snapshotted
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import log_at
 
@@ -42,16 +33,16 @@ def rebuild(first: Record, snapshot: Snapshot | None = None, store: Store | None
     """Build a ranker or an experiment from its first record, or from a snapshot of it.
 
     Args:
-      first: The record of its creation.
+      first: The record of its creation; another one raises `InvalidInput`.
       snapshot: To continue from; its open impressions have to be read from the log.
       store: In which the rankers of an experiment are looked up.
-
-    Raises:
-      InvalidInput: If the first record is no creation.
     """
     event = first.event
     if isinstance(event, ExperimentCreated):
-        config = None if store is None else _config_of_sides(event, store)
+        # Lists are counted by the configuration of the first ranker.
+        names = [variant.ranker for variant in (event.body.a, event.body.b) if variant.ranker is not None]
+        created = store.first_record(f"ranker/{names[0]}").event if store is not None and names else None
+        config = config_of(created.body) if isinstance(created, Created) else None
         projection = Projection(config, event.body.interleaving)
         if event.body.method == "split":
             salt = f"{first.entity} {event.body.seed} {first.seq}"
@@ -86,44 +77,17 @@ def restored_consumer(entity: str, store: Store, until: int, first: Record | Non
       until: The last event that is applied.
       first: The record of its creation, if it was read already.
     """
-    first = first_record(store, entity) if first is None else first
+    first = store.first_record(entity) if first is None else first
     snapshot = store.snapshot(entity)
     if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
         snapshot = None
     consumer = Consumer(entity, store, rebuild(first, snapshot, store))
     consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session or snapshot.projection)
-    records: list[Record] = []
-    for record in store.read(entity, consumer.projection.seq, until):
-        records.append(record)
-        if len(records) == MAX_RECORDS_AT_ONCE:
-            consumer.apply(records)  # events that are due were written when these were learned first
-            consumer.projection.make_room(MAX_OPEN_BYTES)
-            records = []
-    consumer.apply(records)
-    consumer.projection.make_room(MAX_OPEN_BYTES)
+    logged = store.read(entity, consumer.projection.seq, until)
+    while piece := list(islice(logged, MAX_RECORDS_AT_ONCE)):
+        consumer.apply(piece)  # events that are due were written when these were learned first
+        consumer.projection.make_room(MAX_OPEN_BYTES)
     return consumer
-
-
-def _config_of_sides(event: ExperimentCreated, store: Store) -> RankerConfig | None:
-    """Return the configuration by which the lists of an experiment are counted: that of its first ranker."""
-    for variant in (event.body.a, event.body.b):
-        if variant.ranker is not None:
-            created = first_record(store, ranker_entity(variant.ranker)).event
-            return config_of(created.body) if isinstance(created, Created) else None
-    return None
-
-
-def first_record(store: Store, entity: str) -> Record:
-    """Return the record of an entity's creation.
-
-    Args:
-      store: Of the log.
-      entity: A ranker, experiment, catalogue or alias.
-    """
-    for record in store.changes(entity):
-        if not isinstance(record.event, Deleted):
-            return record
-    raise NotFound(f"there is no {entity} in the log")
 
 
 def check_kinds(store: Store) -> None:
@@ -170,18 +134,13 @@ class ReplayResult(NamedTuple):
         many = f"{len(self.differing)} snapshots DIFFER"
         if not self.versions:
             return f"{many}, though this version learned them: the log is damaged, or the CPU is of another kind"
-        learned, here = " and ".join(self.versions), f"this is {__version__}"
-        return (
-            f"{many}; they were learned by rankloop {learned}, {here}: replay them with the version that learned them"
-        )
+        learned = " and ".join(self.versions)
+        advice = f"this is {__version__}: replay them with the version that learned them"
+        return f"{many}; they were learned by rankloop {learned}, {advice}"
 
 
 class Replay:
-    """A ranker that is learned again from its first record and compared with every snapshot.
-
-    Args:
-      first: The record of its creation.
-    """
+    """A ranker that is learned again from its first record and compared with every snapshot."""
 
     def __init__(self, first: Record) -> None:
         if not isinstance(first.event, Created):
@@ -195,9 +154,7 @@ class Replay:
         self.differing: list[int] = []
         self.versions: set[str] = set()  # of rankloop that learned the differing snapshots
         self._recent: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})
-        self._snapshot_states: dict[int, Any] = {
-            0: self.trainer.session.state
-        }  # states of snapshots, as the replay computed them
+        self._snapshot_states: dict[int, Any] = {0: self.trainer.session.state}  # as the replay computed them
 
     def apply(self, record: Record) -> None:
         """Apply a record; a snapshot is compared with the state of the replay."""
@@ -206,10 +163,18 @@ class Replay:
             self._recent[self.trainer.number] = self.trainer.session.state
             if len(self._recent) > MAX_RECENT_STATES:
                 self._recent.popitem(last=False)
-        if isinstance(record.event, Snapshotted):
-            self._check(record.event)
-        elif isinstance(record.event, Rebased) and not record.event.projection:
-            self._snapshot_states[record.event.number] = loads(record.event.session).state
+        event = record.event
+        if isinstance(event, Snapshotted):
+            state = self._recent.get(event.number, self._snapshot_states.get(event.number))
+            if state is not None:
+                self._snapshot_states[event.number] = state
+            if state is not None and digest(state) == event.digest:
+                self.checked += 1
+            else:
+                self.differing.append(event.number)
+                self.versions.add(event.rankloop_version)
+        elif isinstance(event, Rebased) and not event.projection:
+            self._snapshot_states[event.number] = loads(event.session).state
 
     def result(self) -> ReplayResult:
         """Return the counts, the digest and the comparison with snapshots."""
@@ -226,32 +191,19 @@ class Replay:
             versions=() if __version__ in self.versions else tuple(sorted(self.versions)),
         )
 
-    def _check(self, event: Snapshotted) -> None:
-        state = self._recent.get(event.number, self._snapshot_states.get(event.number))
-        if state is not None:
-            self._snapshot_states[event.number] = state
-        if state is None or digest(state) != event.digest:
-            self.differing.append(event.number)
-            self.versions.add(event.rankloop_version)
-        else:
-            self.checked += 1
-
 
 def replay_log(where: str, data: Path | None = None) -> tuple[list[ReplayResult], dict[str, str]]:
-    """Learn every ranker of a log again, and compare it with every snapshot.
+    """Learn every ranker of a log again; return the comparisons with snapshots, and by entity damages of the archive.
 
     Args:
       where: The folder or the file of a service, or its PostgreSQL address.
       data: The folder of the archive, where it is not that of the log.
-
-    Returns:
-      A result for each ranker, and by entity the damage of its archive: those could not be learned.
     """
     logs, damaged = [], {}
     with log_at(where) as log:
         for entity in log.entities():
             try:
-                logs.append(read_records(log, entity, data or log.folder))
+                logs.append(Archive(log, entity, data or log.folder).records())
             except DamagedArchive as error:
                 damaged[entity] = str(error)
         return replay_records(chain.from_iterable(logs)), damaged
@@ -265,12 +217,9 @@ def replay_records(records: Iterable[Record]) -> list[ReplayResult]:
             continue
         if isinstance(record.event, Deleted):
             replays.pop(record.entity, None)
-        elif record.entity not in replays and getattr(record.event, "impression", None) is not None:
-            continue  # logged by a process that had not noticed the deletion yet
-        elif record.entity not in replays:
+        elif record.entity in replays:
+            if not isinstance(record.event, Created):  # two requests created it at the same moment; the first counts
+                replays[record.entity].apply(record)
+        elif getattr(record.event, "impression", None) is None:  # else a process had not noticed the deletion yet
             replays[record.entity] = Replay(record)
-        elif isinstance(record.event, Created):
-            continue  # two requests created it at the same moment; the first counts
-        else:
-            replays[record.entity].apply(record)
     return [replay.result() for replay in replays.values()]

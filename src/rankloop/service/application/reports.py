@@ -1,6 +1,5 @@
 """Reports of rankers, experiments and catalogues, for `GET`, the page and the event stream."""
 
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -12,16 +11,8 @@ from rankloop.service.domain.counters import Counters, OutcomeCounts
 from rankloop.service.domain.health import finite, health_of, weights_of
 from rankloop.service.domain.split import SplitCounts, split_result
 
-OPTIONAL_DEFAULTS: dict[str, Any] = {
-    "schema": None,
-    "catalogue": None,
-    "model": None,
-    "weight": 1.0,
-    "booster": None,
-    "kind": None,
-    "outcomes": {},
-    "guardrails": {},
-}  # left out of a report
+OPTIONAL_DEFAULTS: dict[str, Any] = dict.fromkeys(("schema", "catalogue", "model", "booster", "kind"))
+OPTIONAL_DEFAULTS |= {"weight": 1.0, "outcomes": {}, "guardrails": {}}  # are left out of a report
 
 
 def ranker_report(node: Node, name: str) -> dict[str, Any]:
@@ -34,6 +25,11 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
     runtime = node.directory.ranker(name)
     counters, published = runtime.projection.counters, runtime.published
     schema, window = runtime.config.schema, runtime.projection.window
+    outcomes = {}
+    for outcome in runtime.config.outcomes:
+        each = counters.outcomes.get(outcome, OutcomeCounts())
+        mean = each.total / counters.closed if counters.closed else None
+        outcomes[outcome] = {"total": each.total, "impressions": each.impressions, "per_impression": mean}
     return {
         "name": name,
         "spec": _spec_of(runtime.config.body) | ({"window": window} if window is not None else {}),
@@ -57,7 +53,7 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
         },
         "health": health_of(counters, runtime.config, published.state, published.refused),
         "comparison": _interleaving_result(counters),
-        **({"outcomes": _outcome_counts(counters, runtime.config.outcomes)} if runtime.config.outcomes else {}),
+        **({"outcomes": outcomes} if outcomes else {}),
         "weights": weights_of(runtime.config, published.state),
     }
 
@@ -86,32 +82,14 @@ def experiment_report(node: Node, name: str) -> dict[str, Any]:
     if body.method == "split":
         result = split_result(counters.split or SplitCounts(), runtime.metrics, body.guardrails)
     else:
-        compared = {outcome: counters.outcomes.get(outcome, OutcomeCounts()) for outcome in body.outcomes}
-        result = _interleaving_result(counters)
-        result["outcomes"] = {
-            outcome: {"wins": each.wins, "losses": each.losses, "p_value": sign_p_value(each.wins, each.losses)}
-            for outcome, each in compared.items()
-        }
-    return {
-        "name": name,
-        "spec": _spec_of(body),
-        "impressions": counters.impressions,
-        "open": runtime.projection.n_open,
-        **result,
-    }
-
-
-def _outcome_counts(counters: Counters, names: Iterable[str]) -> dict[str, Any]:
-    """Return what closed impressions brought, by outcome."""
-    counts = {name: counters.outcomes.get(name, OutcomeCounts()) for name in names}
-    return {
-        name: {
-            "total": each.total,
-            "impressions": each.impressions,
-            "per_impression": each.total / counters.closed if counters.closed else None,
-        }
-        for name, each in counts.items()
-    }
+        outcomes, result = {}, _interleaving_result(counters)
+        for outcome in body.outcomes:
+            each = counters.outcomes.get(outcome, OutcomeCounts())
+            p_value = sign_p_value(each.wins, each.losses)
+            outcomes[outcome] = {"wins": each.wins, "losses": each.losses, "p_value": p_value}
+        result["outcomes"] = outcomes
+    counts = {"impressions": counters.impressions, "open": runtime.projection.n_open}
+    return {"name": name, "spec": _spec_of(body), **counts, **result}
 
 
 def _interleaving_result(counters: Counters) -> dict[str, Any]:
@@ -128,16 +106,11 @@ def _interleaving_result(counters: Counters) -> dict[str, Any]:
 
 def _spec_of(body: msgspec.Struct) -> dict[str, Any]:
     """Return a body with its defaults written out, without rarely used options that have their default."""
-    fields = msgspec.structs.asdict(body)
-    return {
-        name: _plain(value)
-        for name, value in fields.items()
-        if name not in OPTIONAL_DEFAULTS or value != OPTIONAL_DEFAULTS[name]
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return a field of a body; size and digest of a file."""
-    if isinstance(value, bytes):
-        return {"bytes": len(value), "sha256": sha256(value).hexdigest()}
-    return _spec_of(value) if isinstance(value, msgspec.Struct) else value
+    spec = dict[str, Any]()
+    for name, value in msgspec.structs.asdict(body).items():
+        if name in OPTIONAL_DEFAULTS and value == OPTIONAL_DEFAULTS[name]:
+            continue
+        if isinstance(value, bytes):  # a file
+            value = {"bytes": len(value), "sha256": sha256(value).hexdigest()}
+        spec[name] = _spec_of(value) if isinstance(value, msgspec.Struct) else value
+    return spec

@@ -28,7 +28,7 @@ from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_ses
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
-from rankloop.service.requests import CreateBody, PackedRankBody, RankBody, RankResponse, check_tags
+from rankloop.service.requests import CreateBody, Item, PackedRankBody, RankBody, RankResponse, check_tags
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -40,14 +40,7 @@ NUMBER_TYPES = {float, int}
 
 
 class ServedRanker:
-    """A ranker that is served. It is used on the event loop only, so a ranking and its state number belong together.
-
-    Args:
-      entity: Of the ranker.
-      config: Its configuration.
-      start: A saved session that it starts from; empty for the learner's initial state.
-      catalogue: Of the ranker.
-    """
+    """A ranker that is served. It is used on the event loop only, so a ranking and its state number belong together."""
 
     def __init__(self, entity: str, config: RankerConfig, start: bytes, catalogue: ItemCatalogue | None = None) -> None:
         self.entity = entity
@@ -81,12 +74,7 @@ class ServedRanker:
         return self._projection
 
     def swap_in(self, published: PublishedState, replaces_any: bool = False) -> None:
-        """Rank from another state from now on if it is newer than the current one.
-
-        Args:
-          published: The new state.
-          replaces_any: Swap it in even if it is not newer, as after a change of the log.
-        """
+        """Rank from another state from now on if it is newer; `replaces_any` after a change of the log."""
         current = self.published
         if not replaces_any and published.seq <= current.seq and current.projection:
             return
@@ -124,17 +112,15 @@ class ServedRanker:
     def rank(self, request: QueryRequest, impression: str, compared: bool | None = None) -> Ranked:
         """Rank a query; the returned event takes effect once it is in the log.
 
-        Args:
-          request: The query with its items.
-          impression: Its name.
-          compared: Show the predicted order interleaved with the base order; None draws it.
+        A compared ranking is the predicted order interleaved with the base order; None draws whether it is one.
         """
-        body = self.config.body
-        falls_back = body.guard and self._falls_back()
+        body, base = self.config.body, self.config.body.base
+        # It has lost to a base that none of its states equals: the base order is shown.
+        falls_back = body.guard and base is not None and not base.weight and self.projection.reason == LOST_TO_BASE
         if compared is None:
             share = 0.0 if falls_back else body.evaluation_share
             compared = bool(share) and _generator_of(body.seed, impression, "lot").random() < share
-        if compared and body.base is None:
+        if compared and base is None:
             raise Rejected("compared", "this ranker has no base to compare with")
         if compared:
             return self._compare(request, impression)
@@ -162,13 +148,7 @@ class ServedRanker:
         return ranked
 
     def ingest(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
-        """Make the event of a page that another system has shown; it is learned from like a shadow ranking.
-
-        Args:
-          request: The query with its items.
-          impression: Its name.
-          order: The ids as they were shown.
-        """
+        """Make the event of a page that another system has shown; it is learned from like a shadow ranking."""
         number = {str(id): i for i, id in enumerate(request.ids)}
         positions = [number.get(str(id), -1) for id in order]
         if request.pinned or request.candidates is not None or sorted(positions) != list(range(len(request.ids))):
@@ -177,11 +157,6 @@ class ServedRanker:
         ranked.order, ranked.ingested, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
         ranked.rules, ranked.reordered = {}, False
         return ranked
-
-    def _falls_back(self) -> bool:
-        """Return whether the base order is shown: the ranker has lost to a base that none of its states equals."""
-        base = self.config.body.base
-        return base is not None and not base.weight and self.projection.reason == LOST_TO_BASE
 
     def _explored(self, ranking: Ints, predicted: Ints) -> float:
         """Return the share of shown positions, by DCG discount, with another item than predicted."""
@@ -229,21 +204,12 @@ class Ranking:
         self.node = node
 
     async def rank(
-        self,
-        name: str,
-        body: RankBody,
-        key: str | None = None,
-        compared: bool | None = None,
-        experiment: bool = False,
+        self, name: str, body: RankBody, key: str | None = None, compared: bool | None = None, experiment: bool = False
     ) -> RankResponse:
-        """Return the order to show.
+        """Return the order to show, by a ranker, an alias or an experiment of this name.
 
-        Args:
-          name: Of a ranker or an alias, or of an experiment.
-          body: The request.
-          key: A request with the same key gets the same response.
-          compared: Show the predicted order interleaved with the base order, without learning; None draws it.
-          experiment: Show one list interleaved from both variants of an experiment.
+        A request with the same key gets the same response. A compared list is the predicted order interleaved with the
+        base order, and not learned from; None draws whether it is one.
         """
         directory = self.node.directory
         runtime: ServedRanker | ServedExperiment | None = directory.rankers.get(name)
@@ -252,8 +218,10 @@ class Ranking:
         elif runtime is None:
             name, *_ = await directory.find_targets(name)
             runtime = await directory.find_ranker(name)
-        request, impression = await self._request(runtime, body), _new_impression(key)
+        request = await self._request(runtime, body)
+        impression = f"{time.time_ns():016x}{secrets.token_hex(8)}"  # a name that sorts by time
         if key is not None:
+            impression = f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
             logged = await self.logged_ranking(runtime.entity, impression)
             if logged is not None:
                 return _response(_same_request(logged, request))
@@ -326,17 +294,19 @@ def query_request(
         check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else config.model_named(body.base_model)
     packed = body if type(body) is PackedRankBody and body.features else None
-    if config.encoders and packed is not None:
-        raise Rejected("features", "this ranker has a schema; give values by name")
     if config.encoders:
+        if packed is not None:
+            raise Rejected("features", "this ranker has a schema; give values by name")
         return named_request(body, config, catalogue)._replace(base_model=base_model)
-    rows: list[Any] | Floats = [item.features for item in body.items]
-    ids = [item.id for item in body.items]
+    rows: list[Any] | Floats
     if packed is not None:
         ids, rows = packed.ids, packed.rows(config.adapter.n_features)
-    if body.ids and packed is None:
+    elif body.ids:
         raise Rejected("ids", "items without features need a catalogue and a schema; give items with their features")
-    _check_numbers(ids, rows)
+    else:
+        ids, rows = [item.id for item in body.items], [item.features for item in body.items]
+        if {list} != set(map(type, rows)):
+            _check_numbers(body.items)
     if not are_valid_ids(ids):
         raise Rejected("items", INVALID_ID)
     try:
@@ -351,22 +321,14 @@ def query_request(
     return request._replace(base_model=base_model) if base_model else request
 
 
-def _check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:
+def _check_numbers(items: list[Item]) -> None:
     """Raise `Rejected` if a feature is no number, for a ranker without a schema."""
-    if isinstance(rows, np.ndarray) or {list} == set(map(type, rows)):
-        return
-    for position, (id, row) in enumerate(zip(ids, rows)):
+    for position, item in enumerate(items):
+        row = item.features
         if isinstance(row, dict) and not NUMBER_TYPES.issuperset(map(type, row.values())):
             name, value = next((name, value) for name, value in row.items() if type(value) not in NUMBER_TYPES)
             where = f"items[{position}].features.{name:.80}"
-            raise Rejected(where, f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
-
-
-def _new_impression(key: str | None) -> str:
-    """Return a name that sorts by time; for a request with a key always the same name."""
-    if key is not None:
-        return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    return f"{time.time_ns():016x}{secrets.token_hex(8)}"
+            raise Rejected(where, f"item {item.id!r:.80}: {name} must be a number, got {value!r:.60}")
 
 
 def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
@@ -377,16 +339,13 @@ def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
     is_same = content == (logged.ids, logged.features, logged.query_id, logged.context)
     if not logged.rules and not request.rules:  # rules may have changed since
         is_same = is_same and (pinned, to_show) == (logged.order[: len(pinned)], sorted(logged.order))
-    if not is_same:
-        raise Conflict("this Idempotency-Key was used for another ranking")
-    if logged.base_model != request.base_model:
+    if is_same and logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")
-    if not same_values(logged, request):
+    if not is_same or not same_values(logged, request):
         raise Conflict("this Idempotency-Key was used for another ranking")
     return logged
 
 
 def _response(ranked: Ranked) -> RankResponse:
-    ids: list[Id] = ranked.ids
-    order = [ids[i] for i in ranked.order]
+    order = [ranked.ids[i] for i in ranked.order]
     return RankResponse(ranked.impression, order, ranked.state_number, ranked.log_propensity)

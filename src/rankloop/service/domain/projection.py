@@ -46,7 +46,7 @@ DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 class Due(NamedTuple):
     """An event to write, perhaps with a snapshot."""
 
-    event: events.AnyEvent
+    event: events.Event
     snapshot: Snapshot | None = None
 
 
@@ -126,7 +126,7 @@ class Projection:
         if impression is not None:
             self.open_bytes -= _bytes_of(impression.ranked)
 
-    def _change(self, event: events.AnyEvent) -> AppliedRecord:
+    def _change(self, event: events.Event) -> AppliedRecord:
         """Apply an event that belongs to no impression."""
         now, trainer = self.now, self.trainer
         if isinstance(event, events.Frozen | events.Resumed):

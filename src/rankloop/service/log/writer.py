@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from threading import Condition, Lock, Thread, current_thread
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,15 +18,14 @@ from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import (
     IMPRESSION_BYTES,
     ITEM_BYTES,
-    AnyEvent,
     Closed,
+    Event,
     FeedbackReceived,
     LogEntry,
     LogRow,
     OutcomesReceived,
     Ranked,
     Record,
-    Settle,
     Snapshot,
     encode,
 )
@@ -41,6 +40,8 @@ MAX_LOOP_BLOCK_SECONDS = 0.002  # of a transaction that counts as quick; for so 
 MIN_QUICK_COMMITS = 20  # in a row, after which the event loop writes itself: the disk is quick
 FAILING_SECONDS = 5.0  # after a failed write, in which the log counts as failing
 Key = tuple[str, str]  # an entity and the name of an impression
+Subject = Any  # an impression as of the event `seq`; `add` applies an event and returns the verdict on it
+FoldRecords = Callable[..., Subject]  # builds an impression from its records, or continues an earlier one
 
 
 class Written(NamedTuple):
@@ -51,23 +52,7 @@ class Written(NamedTuple):
     at: float = 0.0  # by the clock of the store
 
 
-class Subject(Protocol):
-    """An impression built from its records up to the event `seq`; the domain has its rules."""
-
-    seq: int
-
-    def add(self, event: Any) -> str:
-        """Apply an event and return the verdict on it."""
-
-
-class FoldRecords(Protocol):
-    """Builds an impression from its records, or continues an earlier one."""
-
-    def __call__(self, records: Iterable[Record], impression: Any = None) -> Any:
-        """Return the impression after these records."""
-
-
-def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:
+def entry_of(entity: str, event: Event, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:
     """Make the entry of an event, which is encoded here: an event that cannot be encoded fails alone.
 
     Args:
@@ -79,32 +64,10 @@ def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, onc
     return LogEntry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
 
 
-def settled_entry(entity: str, impression: str, settle: Settle) -> LogEntry:
-    """Make an entry that is decided inside the transaction.
-
-    Args:
-      entity: Whose impression it is.
-      impression: Its name.
-      settle: Returns the event, or a tuple of them, or a verdict if nothing is to be written.
-    """
-    return LogEntry(entity, None, b"", impression, settle=settle)
-
-
-def kind_of(event: AnyEvent) -> str:
+def kind_of(event: Event) -> str:
     """Return the kind under which an event is searched for: "final" for the last feedback, else its tag."""
     is_last = isinstance(event, FeedbackReceived) and event.final
     return "final" if is_last else str(type(event).__struct_config__.tag)
-
-
-def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
-    """Return the row of the log that an event becomes.
-
-    Args:
-      entry: Whose event it is.
-      event: That of the entry, or the one that it was settled to.
-      body: The encoded event, where it is not that of the entry.
-    """
-    return LogRow(entry.entity, kind_of(event), entry.impression, body or entry.body, event, entry.snapshot)
 
 
 def _bytes_of(ranked: Ranked) -> int:
@@ -112,7 +75,7 @@ def _bytes_of(ranked: Ranked) -> int:
     return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
-def _encoded(event: AnyEvent) -> bytes:
+def _encoded(event: Event) -> bytes:
     try:
         return encode(event)
     except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
@@ -122,22 +85,20 @@ def _encoded(event: AnyEvent) -> bytes:
 class RecentImpressions:
     """Impressions that were used last, each as of an event; later events of it are in the log.
 
-    Args:
-      fold: Builds an impression from its records.
-      max_bytes: Of memory; the impressions that were not used for the longest time are dropped.
+    An impression without feedback is its record. What was not used for the longest time is dropped first.
     """
 
     def __init__(self, fold: FoldRecords, max_bytes: int = MAX_RECENT_BYTES) -> None:
         self.fold = fold
         self.max_bytes = max_bytes
         self.size = 0
-        self._recent: OrderedDict[Key, tuple[Subject | Record, int]] = OrderedDict()
+        self._recent: OrderedDict[Key, tuple[Subject, int]] = OrderedDict()
 
-    def get(self, key: Key) -> Subject | Record | None:
-        """Return an impression; its record if there is no feedback yet."""
+    def get(self, key: Key) -> Subject:
+        """Return an impression, if it is in memory."""
         return self._recent.get(key, (None, 0))[0]
 
-    def put(self, key: Key, subject: Subject | Record, size: int | None = None) -> None:
+    def put(self, key: Key, subject: Subject, size: int | None = None) -> None:
         """Add or replace an impression as the one that was used last; without a size, of the same size."""
         _, old_size = self._recent.pop(key, (None, 0))
         size = (old_size or IMPRESSION_BYTES) if size is None else size
@@ -160,21 +121,16 @@ class RecentImpressions:
 
 
 class Batch:
-    """Entries of one transaction: the store looks up `keys`, `watched` and `partitions`, then `settle` decides.
-
-    Args:
-      entries: In order.
-      recent: Impressions that need not be looked up.
-    """
+    """Entries of one transaction: the store looks up `keys`, `watched` and `partitions`, then `settle` decides."""
 
     def __init__(self, entries: Sequence[LogEntry], recent: RecentImpressions) -> None:
         self.entries = entries
         self.results: list[Written | RankloopError] = []
-        self.numbers: list[int] = []
         self._recent = recent
-        self._subjects: dict[Key, Subject | Record] = {}
+        self._subjects: dict[Key, Subject] = {}
         self._sizes: dict[Key, int] = {}  # of impressions that were read from the log
-        self._rows: list[tuple[int, LogRow]] = []  # with the entry's position
+        self.rows: list[LogRow] = []  # to write, once they are settled
+        self._positions: list[int] = []  # of their entries
         keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
         for key in keys:
             subject = recent.get(key)
@@ -183,22 +139,13 @@ class Batch:
         self.keys = {key: self._subjects[key].seq if key in self._subjects else 0 for key in keys}
         self.watched = {entry.entity: entry.unless_after for entry in entries if entry.unless_after is not None}
         self.partitions = sorted({entry.fence[0] for entry in entries if entry.fence is not None})
-
-    @property
-    def locks(self) -> list[str]:
-        """Names that no other transaction may write about: impressions that are looked up, entities that change."""
-        changing = {entry.entity for entry in self.entries if entry.impression is None}
-        return sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
-
-    @property
-    def rows(self) -> list[LogRow]:
-        """Rows to write, once they are settled."""
-        return [row for _, row in self._rows]
+        changing = {entry.entity for entry in entries if entry.impression is None}
+        self.locks = sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
 
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
         """Decide which rows are written."""
         for record in records:
-            key = record.entity, record.event.impression  # type: ignore[union-attr]
+            key = record.entity, record.event.impression  # type: ignore[attr-defined]
             subject = self._recent.fold([record], self._subject(key))
             if isinstance(record.event, Ranked):
                 self._sizes[key] = _bytes_of(record.event)
@@ -217,7 +164,7 @@ class Batch:
 
     def number(self, first: int, at: float) -> None:
         """Take note that the rows were written."""
-        for seq, (position, row) in enumerate(self._rows, first):
+        for seq, (position, row) in enumerate(zip(self._positions, self.rows), first):
             self.results[position] = Written(self.results[position].verdict, seq, at)  # type: ignore[union-attr]
             if row.impression is None:
                 continue
@@ -226,7 +173,7 @@ class Batch:
                 self._subjects.pop(key, None)
                 self._recent.put(key, Record(seq, row.entity, at, row.event), _bytes_of(row.event))
             elif key in self._subjects:
-                self._subjects[key].seq = seq  # type: ignore[misc]  # the impression was built when the event was settled
+                self._subjects[key].seq = seq  # the impression was built when the event was settled
         for key, subject in self._subjects.items():
             self._recent.put(key, subject, self._sizes.get(key))
 
@@ -262,11 +209,12 @@ class Batch:
                 self._subjects.pop(key, None)
                 self._recent.drop([key])  # the event was applied to it already
                 raise
-            rows.append((position, row_of(entry, event, body)))
-        self._rows += rows
+            rows.append(LogRow(entry.entity, kind_of(event), entry.impression, body, event, entry.snapshot))
+        self.rows += rows
+        self._positions += [position] * len(rows)
         return Written(verdict)
 
-    def _subject(self, key: Key) -> Subject | None:
+    def _subject(self, key: Key) -> Subject:
         subject = self._subjects.get(key)
         if isinstance(subject, Record):
             subject = self._subjects[key] = self._recent.fold([subject])
@@ -274,17 +222,11 @@ class Batch:
 
 
 class LogWriter:
-    """Writes entries, many in one transaction: on a thread, or on the event loop while the disk is quick.
-
-    Args:
-      store: Of the log.
-      fold: Builds an impression from its records.
-      max_waiting_bytes: Of entries that wait; more are refused.
-    """
+    """Writes entries, many in one transaction: on a thread, or on the event loop while the disk is quick."""
 
     def __init__(self, store: Any, fold: FoldRecords, max_waiting_bytes: int = 2**63) -> None:
         self.store = store
-        self.max_waiting_bytes = max_waiting_bytes
+        self.max_waiting_bytes = max_waiting_bytes  # of entries that wait; more are refused
         self.recent = RecentImpressions(fold)
         self._held: dict[str, asyncio.Event] = {}  # entities that may not be written now
         self.commits = 0
@@ -306,13 +248,9 @@ class LogWriter:
         self._thread.start()
 
     def append(self, entry: LogEntry | None) -> Awaitable[Written]:
-        """Write an entry; an entry of an entity that is held waits.
+        """Write an entry, or with None only ask whether the store can be written; done when the entry is durable.
 
-        Args:
-          entry: None only asks whether the store can be written.
-
-        Returns:
-          An awaitable of the result, which is done when the entry is durable.
+        An entry of an entity that is held waits.
         """
         if entry is not None and entry.entity in self._held:
             return self._append_later(entry)
@@ -349,7 +287,8 @@ class LogWriter:
             self._waiting = 0
             if self._quick_commits < MIN_QUICK_COMMITS or not self._write_on_loop():
                 self._unwritten.acquire(blocking=False)
-                self._wake_up()
+                with self._wake:
+                    self._wake.notify()
                 if self._quick_commits:  # waiting costs less than two threads that compete for the interpreter lock
                     self._unwritten.acquire(timeout=MAX_LOOP_BLOCK_SECONDS)
 
@@ -366,7 +305,8 @@ class LogWriter:
         """Write an entry from another thread than that of the event loop."""
         future: Future[Written] = Future()
         self._put(entry, future)
-        self._wake_up()
+        with self._wake:
+            self._wake.notify()
         return future
 
     @property
@@ -398,10 +338,6 @@ class LogWriter:
             self._pending_bytes += size
             self._pending.append((entry, future))
 
-    def _wake_up(self) -> None:
-        with self._wake:
-            self._wake.notify()
-
     def _write(self) -> None:
         while True:
             with self._wake:
@@ -419,68 +355,52 @@ class LogWriter:
         with self._wake:
             n = _batch_size([entry for entry, _ in self._pending[:MAX_BATCH]])
             waiting, self._pending = self._pending[:n], self._pending[n:]
+        if not waiting:
+            return True
         if self._cleared:
             self._cleared = False
             self.recent.clear()
-        if waiting and not self._commit(waiting, append):
-            with self._wake:
-                self._pending = waiting + self._pending
-            return False
-        with self._wake:
-            self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
-            return not self._pending
-
-    def _commit(self, waiting: list[tuple[LogEntry | None, Any]], append: Callable[[Batch], Any]) -> bool:
-        """Write entries and set their results; return False if the store has not tried to write them now."""
-        futures = [future for _, future in waiting]
         batch = Batch([entry for entry, _ in waiting if entry is not None], self.recent)
         start_time = time.monotonic()
         try:
             if append(batch) is False:
+                with self._wake:
+                    self._pending = waiting + self._pending
                 return False
+            written = iter(batch.results)
+            results: Any = [Written("available") if entry is None else next(written) for entry, _ in waiting]
         except Exception as error:
             batch.undo()
             self._quick_commits = 0
             self._failed_at = time.monotonic()
             if not isinstance(error, RankloopError):
                 error = Unavailable(f"the log cannot be written now: {error}")
-            self._set_results(futures, [error] * len(futures))
-            return True
-        self._failed_at = -math.inf
-        seconds = time.monotonic() - start_time
-        self._quick_commits = self._quick_commits + 1 if seconds < MAX_LOOP_BLOCK_SECONDS else 0
-        self.commits += 1
-        self.commit_seconds += seconds
-        self.slowest_commit = max(self.slowest_commit, seconds)
-        results = iter(batch.results)
-        self._set_results(futures, [Written("available") if entry is None else next(results) for entry, _ in waiting])
-        return True
-
-    def _set_results(self, futures: list[Any], results: Sequence[Any]) -> None:
-        on_loop = []
-        for future, result in zip(futures, results):
-            if isinstance(future, Future):
-                _set(future, result)
-            else:
-                on_loop.append((future, result))
-        if on_loop and current_thread() is self._thread:
-            self._loop.call_soon_threadsafe(_set_all, on_loop)
+            results = [error] * len(waiting)
         else:
-            _set_all(on_loop)
+            self._failed_at = -math.inf
+            seconds = time.monotonic() - start_time
+            self._quick_commits = self._quick_commits + 1 if seconds < MAX_LOOP_BLOCK_SECONDS else 0
+            self.commits += 1
+            self.commit_seconds += seconds
+            self.slowest_commit = max(self.slowest_commit, seconds)
+        futures = [future for _, future in waiting]
+        if current_thread() is self._thread:
+            self._loop.call_soon_threadsafe(_set_results, futures, results)
+        else:
+            _set_results(futures, results)
+        with self._wake:
+            self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
+            return not self._pending
 
 
-def _set_all(results: list[Any]) -> None:
-    for future, result in results:
-        _set(future, result)
-
-
-def _set(future: Any, result: Any) -> None:
-    if future.done():
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
+def _set_results(futures: Sequence[Any], results: Sequence[Written | RankloopError]) -> None:
+    for future, result in zip(futures, results):
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
 
 
 def _batch_size(entries: Sequence[LogEntry | None]) -> int:

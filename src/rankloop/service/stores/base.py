@@ -3,13 +3,43 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeGuard
 
-from rankloop.service.records import ArchiveFile, LogEntry, LogRow, Record, RolledBack, Snapshot, decode
-from rankloop.service.stores.tables import LIST_FILE, SAVE_SNAPSHOT
+from rankloop.core.errors import Conflict, NotFound
+from rankloop.service.records import ArchiveFile, Deleted, LogEntry, LogRow, Record, RolledBack, Snapshot, decode
 
+if TYPE_CHECKING:
+    from rankloop.service.stores.postgres import PostgresStore
+
+LOG_MIGRATIONS = (  # each step is run once; the type names in braces are those of the database
+    """
+    CREATE TABLE rankloop_events (seq {integer} PRIMARY KEY, entity TEXT NOT NULL, at {real} NOT NULL, impression TEXT,
+                                  body {binary} NOT NULL, kind TEXT NOT NULL{partition});
+    CREATE INDEX rankloop_events_by_entity ON rankloop_events (entity, seq);
+    CREATE INDEX rankloop_events_by_impression ON rankloop_events (impression) WHERE impression IS NOT NULL;
+    CREATE INDEX rankloop_changes ON rankloop_events (entity, seq) WHERE impression IS NULL;
+    CREATE TABLE rankloop_snapshots (entity TEXT NOT NULL, number {integer} NOT NULL, at {real} NOT NULL,
+                                     state_seq {integer} NOT NULL, session {binary} NOT NULL,
+                                     projection {binary} NOT NULL, rejected {integer} NOT NULL,
+                                     oldest_open {integer} NOT NULL, PRIMARY KEY (entity, number));
+    CREATE TABLE rankloop_archive (entity TEXT NOT NULL, name TEXT NOT NULL, first_seq {integer} NOT NULL,
+                                   last_seq {integer} NOT NULL, events {integer} NOT NULL, digest TEXT NOT NULL,
+                                   PRIMARY KEY (entity, name));
+    """,
+)
+LOG_VERSION = len(LOG_MIGRATIONS)
+COLUMNS: Mapping[str, Sequence[str]] = {  # of the tables that a backup copies
+    "rankloop_events": ("seq", "entity", "at", "body", "impression", "kind"),
+    "rankloop_snapshots": ("entity", "number", "at", "state_seq", "session", "projection", "rejected", "oldest_open"),
+}
+SAVE_SNAPSHOT = """INSERT INTO rankloop_snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entity, number) DO UPDATE
+    SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, projection = excluded.projection,
+        rejected = excluded.rejected, oldest_open = excluded.oldest_open
+    WHERE rankloop_snapshots.state_seq < excluded.state_seq"""
+LIST_FILE = """INSERT INTO rankloop_archive VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (entity, name) DO UPDATE
+    SET events = excluded.events, digest = excluded.digest"""
 STORAGE_FULL_MESSAGE = "the disk of the log is full; free some space, nothing of this request was kept"
 PAGE_ROWS = 2000  # records that are read at a time
 PAGE_BYTES = 16_000_000  # of their bodies: of rankings with many features only a few are read at a time
@@ -48,20 +78,14 @@ class Publication(NamedTuple):
 
 
 class Transaction(Protocol):
-    """Entries that are written together: what the store looks up first, and the rows that follow from it."""
+    """Entries that are written together: a store looks up what they depend on, writes `rows`, and numbers them."""
 
     entries: Sequence[LogEntry]
     keys: dict[tuple[str, str], int]  # impressions that are looked up, each after an event
     watched: dict[str, int | None]  # entities of which the last change is looked up
     partitions: list[int]  # whose leases are looked up
-
-    @property
-    def locks(self) -> list[str]:
-        """Names that no other transaction may write about meanwhile."""
-
-    @property
-    def rows(self) -> list[LogRow]:
-        """Rows to write, once they are settled."""
+    locks: list[str]  # names that no other transaction may write about meanwhile
+    rows: list[LogRow]  # to write, once they are settled
 
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
         """Decide which rows are written, by what the store has looked up."""
@@ -77,15 +101,7 @@ class ReadableLog(ABC):
 
     @abstractmethod
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query.
-
-        Args:
-          query: With a question mark for each value.
-          values: Of the query.
-
-        Raises:
-          Unavailable: If the database cannot be read now.
-        """
+        """Return the rows of a query, which has a question mark for each value; raise `Unavailable` if it fails."""
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Yield records in order: of one entity or all, after a number, up to another."""
@@ -110,7 +126,8 @@ class ReadableLog(ABC):
         records: list[Record] = []
         for begin in range(0, len(impressions), MAX_NAMES_PER_QUERY):
             names = impressions[begin : begin + MAX_NAMES_PER_QUERY]
-            where = f"{ENTITY_WITHOUT_INDEX} = ? AND seq <= ? AND impression IN ({_marks(names)})"
+            marks = ", ".join("?" * len(names))
+            where = f"{ENTITY_WITHOUT_INDEX} = ? AND seq <= ? AND impression IN ({marks})"
             records += self._records(where, [entity, until, *names])
         return records
 
@@ -127,6 +144,13 @@ class ReadableLog(ABC):
         where = "impression IS NULL AND kind <> 'deleted'"
         return self._records(f"seq IN (SELECT min(seq) FROM rankloop_events WHERE {where} GROUP BY entity)", [])
 
+    def first_record(self, entity: str) -> Record:
+        """Return the event that created an entity, or raise `NotFound`."""
+        for record in self.changes(entity):
+            if not isinstance(record.event, Deleted):
+                return record
+        raise NotFound(f"there is no {entity} in the log")
+
     def deletions(self) -> list[Record]:
         """Return the deletions of entities whose remaining events are not yet removed."""
         changed = "SELECT DISTINCT entity FROM rankloop_events WHERE impression IS NULL"
@@ -134,27 +158,23 @@ class ReadableLog(ABC):
 
     def ranked_impressions(self, entity: str, after: int, until: int, limit: int) -> list[tuple[int, float, str]]:
         """Return number, time and name of an entity's impressions, in order."""
-        where = "entity = ? AND seq > ? AND seq <= ? AND kind = 'ranked'"
-        query = f"SELECT seq, at, impression FROM rankloop_events WHERE {where} ORDER BY seq LIMIT {limit}"
+        where = f"entity = ? AND seq > ? AND seq <= ? AND kind = 'ranked' ORDER BY seq LIMIT {limit}"
+        query = f"SELECT seq, at, impression FROM rankloop_events WHERE {where}"
         return [tuple(row) for row in self.rows(query, [entity, after, until])]
 
     def closed_among(self, entity: str, impressions: Sequence[str]) -> set[str]:
         """Return those of the named impressions that have closed."""
-        names = _marks(impressions)
-        where = f"{ENTITY_WITHOUT_INDEX} = ? AND kind IN ('final', 'closed') AND impression IN ({names})"
+        marks = ", ".join("?" * len(impressions))
+        where = f"{ENTITY_WITHOUT_INDEX} = ? AND kind IN ('final', 'closed') AND impression IN ({marks})"
         rows = self.rows(f"SELECT impression FROM rankloop_events WHERE {where}", [entity, *impressions])
         return {name for (name,) in rows}
 
     def newest_rankings(self, entity: str, limit: int) -> list[Record]:
         """Return the last rankings of an entity, oldest first."""
-        where = f"entity = ? AND kind = 'ranked' ORDER BY seq DESC LIMIT {limit}"
-        return records_of(self.rows(f"SELECT {EVENT_COLUMNS} FROM rankloop_events WHERE {where}", [entity]))[::-1]
+        return self._records("entity = ? AND kind = 'ranked'", [entity], f"seq DESC LIMIT {limit}")[::-1]
 
     def elapsed_seconds(self, entity: str, seq: int, now: float, max_gap: float) -> float:
-        """Return the time since an event, as the sum of the gaps between later events of the entity.
-
-        A gap longer than `max_gap` counts as 0, and so does a negative one, which a clock that was set back makes.
-        """
+        """Return the time since an event, without longer gaps between events and those of a clock that was set back."""
         gap = f"coalesce(lead(at) OVER (ORDER BY seq), {now!r}) - at"
         gaps = f"SELECT {gap} AS gap FROM rankloop_events WHERE entity = ? AND seq >= ?"
         counted = f"CASE WHEN gap > 0 AND gap <= {max_gap!r} THEN gap ELSE 0 END"
@@ -189,12 +209,7 @@ class ReadableLog(ABC):
     ) -> list[Any]:
         """Return rows of events up to the one that makes them too many or too large.
 
-        Args:
-          entity: Only events of this entity.
-          after: Only events with a higher number.
-          until: Only events up to this number.
-          condition: A further condition in SQL.
-          columns: Of the rows; they begin with seq, entity, at and body.
+        `condition` is further SQL; `columns` begin with seq, entity, at and body.
         """
         values: list[Any] = [after, until]
         where = f"seq > ? AND seq <= ?{condition}"
@@ -207,8 +222,9 @@ class ReadableLog(ABC):
         query = f"SELECT {columns} FROM {events} AND seq <= coalesce({last}, {MAX_SEQ}) ORDER BY seq"
         return self.rows(f"{query} LIMIT {PAGE_ROWS}", [*values, *values])
 
-    def _records(self, where: str, values: Sequence[Any]) -> list[Record]:
-        return records_of(self.rows(f"SELECT {EVENT_COLUMNS} FROM rankloop_events WHERE {where} ORDER BY seq", values))
+    def _records(self, where: str, values: Sequence[Any], order: str = "seq") -> list[Record]:
+        query = f"SELECT {EVENT_COLUMNS} FROM rankloop_events WHERE {where} ORDER BY {order}"
+        return records_of(self.rows(query, values))
 
 
 class Store(ReadableLog):
@@ -221,8 +237,7 @@ class Store(ReadableLog):
     def append(self, batch: Transaction) -> None:
         """Write a batch in one transaction; it is durable when this returns.
 
-        Raises:
-          Unavailable: If none of it was written, or all of it: a connection may break while it commits.
+        `Unavailable` means that none of it was written, or all of it: a connection may break while it commits.
         """
 
     def append_at_once(self, batch: Transaction) -> bool:
@@ -232,6 +247,10 @@ class Store(ReadableLog):
     @abstractmethod
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
         """Return the next events of some partitions after a position."""
+
+    def pause_learning(self, entity: str, seconds: float) -> AbstractContextManager[None]:
+        """Let no other process learn an entity meanwhile; its learner worker rebuilds it from the log afterwards."""
+        return nullcontext()
 
     @abstractmethod
     def close(self) -> None:
@@ -244,18 +263,14 @@ class Store(ReadableLog):
     def move_to_archive(self, entity: str, after: int, until: int, file: ArchiveFile) -> None:
         """Delete events that a file of the archive holds from now on, and list that file."""
         delete = "DELETE FROM rankloop_events WHERE entity = ? AND seq > ? AND seq <= ?"
-        statements: list[Statement] = [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])]
-        self._execute_all(entity, statements, overwrite=False)
+        self._execute_all(entity, [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])], overwrite=False)
 
     def erase(self, entity: str, end_seq: int) -> None:
         """Delete all rows of an entity before an event: events, snapshots, states, the list of its files."""
-        conditions = {"events": "seq", "snapshots": "state_seq", "archive": "last_seq"}
-        if self.shared:
-            conditions["published"] = "seq"
-        statements: list[Statement] = [
-            (f"DELETE FROM rankloop_{table} WHERE entity = ? AND {column} < ?", [(entity, end_seq)])
-            for table, column in conditions.items()
-        ]
+        columns = {"events": "seq", "snapshots": "state_seq", "archive": "last_seq"}
+        columns |= {"published": "seq"} if self.shared else {}
+        delete = "DELETE FROM rankloop_{} WHERE entity = ? AND {} < ?"
+        statements = [(delete.format(table, column), [(entity, end_seq)]) for table, column in columns.items()]
         self._execute_all(entity, statements, overwrite=True)
 
     def amend(
@@ -309,75 +324,9 @@ class RegisteredLearner(NamedTuple):
     seconds: float  # since it registered, by the clock of the store
 
 
-class SharedStore(Store):
-    """A store that several processes write to; one at a time learns a partition, by a lease that expires."""
-
-    learned_here: Collection[int]  # partitions that this process learns itself, so that it need not notify others
-
-    @abstractmethod
-    def lease(self, holder: str, partitions: Sequence[int], seconds: float) -> list[Lease]:
-        """Acquire the leases of partitions that are free, and renew those that the holder has.
-
-        Args:
-          holder: The name of the learner worker.
-          partitions: Those that it asks for.
-          seconds: Until the leases expire.
-
-        Returns:
-          The leases that it holds now.
-        """
-
-    @abstractmethod
-    def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[RegisteredLearner]:
-        """Register a learner worker, or renew its registration.
-
-        Returns:
-          All registered learner workers.
-        """
-
-    @abstractmethod
-    def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
-        """Give back these leases of a holder; all, with its registration, where none are named."""
-
-    @abstractmethod
-    def pause_learning(self, entity: str, seconds: float) -> AbstractContextManager[None]:
-        """Let nobody learn an entity meanwhile; its learner worker rebuilds it from the log afterwards."""
-
-    @abstractmethod
-    def holders(self) -> dict[int, str]:
-        """Return the holder of each leased partition."""
-
-    @abstractmethod
-    def lag(self) -> float:
-        """Return the seconds since the oldest event that is in no published state yet."""
-
-    @abstractmethod
-    def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
-        """Replace published states by newer ones.
-
-        Raises:
-          Superseded: If the lease is not held any more.
-        """
-
-    @abstractmethod
-    def publication(self, entity: str) -> Publication | None:
-        """Return the published state of an entity."""
-
-    @abstractmethod
-    def published_seqs(self) -> dict[str, int]:
-        """Return the last event of every published state, by entity."""
-
-    @abstractmethod
-    def published_projections(self) -> dict[str, tuple[int, bytes]]:
-        """Return the last event and the counts of every published state, by entity."""
-
-    @abstractmethod
-    def subscribe(self, notify: Callable[[str], None]) -> None:
-        """Call `notify`, on a thread, with an entity that has changed or has a new state, or with `ANY_ENTITY`."""
-
-    @abstractmethod
-    def subscribe_to_events(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, on a thread, when other processes have written events to learn from."""
+def is_shared(store: Store) -> TypeGuard["PostgresStore"]:
+    """Return True for a store that several processes write to; its driver is imported only where it is used."""
+    return store.shared
 
 
 def save_snapshot(row: LogRow, now: float, execute: Callable[[str, Sequence[Any]], Any]) -> None:
@@ -388,7 +337,7 @@ def save_snapshot(row: LogRow, now: float, execute: Callable[[str, Sequence[Any]
     Args:
       row: With a snapshot.
       now: The time of the transaction.
-      execute: Runs a query on the connection of the transaction, and returns its cursor.
+      execute: Runs a query in the transaction, and returns its cursor.
     """
     snapshot: Any = row.snapshot
     execute(SAVE_SNAPSHOT, [snapshot.entity, snapshot.number, now, *snapshot[2:]])
@@ -426,5 +375,10 @@ def records_of(rows: Sequence[Any]) -> list[Record]:
     return [Record(seq, entity, at, decode(body)) for seq, entity, at, body in rows]
 
 
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
+def check_version(version: int) -> None:
+    """Raise `Conflict` if a newer rankloop wrote a log, which has been through so many migrations."""
+    if version > LOG_VERSION:
+        raise Conflict(
+            f"the log has version {version}, this rankloop reads versions up to {LOG_VERSION}: "
+            "use the rankloop that wrote it, or a newer one"
+        )

@@ -52,13 +52,7 @@ class ReadOnlyLog(ReadableLog):
 
 @contextmanager
 def log_at(where: str) -> Iterator[ReadOnlyLog]:
-    """Open a log to read it: at an address of PostgreSQL, in a file, or in the folder of a service.
-
-    Raises:
-      NotFound: If there is no such file.
-      InvalidInput: If it is not the log of a service.
-      Unavailable: If the database cannot be reached.
-    """
+    """Open a log to read it: at an address of PostgreSQL, in a file, or in the folder of a service."""
     if where.startswith(POSTGRES_SCHEMES):
         with _postgres_log(where) as log:
             yield log

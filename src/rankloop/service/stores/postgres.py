@@ -2,33 +2,58 @@
 
 import os
 import secrets
+import socket
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Lock, current_thread
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from threading import Event as Flag
+from threading import Lock, Thread, current_thread
 from typing import Any
 from zlib import crc32
 
 import psycopg
+from psycopg import sql
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import StorageFull, Superseded, Unavailable
 from rankloop.service.records import LogRow, Record, partition_of
-from rankloop.service.stores.base import (
-    STORAGE_FULL_MESSAGE,
-    Lease,
-    Publication,
-    RegisteredLearner,
-    SharedStore,
-    Statement,
-    Tail,
-    Transaction,
-    is_full,
-    records_of,
-    save_snapshot,
-)
-from rankloop.service.stores.postgres_connections import NOTIFY_CHANNEL, Connections
-from rankloop.service.stores.postgres_tables import EVENT_NUMBER_BITS, OLDEST_RUNNING_XID, lock_key, migrate
+from rankloop.service.stores import base
 
+NOTIFY_CHANNEL = "SELECT pg_notify(%s, %s)"
+CONNECT_SECONDS = 5  # until a connection must be made
+LISTEN_SECONDS = 0.5  # between two looks whether to stop, and before a new connection
+NOTIFY_SECONDS = 0.02  # between two notifications that there is something to learn
+IDLE_SECONDS = 3  # for which a transaction may be idle; less than a lease lives
+LOCK_SECONDS = 15  # to wait for another transaction, before the request fails
+STATEMENT_SECONDS = {"read": 300}
+OTHER_STATEMENT_SECONDS = 30
+KEEPALIVE_OPTIONS = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+USER_TIMEOUT = {"tcp_user_timeout": 20_000}  # milliseconds, until a connection without acknowledgements is given up
+SET_DURABLE = """SELECT set_config('synchronous_commit', 'on', false)
+             WHERE current_setting('synchronous_commit') <> 'remote_apply'"""  # which is more than on
+COLUMN_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE PRECISION",
+    "binary": "BYTEA",
+    "partition": ", partition INT NOT NULL",
+}
+SHARED_STORE_MIGRATIONS = (  # a step for each of the common ones
+    """
+    CREATE TABLE rankloop_published (entity TEXT PRIMARY KEY, number BIGINT NOT NULL, seq BIGINT NOT NULL,
+                                     rejected BIGINT NOT NULL, session BYTEA NOT NULL, projection BYTEA NOT NULL,
+                                     fence BIGINT NOT NULL);
+    CREATE TABLE rankloop_leases (partition INT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,
+                                  until TIMESTAMPTZ NOT NULL);
+    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, allowed INT[] NOT NULL, since TIMESTAMPTZ NOT NULL,
+                                    until TIMESTAMPTZ NOT NULL);
+    CREATE TABLE rankloop_order (epoch BIGINT NOT NULL, partitions INT NOT NULL);
+    """,
+)
+DEFAULT_PARTITIONS = 16
+EVENT_NUMBER_BITS = 12  # of a sequence number: the position of an event in its transaction
+OLDEST_RUNNING_XID = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+NEXT_XID = "pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
 CURRENT_XID = "pg_current_xact_id()::text::bigint"
 CLOCK_SECONDS = "extract(epoch FROM clock_timestamp())::float8"
@@ -80,14 +105,131 @@ SELECT_LEARNERS = """SELECT l.holder, l.allowed, array_remove(array_agg(h.partit
 DELETE_OLD_LEARNERS = "DELETE FROM rankloop_learners WHERE until < clock_timestamp() - interval '1 hour'"
 
 
-class PostgresStore(SharedStore):
-    """One database, many processes.
+def connect(address: str, purpose: str) -> psycopg.Connection[Any]:
+    """Open a connection with durable commits and bounded waits, whatever the server's defaults are.
 
     Args:
-      address: As in `postgresql://user:password@host/database`.
-      on_step: For tests: called with the name of every step of a write.
-      partitions: Of a new log; None takes the default, or what the log has.
+      address: Of the database.
+      purpose: Part of the name that the server shows; it decides on the time limit of statements.
     """
+    name = f"rankloop {os.getpid()} {purpose}"
+    options = {"connect_timeout": CONNECT_SECONDS, "application_name": name} | KEEPALIVE_OPTIONS | USER_TIMEOUT
+    connection = psycopg.connect(address, autocommit=True, **options)  # type: ignore[arg-type]
+    waits = {
+        "idle_in_transaction_session_timeout": IDLE_SECONDS,
+        "lock_timeout": LOCK_SECONDS,
+        "statement_timeout": STATEMENT_SECONDS.get(purpose, OTHER_STATEMENT_SECONDS),
+    }
+    try:
+        connection.execute(SET_DURABLE)
+        if purpose == "write":  # a few keys among millions of rows are looked up, whatever the statistics say
+            connection.execute("SET enable_hashjoin = off; SET enable_mergejoin = off")
+        for setting, seconds in waits.items():
+            connection.execute("SELECT set_config(%s, %s, false)", [setting, f"{seconds}s"])
+    except psycopg.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _stop_reading(connection: psycopg.Connection[Any]) -> None:
+    """Wake the thread that waits on a connection, with an error."""
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RD)
+
+
+class Connections:
+    """The connections of one process; each purpose belongs to one thread at a time."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._stopping = Flag()
+        self._open: dict[str, psycopg.Connection[Any]] = {}
+        self._threads: list[Thread] = []
+        self._listened: list[str] = []  # purposes
+        self._has_notification = Flag()
+
+    def to(self, purpose: str) -> psycopg.Connection[Any]:
+        """Return the connection for a purpose; it is made where there is none."""
+        connection = self._open.get(purpose)
+        if connection is None or connection.closed:
+            if self._stopping.is_set():
+                raise psycopg.OperationalError("the store is closed")
+            connection = connect(self.address, purpose)
+            self._open[purpose] = connection
+        return connection
+
+    def drop(self, purpose: str) -> None:
+        """Close the connection for a purpose; the next use makes a new one."""
+        connection = self._open.pop(purpose, None)
+        if connection is not None:
+            connection.close()
+
+    def listen(self, channel: str, notify: Callable[[str], None], purpose: str = "listen") -> None:
+        """Call `notify`, on a thread, with the payload of every notification."""
+        self._listened.append(purpose)
+        self._run(self._listen, channel, notify, purpose)
+
+    def notify(self, channel: str) -> None:
+        """Send an empty notification soon; many calls are one notification."""
+        if not self._has_notification.is_set():
+            self._has_notification.set()
+            if not any(thread.name == "notify" for thread in self._threads):
+                self._run(self._notify, channel, name="notify")
+
+    def close(self) -> None:
+        """Close all connections, once the statements on other threads have their answers or have failed."""
+        self._stopping.set()
+        self._has_notification.set()
+        for connection in filter(None, map(self._open.get, self._listened)):
+            _stop_reading(connection)
+        for thread in self._threads:
+            thread.join()
+        until = time.monotonic() + CONNECT_SECONDS
+        for connection in list(self._open.values()):
+            is_free = connection.lock.acquire(timeout=max(0.0, until - time.monotonic()))
+            if not is_free:
+                _stop_reading(connection)
+                is_free = connection.lock.acquire(timeout=CONNECT_SECONDS)
+            connection.close()
+            if is_free:
+                connection.lock.release()
+
+    def _run(self, work: Callable[..., None], *arguments: Any, name: str = "listen") -> None:
+        thread = Thread(target=work, args=arguments, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _notify(self, channel: str) -> None:
+        """Send notifications apart from the commits, since all commits that notify wait for each other."""
+        while self._has_notification.wait():
+            self._has_notification.clear()
+            if self._stopping.is_set():  # checked after clearing, which may have undone the call of `close`
+                return
+            try:
+                self.to("notify").execute(NOTIFY_CHANNEL, [channel, ""])
+            except psycopg.Error:  # learner workers look by themselves
+                self.drop("notify")
+            self._stopping.wait(NOTIFY_SECONDS)
+
+    def _listen(self, channel: str, notify: Callable[[str], None], purpose: str) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection = self.to(purpose)
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                notify(base.ANY_ENTITY)
+                while not self._stopping.is_set():
+                    for notice in connection.notifies(timeout=LISTEN_SECONDS):
+                        notify(notice.payload)
+                        if self._stopping.is_set():
+                            return
+            except psycopg.Error:
+                self.drop(purpose)
+                self._stopping.wait(LISTEN_SECONDS)
+
+
+class PostgresStore(base.Store):
+    """One database, many processes."""
 
     shared = True
     last_query = SELECT_LAST
@@ -109,11 +251,11 @@ class PostgresStore(SharedStore):
         except Conflict:
             self.close()
             raise
-        self.learned_here: Collection[int] = ()
+        self.learned_here: Collection[int] = ()  # partitions that this process learns, so that it notifies nobody
         self.channel = "rankloop" if self.schema == "public" else f"rankloop_{crc32(self.schema.encode()):08x}"
         self.learning_channel = f"{self.channel}_learning"
 
-    def append(self, batch: Transaction) -> None:
+    def append(self, batch: base.Transaction) -> None:
         """Write a batch; only what depends on the log needs a lock."""
         try:
             connection = self._connections.to("write")
@@ -122,11 +264,15 @@ class PostgresStore(SharedStore):
                 return
             first, now = self._append(connection, batch)
             self._on_step("committed")
-            if self._concerns_other_learners(batch):
+            learned = {row.entity for row in batch.rows if row.kind == "final" or row.impression is None}
+            if any(partition_of(entity, self.partitions) not in self.learned_here for entity in learned):
                 self._connections.notify(self.learning_channel)
         except psycopg.errors.DiskFull as error:
-            self._roll_back()
-            raise StorageFull(STORAGE_FULL_MESSAGE) from error
+            try:  # on the same connection: a server whose disk is full may accept no new one
+                self._connections.to("write").rollback()
+            except psycopg.Error:
+                self._connections.drop("write")
+            raise StorageFull(base.STORAGE_FULL_MESSAGE) from error
         except psycopg.Error as error:
             self._connections.drop("write")
             raise Unavailable(f"the log cannot be written now ({error}); try again") from error
@@ -135,18 +281,7 @@ class PostgresStore(SharedStore):
             raise
         batch.number(first, now)
 
-    def _roll_back(self) -> None:
-        """Roll back on the same connection: a server whose disk is full may accept no new one."""
-        try:
-            self._connections.to("write").rollback()
-        except psycopg.Error:
-            self._connections.drop("write")
-
-    def _concerns_other_learners(self, batch: Transaction) -> bool:
-        learned = (row.entity for row in batch.rows if row.kind == "final" or row.impression is None)
-        return any(partition_of(entity, self.partitions) not in self.learned_here for entity in learned)
-
-    def _append(self, connection: psycopg.Connection[Any], batch: Transaction) -> tuple[int, float]:
+    def _append(self, connection: psycopg.Connection[Any], batch: base.Transaction) -> tuple[int, float]:
         """Take the locks first and the transaction's number last, so that both have the same order for an impression.
 
         Every statement is a round trip. What needs no lock is one statement, and its own transaction.
@@ -162,7 +297,7 @@ class PostgresStore(SharedStore):
         return first, now
 
     def _look_up(
-        self, connection: psycopg.Connection[Any], batch: Transaction
+        self, connection: psycopg.Connection[Any], batch: base.Transaction
     ) -> tuple[list[Record], dict[str, int], dict[int, int]]:
         """Begin a transaction and read what the batch is settled with, in one round trip."""
         queries: dict[str, list[Any]] = {"BEGIN": []}
@@ -183,7 +318,7 @@ class PostgresStore(SharedStore):
             results[query] = cursor.fetchall() if cursor.description else []
             cursor.nextset()
         changed, fences = results.get(SELECT_LAST_CHANGES, []), results.get(SELECT_FENCES, [])
-        return records_of(results.get(SELECT_IMPRESSIONS, [])), dict(changed), dict(fences)
+        return base.records_of(results.get(SELECT_IMPRESSIONS, [])), dict(changed), dict(fences)
 
     def _insert(self, connection: psycopg.Connection[Any], rows: Sequence[LogRow]) -> tuple[int, float]:
         partitions = [partition_of(row.entity, self.partitions) for row in rows]
@@ -193,7 +328,7 @@ class PostgresStore(SharedStore):
         self._on_step("inserted")
         for row in rows:
             if row.snapshot is not None:
-                save_snapshot(
+                base.save_snapshot(
                     row, now, lambda query, values: connection.execute(_with_percent_marks(query), list(values))
                 )
                 self._on_step("snapshot")
@@ -202,17 +337,17 @@ class PostgresStore(SharedStore):
             connection.execute(NOTIFY_CHANNEL, [self.channel, entity])
         return first, now
 
-    def tail(self, after: int, partitions: Sequence[int]) -> Tail:
+    def tail(self, after: int, partitions: Sequence[int]) -> base.Tail:
         """Return only what is older than every running transaction: one that commits late comes after it."""
         ((horizon, now, newest),) = self.rows(f"SELECT {FINAL_SEQ}, {CLOCK_SECONDS}, {NEWEST_SEQ}")
         last = min(horizon, newest)
         if last <= after:
-            return Tail([], max(after, last), now, newest > horizon)
+            return base.Tail([], max(after, last), now, newest > horizon)
         numbers = ", ".join(str(int(partition)) for partition in partitions) or "-2"
         is_all = len(partitions) >= self.partitions
         rows = self.page(None, after, horizon, "" if is_all else f" AND partition IN ({numbers})")
-        more = is_full(rows)
-        return Tail(records_of(rows), rows[-1][0] if more else last, now, more or newest > horizon)
+        more = base.is_full(rows)
+        return base.Tail(base.records_of(rows), rows[-1][0] if more else last, now, more or newest > horizon)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, on the connection of the calling thread."""
@@ -238,19 +373,19 @@ class PostgresStore(SharedStore):
         finally:
             self._execute_all(entity, [(RELEASE_LEASES, [(holder,)])])
 
-    def lease(self, holder: str, partitions: Sequence[int], seconds: float) -> list[Lease]:
+    def lease(self, holder: str, partitions: Sequence[int], seconds: float) -> list[base.Lease]:
         """Acquire and renew leases; the clock of the server decides which have expired."""
         values = [holder, seconds, sorted(partitions), holder]
         with self._connection("lease", "the leases cannot be renewed now") as connection:
-            return [Lease(*row) for row in connection.execute(UPSERT_LEASES, values).fetchall()]
+            return [base.Lease(*row) for row in connection.execute(UPSERT_LEASES, values).fetchall()]
 
-    def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[RegisteredLearner]:
+    def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[base.RegisteredLearner]:
         """Register a learner worker and return all."""
         with self._connection("lease", "the leases cannot be renewed now") as connection:
             connection.execute(DELETE_OLD_LEARNERS)
             connection.execute(UPSERT_LEARNER, [holder, sorted(partitions), seconds])
             rows = connection.execute(SELECT_LEARNERS).fetchall()
-            return [RegisteredLearner(name, frozenset(parts), frozenset(held), age) for name, parts, held, age in rows]
+        return [base.RegisteredLearner(name, frozenset(may), frozenset(held), age) for name, may, held, age in rows]
 
     def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
         """Give back leases of a holder."""
@@ -270,7 +405,7 @@ class PostgresStore(SharedStore):
         """Return the age of the oldest event that is in no published state."""
         return float(self.rows(SELECT_LAG)[0][0])
 
-    def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
+    def publish(self, publications: Sequence[base.Publication], lease: base.Lease) -> None:
         """Replace published states by newer ones, under the fence of the lease."""
         with self._connection("publish", "the states cannot be published now") as connection, connection.transaction():
             fences = dict(connection.execute(SELECT_FENCES, [[lease.partition]]).fetchall())
@@ -284,11 +419,11 @@ class PostgresStore(SharedStore):
                 connection.execute(UPSERT_PUBLISHED, [lease.fence, *map(list, zip(*new))])
                 connection.execute(NOTIFY_ALL, [self.channel, [each.entity for each in new]])
 
-    def publication(self, entity: str) -> Publication | None:
+    def publication(self, entity: str) -> base.Publication | None:
         """Return the published state of an entity."""
-        columns = ", ".join(Publication._fields)
+        columns = ", ".join(base.Publication._fields)
         rows = self.rows(f"SELECT {columns} FROM rankloop_published WHERE entity = ?", [entity])
-        return Publication._make(rows[0]) if rows else None
+        return base.Publication._make(rows[0]) if rows else None
 
     def published_seqs(self) -> dict[str, int]:
         """Return the last event of every published state."""
@@ -311,7 +446,7 @@ class PostgresStore(SharedStore):
         """Close all connections."""
         self._connections.close()
 
-    def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool = False) -> None:
+    def _execute_all(self, entity: str, statements: Sequence[base.Statement], overwrite: bool = False) -> None:
         # Deleted rows are overwritten by the server's vacuum, whatever `overwrite` says.
         failure = "the log cannot be changed now"
         with self._change_lock, self._connection("amend", failure) as connection, connection.transaction():
@@ -333,3 +468,61 @@ class PostgresStore(SharedStore):
 def _with_percent_marks(query: str) -> str:
     """Return a query of the common SQL with the placeholders of psycopg."""
     return query.replace("?", "%s")
+
+
+def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
+    """Bring a database of an earlier version up to date, one numbered step after the other; return its partitions.
+
+    Args:
+      connection: In autocommit mode.
+      partitions: Of a new log; None takes the default, or what the log has.
+    """
+    with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
+        schema = _value(connection, "SELECT current_schema()") or ""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(schema, "migrate")])
+        connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
+        version = _value(connection, "SELECT max(version) FROM rankloop_version") or 0
+        base.check_version(version)
+        scripts = [
+            common.format(**COLUMN_TYPES) + extra for common, extra in zip(base.LOG_MIGRATIONS, SHARED_STORE_MIGRATIONS)
+        ]
+        for number, script in enumerate(scripts[version:], version + 1):
+            connection.execute(script)
+            connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
+        return _set_epoch(connection, partitions)
+
+
+def _set_epoch(connection: psycopg.Connection[Any], partitions: int | None) -> int:
+    """Number new events after all others, also after those restored from a server with higher transaction ids.
+
+    The number of an event is that of its transaction plus the epoch, followed by its position in the transaction.
+    """
+    last = "SELECT max(seq) AS seq FROM rankloop_events UNION ALL SELECT max(state_seq) FROM rankloop_snapshots"
+    newest = _value(connection, f"SELECT coalesce(max(seq), 0) FROM ({last}) AS last") >> EVENT_NUMBER_BITS
+    row = connection.execute("SELECT epoch, partitions FROM rankloop_order").fetchone()
+    if row is None:
+        partitions = partitions or DEFAULT_PARTITIONS
+        connection.execute("INSERT INTO rankloop_order VALUES (%s, %s)", [newest + 1, partitions])
+        return partitions
+    epoch, logged_partitions = row
+    if partitions is not None and partitions != logged_partitions:
+        raise Conflict(f"this database has {logged_partitions} partitions, not {partitions}")
+    if newest - epoch >= _value(connection, f"SELECT {NEXT_XID}"):  # no transaction of this server can have written it
+        connection.execute("UPDATE rankloop_order SET epoch = %s", [newest + 1])
+    return int(logged_partitions)
+
+
+def _value(connection: psycopg.Connection[Any], query: str) -> Any:
+    row = connection.execute(query).fetchone()
+    return None if row is None else row[0]
+
+
+def lock_key(schema: str, name: str) -> int:
+    """Return the number of an advisory lock.
+
+    Args:
+      schema: Of the tables: several services fit into one database, each in its schema.
+      name: Of what is locked.
+    """
+    return int.from_bytes(blake2b(f"rankloop {schema} {name}".encode(), digest_size=8).digest(), "big", signed=True)

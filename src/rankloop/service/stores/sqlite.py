@@ -16,18 +16,7 @@ from typing import Any
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import StorageFull, Unavailable
 from rankloop.service.records import LogRow, Record, decode
-from rankloop.service.stores.base import (
-    PAGE_ROWS,
-    STORAGE_FULL_MESSAGE,
-    Statement,
-    Store,
-    Tail,
-    Transaction,
-    is_full,
-    records_of,
-    save_snapshot,
-)
-from rankloop.service.stores.tables import LOG_MIGRATIONS, check_version
+from rankloop.service.stores import base
 
 FILE_NAME = "rankloop.db"
 LOCK_WAIT_SECONDS = 5  # for another connection that holds a lock of the file
@@ -84,19 +73,28 @@ def acquire_file_lock(path: Path, rule: str = ONE_PROCESS_RULE) -> int:
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a file of an earlier version up to date, one numbered step after the other."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    check_version(version)
-    for number, template in enumerate(LOG_MIGRATIONS[version:], version + 1):
+    base.check_version(version)
+    for number, template in enumerate(base.LOG_MIGRATIONS[version:], version + 1):
         script = template.format(**COLUMN_TYPES)
         connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
 
 
-class SqliteStore(Store):
-    """One file, one process: a lock file keeps others away.
+@contextmanager
+def _raise_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _unavailable(error) from error
 
-    Args:
-      path: The file.
-      on_step: For tests: called with the name of every step of a write.
-    """
+
+def _unavailable(error: sqlite3.Error) -> Unavailable:
+    if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+        return StorageFull(base.STORAGE_FULL_MESSAGE)
+    return Unavailable(f"the log cannot be written now ({error}); nothing of this request was kept")
+
+
+class SqliteStore(base.Store):
+    """One file, one process: a lock file keeps others away."""
 
     shared = False
     partitions = 1
@@ -122,26 +120,43 @@ class SqliteStore(Store):
         self._wal_thread = Thread(target=self._run_wal_checkpoints, name="checkpoints", daemon=True)
         self._wal_thread.start()
 
-    def append(self, batch: Transaction) -> None:
+    def append(self, batch: base.Transaction) -> None:
         """Write a batch in one transaction of the file."""
         if self._wal_pages > MAX_WAL_PAGES:
-            self._truncate_wal_when_idle()
+            # Under load only the writer finds a moment in which nobody writes. If another connection reads at this
+            # moment, it is tried again after the next checkpoint.
+            self._wal_pages = 0
+            with suppress(sqlite3.Error), self._waiting_for_lock(TRUNCATE_WAIT_MILLISECONDS):
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._append(batch, waits=True)
 
-    def append_at_once(self, batch: Transaction) -> bool:
+    def append_at_once(self, batch: base.Transaction) -> bool:
         """Write a batch if it has no snapshot, nothing has to be read for it, and nobody else writes to the file."""
         has_snapshot = any(entry.snapshot is not None for entry in batch.entries)  # it may be large
         is_quick = self._wal_pages <= MAX_WAL_PAGES and not batch.watched and all(batch.keys.values())
         return is_quick and not has_snapshot and self._append(batch, waits=False)
 
-    def _append(self, batch: Transaction, waits: bool) -> bool:
+    def _append(self, batch: base.Transaction, waits: bool) -> bool:
         """Write a batch; return False if another connection writes to the file and this does not wait for it."""
         try:
-            if not self._begin(waits):
-                return False
+            self._on_step("begin")
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+                if not waits:
+                    return False
+                with self._waiting_for_lock(1000 * LOCK_WAIT_SECONDS):
+                    self._writer.execute("BEGIN IMMEDIATE")
+            select = self._writer.execute
             if not self._last_is_certain:
-                self._last = self._writer.execute(self.last_query).fetchone()[0]
-            rows = batch.settle(self._impression_records(batch), self._last_changes(batch), {})
+                self._last = select(self.last_query).fetchone()[0]
+            # Nobody else writes to this file, so only impressions that the batch does not have yet are read.
+            keys = [key for key, seq in batch.keys.items() if not seq]
+            logged = [row for entity, name in keys for row in select(SELECT_IMPRESSION, (name, entity)).fetchall()]
+            changed = {entity: select(SELECT_LAST_CHANGE, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
+            rows = batch.settle(base.records_of(logged) if logged else (), changed, {})
             now = time.time()
             if rows:
                 self._insert(rows, now)
@@ -150,10 +165,12 @@ class SqliteStore(Store):
         except Exception as error:
             self._last_is_certain = False
             self._clear_recent()
-            self._roll_back()
-            if not isinstance(error, sqlite3.Error):
-                raise
-            raise _unavailable(error) from error
+            with suppress(sqlite3.Error):  # the next BEGIN raises what is wrong
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise _unavailable(error) from error
+            raise
         self._last_is_certain = True
         batch.number(self._last + 1, now)
         with self._recent_lock:
@@ -167,20 +184,6 @@ class SqliteStore(Store):
             self._last += len(rows)
         return True
 
-    def _begin(self, waits: bool) -> bool:
-        """Begin a transaction, if need be after a while; return whether it has begun."""
-        self._on_step("begin")
-        try:
-            self._writer.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            if waits:
-                with self._waiting_for_lock(1000 * LOCK_WAIT_SECONDS):
-                    self._writer.execute("BEGIN IMMEDIATE")
-            return waits
-        return True
-
     @contextmanager
     def _waiting_for_lock(self, milliseconds: int) -> Iterator[None]:
         """Let the writer wait for other connections meanwhile; else it does not, since the event loop may run it."""
@@ -190,23 +193,19 @@ class SqliteStore(Store):
         finally:
             self._writer.execute("PRAGMA busy_timeout = 0")
 
-    def tail(self, after: int, partitions: Sequence[int]) -> Tail:
+    def tail(self, after: int, partitions: Sequence[int]) -> base.Tail:
         """Return the next events, from memory while they are recent."""
-        now, last = time.time(), self._last
-        recent = self._recent_after(after)
-        if recent:
-            return Tail(recent, recent[-1].seq, now, recent[-1].seq < last)
-        rows = self.page(None, after, last) if last > after else []
-        more = is_full(rows)
-        return Tail(records_of(rows), rows[-1][0] if more else last, now, more)
-
-    def _recent_after(self, after: int) -> list[Record]:
-        """Return the records after an event from memory; none where they have to be read from the file."""
+        now, last, recent = time.time(), self._last, list[Record]()
         with self._recent_lock:
             while self._recent and self._recent[0][0].seq <= after:
                 self._recent_bytes -= self._recent.popleft()[1]
-            is_complete = bool(self._recent) and self._recent[0][0].seq == after + 1
-            return [record for record, _ in islice(self._recent, PAGE_ROWS)] if is_complete else []
+            if self._recent and self._recent[0][0].seq == after + 1:  # else they have to be read from the file
+                recent = [record for record, _ in islice(self._recent, base.PAGE_ROWS)]
+        if recent:
+            return base.Tail(recent, recent[-1].seq, now, recent[-1].seq < last)
+        rows = self.page(None, after, last) if last > after else []
+        more = base.is_full(rows)
+        return base.Tail(base.records_of(rows), rows[-1][0] if more else last, now, more)
 
     def _clear_recent(self) -> None:
         with self._recent_lock:
@@ -225,7 +224,7 @@ class SqliteStore(Store):
             except sqlite3.Error as error:
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool) -> None:
+    def _execute_all(self, entity: str, statements: Sequence[base.Statement], overwrite: bool) -> None:
         with _raise_unavailable(), closing(connect(self.path)) as connection:
             if overwrite:
                 connection.execute("PRAGMA secure_delete = ON")  # zeros instead of the deleted bytes
@@ -237,16 +236,12 @@ class SqliteStore(Store):
             self._on_step("amended")
             if overwrite:
                 self._clear_recent()
-                self._truncate_wal(connection)
-
-    def _truncate_wal(self, connection: sqlite3.Connection) -> None:
-        """Empty the write-ahead file, which still holds what was deleted; a checkpoint may be running."""
-        for _ in range(MAX_TRUNCATE_TRIES):
-            is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if not is_busy:
-                return
-            time.sleep(CHECKPOINT_SECONDS / 10)
-        raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
+                for _ in range(MAX_TRUNCATE_TRIES):  # the write-ahead file still holds what was deleted
+                    is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    if not is_busy:  # with another checkpoint
+                        return
+                    time.sleep(CHECKPOINT_SECONDS / 10)
+                raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -255,18 +250,6 @@ class SqliteStore(Store):
         self._writer.close()
         self._reader.close()
         os.close(self._file_lock)
-
-    def _impression_records(self, batch: Transaction) -> list[Record]:
-        """Return the records of the batch's impressions that it does not have yet: nobody else writes to this file."""
-        keys = [key for key, seq in batch.keys.items() if not seq]
-        rows = [
-            row for entity, name in keys for row in self._writer.execute(SELECT_IMPRESSION, (name, entity)).fetchall()
-        ]
-        return records_of(rows) if rows else []
-
-    def _last_changes(self, batch: Transaction) -> dict[str, int]:
-        select = self._writer.execute
-        return {entity: select(SELECT_LAST_CHANGE, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
 
     def _insert(self, rows: Sequence[LogRow], now: float) -> None:
         for begin in range(0, len(rows), MAX_ROWS_PER_INSERT):
@@ -278,42 +261,14 @@ class SqliteStore(Store):
         self._on_step("inserted")
         for row in rows:
             if row.snapshot is not None:
-                save_snapshot(row, now, self._writer.execute)
+                base.save_snapshot(row, now, self._writer.execute)
                 self._on_step("snapshot")
         self._on_step("commit")
         self._writer.execute("COMMIT")
         self._on_step("committed")
-
-    def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):  # the next BEGIN raises what is wrong
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
 
     def _run_wal_checkpoints(self) -> None:
         with closing(connect(self.path)) as connection:
             while not self._stopping.wait(CHECKPOINT_SECONDS):
                 with suppress(sqlite3.Error):  # a full disk is reported by the writer
                     self._wal_pages = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
-
-    def _truncate_wal_when_idle(self) -> None:
-        """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes.
-
-        If another connection reads at this moment, it is tried again after the next checkpoint.
-        """
-        self._wal_pages = 0
-        with suppress(sqlite3.Error), self._waiting_for_lock(TRUNCATE_WAIT_MILLISECONDS):
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-@contextmanager
-def _raise_unavailable() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _unavailable(error) from error
-
-
-def _unavailable(error: sqlite3.Error) -> Unavailable:
-    if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-        return StorageFull(STORAGE_FULL_MESSAGE)
-    return Unavailable(f"the log cannot be written now ({error}); nothing of this request was kept")

@@ -17,11 +17,10 @@ from rankloop.service.application.jobs import lease as leases
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.feedback_rules import settle_end
 from rankloop.service.errors import Superseded
-from rankloop.service.log.writer import entry_of, settled_entry
-from rankloop.service.records import RolledBack, partition_of
+from rankloop.service.log.writer import entry_of
+from rankloop.service.records import LogEntry, RolledBack, partition_of
 from rankloop.service.stores.base import Publication, RegisteredLearner
-from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.postgres_tables import DEFAULT_PARTITIONS
+from rankloop.service.stores.postgres import DEFAULT_PARTITIONS, PostgresStore
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, serving
 from tests.service.promises.durability import check_survived
@@ -71,9 +70,9 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
             wanted = [
                 entry_of("ranker/shop", *course.snapshot()),
                 entry_of("ranker/shop", RolledBack(0, "lost", freezes=True)),
-                settled_entry("ranker/shop", waiting["impression"], settle_end),
+                LogEntry("ranker/shop", impression=waiting["impression"], settle=settle_end),
             ]
-            for future in asleep._write(wanted):
+            for future in asleep._write("ranker/shop", wanted):
                 assert isinstance(future.exception(10), Superseded)
             assert _log(location) == before
             until(lambda: asleep.store.publication("ranker/shop").number == 6)

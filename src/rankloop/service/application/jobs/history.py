@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.saved_session import loads
+from rankloop.core.session import Session
 from rankloop.service.domain.counters import Counters, saved_projection
 from rankloop.service.domain.drift import log_drift_alarm
 from rankloop.service.domain.health import clicks_of, health_of, weights_of
+from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.stores.base import Store
 
 if TYPE_CHECKING:
@@ -41,12 +43,7 @@ class Curve:
         self._unchanged_at = 0.0  # the last time at which nothing had changed
 
     def sample(self, runtime: "ServedRanker", at: float) -> None:
-        """Add a point if something has happened since the last one.
-
-        Args:
-          runtime: The ranker.
-          at: The time.
-        """
+        """Add a point if something has happened since the last one."""
         counters, published = runtime.projection.counters, runtime.published
         counts = (counters.impressions, counters.closed, published.number)
         if self.points and not at - self.points[-1].at >= 0:
@@ -59,7 +56,7 @@ class Curve:
         if self.points and self._unchanged_at > self.points[-1].at:
             self.points.append(self.points[-1]._replace(at=self._unchanged_at))  # a level stretch, not a slope
         self._last_counts = counts
-        self.points.append(_point_of(at, runtime, counters, published.state, published.learned, published.refused))
+        self.points.append(_point_of(at, runtime, counters, published))
         if len(self.points) > MAX_POINTS:
             self.points, self._gap = self.points[::2], 2 * self._gap
 
@@ -87,22 +84,18 @@ def history_of(runtime: "ServedRanker", store: Store) -> list[Point]:
     since = runtime.curve.points[0].at if runtime.curve.points else time.time()
     snapshots = [row for row in store.snapshots(runtime.entity) if row[2] < since]
     step = max(1, -(-len(snapshots) // MAX_SNAPSHOT_POINTS))
-    past = [_at_snapshot(runtime, store, number, at) for number, _, at in snapshots[::step]]
-    return [*sorted(filter(None, past), key=lambda point: point.at), *runtime.curve.points]
+    past: list[Point] = []
+    for number, _, at in snapshots[::step]:
+        snapshot = store.snapshot(runtime.entity, number)
+        if snapshot is not None:
+            counters = saved_projection(snapshot.projection).counters
+            past.append(_point_of(at, runtime, counters, loads(snapshot.session)))
+    return [*sorted(past, key=lambda point: point.at), *runtime.curve.points]
 
 
-def _point_of(at: float, runtime: "ServedRanker", counters: Counters, state: Any, learned: int, refused: int) -> Point:
-    health = health_of(counters, runtime.config, state, refused)
+def _point_of(at: float, runtime: "ServedRanker", counters: Counters, learned: PublishedState | Session) -> Point:
+    health = health_of(counters, runtime.config, learned.state, learned.refused)
     kept = {name: health[name] for name in HEALTH_FIELDS if name in health} | clicks_of(counters)
-    counts = {"learned": learned, "wins": counters.wins, "losses": counters.losses, "impressions": counters.impressions}
-    return Point(at, counts, kept, weights_of(runtime.config, state, MAX_CURVE_WEIGHTS))
-
-
-def _at_snapshot(runtime: "ServedRanker", store: Store, number: int, at: float) -> Point | None:
-    snapshot = store.snapshot(runtime.entity, number)
-    if snapshot is None:
-        return None
-    session = loads(snapshot.session)
-    return _point_of(
-        at, runtime, saved_projection(snapshot.projection).counters, session.state, session.learned, session.refused
-    )
+    counts = {"learned": learned.learned, "wins": counters.wins, "losses": counters.losses}
+    counts["impressions"] = counters.impressions
+    return Point(at, counts, kept, weights_of(runtime.config, learned.state, MAX_CURVE_WEIGHTS))

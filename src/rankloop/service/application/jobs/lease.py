@@ -4,14 +4,19 @@ import os
 import secrets
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
 from threading import Event as Flag
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from rankloop.service.errors import Unavailable
-from rankloop.service.stores.base import Lease, RegisteredLearner, SharedStore, Store
+from rankloop.service.stores.base import Lease, RegisteredLearner, Store, is_shared
+
+if TYPE_CHECKING:
+    from rankloop.service.stores.postgres import PostgresStore
 
 LEASE_SECONDS = 4.0  # until a lease expires
 EXPIRY_MARGIN_SECONDS = 0.5  # before its expiry, from which on the holder does not use it any more
@@ -24,11 +29,6 @@ class LeaseKeeper:
 
     The clock of the store decides when a lease has expired. The holder stops using it earlier, by its own clock, and
     what it still writes under an expired lease is refused by the fence number.
-
-    Args:
-      store: That keeps the leases.
-      allowed: Partitions that this process may learn.
-      on_change: Called on the thread when the leases have changed.
     """
 
     def __init__(self, store: Store, allowed: Sequence[int], on_change: Callable[[], None]) -> None:
@@ -43,7 +43,7 @@ class LeaseKeeper:
 
     def start(self) -> None:
         """Begin to acquire leases; a store of one process gives them all at once."""
-        if isinstance(self.store, SharedStore):
+        if is_shared(self.store):
             if self.allowed:
                 self._thread.start()
         else:
@@ -61,30 +61,29 @@ class LeaseKeeper:
         if self._thread.is_alive():
             self._thread.join()
         store, self.expires_at = self.store, 0.0
-        if isinstance(store, SharedStore) and self.allowed:
+        if is_shared(store) and self.allowed:
             with suppress(Unavailable):  # then they expire
                 store.release(self.holder)
 
     def _run(self) -> None:
+        """Release partitions to learner workers that have fewer, renew the others, and acquire free ones."""
+        store: PostgresStore = self.store  # type: ignore[assignment]
         while not self._stopping.is_set():
             start_time = time.monotonic()
             with suppress(Unavailable):
-                renewed = self._renew(self.store)  # type: ignore[arg-type]
-                previous, self.leases = self.leases, {lease.partition: lease for lease in renewed}
+                learners = store.register_learner(self.holder, self.allowed, LEASE_SECONDS)
+                released = partitions_to_release(self.holder, learners)
+                if released:
+                    self.leases = {number: lease for number, lease in self.leases.items() if number not in released}
+                    self._on_change()
+                    store.release(self.holder, released)
+                partitions = partitions_to_lease(self.holder, learners, released)
+                leases = {lease.partition: lease for lease in store.lease(self.holder, partitions, LEASE_SECONDS)}
+                previous, self.leases = self.leases, leases
                 self.expires_at = start_time + LEASE_SECONDS - EXPIRY_MARGIN_SECONDS
-                if self.leases != previous:
+                if leases != previous:
                     self._on_change()
             self._stopping.wait(RENEW_SECONDS)
-
-    def _renew(self, store: SharedStore) -> list[Lease]:
-        """Release partitions to learner workers that have fewer, renew the others, and acquire free ones."""
-        learners = store.register_learner(self.holder, self.allowed, LEASE_SECONDS)
-        released = partitions_to_release(self.holder, learners)
-        if released:
-            self.leases = {number: lease for number, lease in self.leases.items() if number not in released}
-            self._on_change()
-            store.release(self.holder, released)
-        return store.lease(self.holder, partitions_to_lease(self.holder, learners, released), LEASE_SECONDS)
 
 
 def partitions_to_release(holder: str, learners: Sequence[RegisteredLearner]) -> list[int]:
@@ -97,18 +96,12 @@ def partitions_to_release(holder: str, learners: Sequence[RegisteredLearner]) ->
       holder: The name of the worker.
       learners: All registered workers.
     """
-    counts = {each.holder: len(each.held) for each in learners}
-    shares = {each.holder: _fair_share(each, learners) for each in learners}
+    counts, shares = {each.holder: len(each.held) for each in learners}, _fair_shares(learners)
     held = next((each.held for each in learners if each.holder == holder), frozenset())
     released: list[int] = []
     for partition in sorted(held):
-        candidates = [
-            each.holder
-            for each in learners
-            if partition in each.allowed
-            and each.seconds >= MIN_REGISTERED_SECONDS
-            and counts[each.holder] < shares[each.holder]
-        ]
+        settled = [each for each in learners if partition in each.allowed and each.seconds >= MIN_REGISTERED_SECONDS]
+        candidates = [each.holder for each in settled if counts[each.holder] < shares[each.holder]]
         receiver = min(candidates, key=lambda name: counts[name], default=holder)
         has_more = counts[holder] > shares[holder] or not released  # others may be releasing at the same moment
         if has_more and counts[holder] - counts[receiver] >= 2:
@@ -126,7 +119,7 @@ def partitions_to_lease(holder: str, learners: Sequence[RegisteredLearner], rele
       learners: All registered workers.
       released: Partitions that the worker has just released.
     """
-    shares = {each.holder: _fair_share(each, learners) for each in learners}
+    shares = _fair_shares(learners)
     (learner,) = (each for each in learners if each.holder == holder)
     partitions = sorted(learner.held.difference(released))
     leased = frozenset().union(*(each.held for each in learners))
@@ -139,7 +132,7 @@ def partitions_to_lease(holder: str, learners: Sequence[RegisteredLearner], rele
     return partitions
 
 
-def _fair_share(learner: RegisteredLearner, learners: Sequence[RegisteredLearner]) -> int:
-    """Return the number of partitions of a worker if each partition is divided among all that may learn it."""
-    shares = (1 / sum(partition in each.allowed for each in learners) for partition in learner.allowed)
-    return ceil(sum(shares) - 1e-9)
+def _fair_shares(learners: Sequence[RegisteredLearner]) -> dict[str, int]:
+    """Return how many partitions each worker gets if each partition is divided among all that may learn it."""
+    n_allowed = Counter(number for each in learners for number in each.allowed)
+    return {each.holder: ceil(sum(1 / n_allowed[number] for number in each.allowed) - 1e-9) for each in learners}

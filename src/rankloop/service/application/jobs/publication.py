@@ -2,10 +2,10 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankloop.core.saved_session import dumps
 from rankloop.core.session import Session
@@ -13,7 +13,10 @@ from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import partition_of
-from rankloop.service.stores.base import Lease, Publication, SharedStore
+from rankloop.service.stores.base import Lease, Publication
+
+if TYPE_CHECKING:
+    from rankloop.service.stores.postgres import PostgresStore
 
 PUBLISH_SECONDS = 0.05  # between two publications
 PUBLISH_COUNTS_SECONDS = 0.5  # between two publications of an entity of which only counts have changed
@@ -26,13 +29,9 @@ UnpublishedState = tuple[PublishedState, RankerConfig | None]
 
 
 class Publisher:
-    """Writes the newest states to the store, on a thread.
+    """Writes the newest states to the store, on a thread."""
 
-    Args:
-      store: Other processes read them there.
-    """
-
-    def __init__(self, store: SharedStore) -> None:
+    def __init__(self, store: "PostgresStore") -> None:
         self.store = store
         self._waiting: dict[str, UnpublishedState] = {}
         self._last: dict[str, tuple[int, ...]] = {}  # versions of the states that were published last
@@ -43,19 +42,12 @@ class Publisher:
 
     def publish(
         self,
-        published: list[tuple[str, PublishedState]],
+        published: Sequence[tuple[str, PublishedState]],
         consumers: Mapping[str, Any],
         leases: Mapping[int, Lease],
         at_once: bool = False,
     ) -> None:
-        """Publish states soon.
-
-        Args:
-          published: New states by entity.
-          consumers: All entities that are learned here; others are not published any more.
-          leases: Of the partitions.
-          at_once: Wait until everything is published.
-        """
+        """Publish new states by entity soon, or wait until everything is published; `consumers` are learned here."""
         for entity in [entity for entity in self._waiting if entity not in consumers]:
             del self._waiting[entity]  # it is not learned here any more
         for entity, state in published:
@@ -65,7 +57,10 @@ class Publisher:
             if self._busy is not None:
                 self._busy.result()
             self._not_before.clear()
-            self._write(self._unpublished(self._due()), dict(leases))
+            due, seqs = self._due(), dict[str, int]()
+            with suppress(Unavailable):
+                seqs = self.store.published_seqs()  # after a takeover most states are published already
+            self._write({entity: each for entity, each in due.items() if seqs.get(entity, 0) < each[0].seq}, leases)
             return
         now = time.monotonic()
         if self._waiting and now >= self._next_at and (self._busy is None or self._busy.done()):
@@ -84,25 +79,16 @@ class Publisher:
         self._thread.shutdown(wait=True)
 
     def _due(self) -> dict[str, UnpublishedState]:
-        now = time.monotonic()
-        due = {entity: each for entity, each in self._waiting.items() if self._is_due(entity, each[0], now)}
-        for entity in due:
-            del self._waiting[entity]
+        """Return the states that may be published now; one of which only counts have changed waits for longer."""
+        now, due = time.monotonic(), {}
+        for entity, (state, config) in list(self._waiting.items()):
+            state_at, counts_at = self._not_before.get(entity, (0.0, 0.0))
+            if now >= counts_at or (now >= state_at and self._last.get(entity) != _version_of(state)):
+                due[entity] = state, config
+                del self._waiting[entity]
         return due
 
-    def _is_due(self, entity: str, state: PublishedState, now: float) -> bool:
-        """Return whether a state may be published; one of which only counts have changed waits for longer."""
-        state_at, counts_at = self._not_before.get(entity, (0.0, 0.0))
-        return now >= counts_at or (now >= state_at and self._last.get(entity) != _version_of(state))
-
-    def _unpublished(self, due: dict[str, UnpublishedState]) -> dict[str, UnpublishedState]:
-        """Leave out states that are published already: after a takeover most of them are."""
-        published: dict[str, int] = {}
-        with suppress(Unavailable):
-            published = self.store.published_seqs()
-        return {entity: each for entity, each in due.items() if published.get(entity, 0) < each[0].seq}
-
-    def _write(self, due: dict[str, UnpublishedState], leases: dict[int, Lease]) -> None:
+    def _write(self, due: dict[str, UnpublishedState], leases: Mapping[int, Lease]) -> None:
         by_partition: dict[int, list[str]] = {}
         for entity in due:
             by_partition.setdefault(partition_of(entity, self.store.partitions), []).append(entity)

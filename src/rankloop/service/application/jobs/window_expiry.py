@@ -15,13 +15,7 @@ CLOCK_SKEW_SECONDS = 10.0  # by which clocks may differ and learner workers may 
 
 
 class FeedbackWindows:
-    """The feedback windows of one entity; its impressions are read from the log in order, a few at a time.
-
-    Args:
-      store: Of the log.
-      entity: A ranker or an experiment.
-      projection: Of the entity.
-    """
+    """The feedback windows of one entity; its impressions are read from the log in order, a few at a time."""
 
     def __init__(self, store: Store, entity: str, projection: Projection) -> None:
         self.store, self.entity, self.projection = store, entity, projection
@@ -37,12 +31,7 @@ class FeedbackWindows:
         return self.projection.now.window or self.projection.first_window
 
     def expired(self, now: float, until: int) -> list[str]:
-        """Return open impressions whose window has ended.
-
-        Args:
-          now: The time, by the clock of the store.
-          until: Only impressions up to this event.
-        """
+        """Return open impressions up to an event whose window has ended; `now` is by the clock of the store."""
         projection = self.projection
         if self._is_closing(now):
             return []
@@ -80,11 +69,6 @@ class FeedbackWindows:
         While an impression is open and the service runs, some event is logged within its window, at the latest that it
         closes. So every gap between events that is longer than the window is a time in which the service did not run,
         or its clock was set.
-
-        Args:
-          seq: The event of the impression.
-          at: Its time.
-          now: The time, by the clock of the store.
         """
         window, passed = self.window, now - at
         if -CLOCK_SKEW_SECONDS <= passed <= window + CLOCK_SKEW_SECONDS:

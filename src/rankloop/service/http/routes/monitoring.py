@@ -22,8 +22,7 @@ from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
-from rankloop.service.log.archive import read_records
-from rankloop.service.records import experiment_entity, ranker_entity
+from rankloop.service.log.archive import Archive
 
 EVENT_SECONDS = 1.0  # between two events
 MAX_BLOCK_SECONDS = 0.002  # in which reports are made without a pause for other calls
@@ -64,7 +63,7 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         until = await asyncio.to_thread(store.last)
         entity, schemas = _entity_and_schemas(endpoints.node, name, of)
         # A missing archive file must be reported before the response starts.
-        read = partial(read_records, store, entity, data, until)
+        read = partial(Archive(store, entity, data).records, until)
         records = await asyncio.to_thread(read)
         if form == "jsonl":
             return stream(json_lines(records), "application/x-ndjson")
@@ -99,11 +98,11 @@ def _entity_and_schemas(node: Node, name: str, of: str) -> tuple[str, list[Schem
     """Return a ranker or an experiment, and all its schemas."""
     if name in node.directory.rankers and of != "experiment":
         encoders = node.directory.rankers[name].config.encoders.values()
-        return ranker_entity(name), [encoder.schema for encoder in encoders]
+        return f"ranker/{name}", [encoder.schema for encoder in encoders]
     if name in node.directory.experiments and of != "ranker":
         rankers = [variant.ranker for variant in node.directory.experiments[name].variants]
         schemas = [ranker.config.schema for ranker in rankers if ranker is not None]
-        return experiment_entity(name), [schema for schema in schemas if schema is not None]
+        return f"experiment/{name}", [schema for schema in schemas if schema is not None]
     raise NotFound(f"there is no {of if of in ENTITY_KINDS else ' and no '.join(ENTITY_KINDS)} {name!r}")
 
 
