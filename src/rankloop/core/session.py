@@ -94,7 +94,7 @@ class Session:
         """Return the log-probability that `rank` shows the visible part of a ranking now; nan: no closed form."""
         _check_query(query, self.problem)
         ranking = np.asarray(ranking, dtype=np.int64)
-        if not is_permutation(ranking, query.n_items):
+        if not is_permutation(ranking, _n_items_of(query)):
             raise InvalidInput("the ranking is not a permutation of the query's items")
         return self.learner.log_prob(self._state, query, ranking)
 
@@ -115,7 +115,7 @@ class Session:
         if ranking is not decision.ranking:
             decision = decision._replace(ranking=ranking)
         limit = self.problem.depth if type(feedback) is Relevances else self.problem.shown
-        feedback = checked_feedback(feedback, ranking, query.n_items, limit)
+        feedback = checked_feedback(feedback, ranking, _n_items_of(query), limit)
         with self._state_lock:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -234,7 +234,7 @@ def _check_problem(problem: Problem) -> None:
 
 def _check_query(query: Query, problem: Problem) -> None:
     """Raise if a query does not have the shape of the problem."""
-    n_items = query.n_items
+    n_items = _n_items_of(query)
     if type(query.features) is Rows:  # whose dense block may be narrower than the problem's, never wider
         rows, n_dense = query.features, query.features.dense.shape[1]
         if not problem.n_hashed:
@@ -276,6 +276,12 @@ def _rows_fit(rows: Rows, n_hashed: int) -> bool:
     for value in rows.dense.flat:
         total += 0.0 * value
     return total == 0.0
+
+
+def _n_items_of(query: Query) -> int:
+    # As `query.n_items`, without entering another file for every request.
+    features = query.features
+    return features.n_items if type(features) is Rows else len(features)
 
 
 @kernel

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner
-from rankloop.core.types import Features, Floats, Ints, Query
+from rankloop.core.types import Features, Floats, Ints, Query, Rows
 from rankloop.learners._shared.joint_features import pair_weight
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
@@ -132,5 +132,7 @@ class PairSwapper(SparseLearner):
     def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int, int, float, float]:
         """Return the ranking to show, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
         pairings, flat, swap, allowance = self._rule(state)
-        draws = rng.random(1 + query.n_items // 2)
-        return _present(query.features, state.weights, state.shown, pairings, flat, swap, allowance, draws)
+        features = query.features
+        n_items = features.n_items if type(features) is Rows else len(features)
+        draws = rng.random(1 + n_items // 2)
+        return _present(features, state.weights, state.shown, pairings, flat, swap, allowance, draws)
