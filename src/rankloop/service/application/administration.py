@@ -409,6 +409,7 @@ class Administration:
             amendment = await asyncio.to_thread(prepare)
             async with node.log.holding(entity):
                 await node.learning.served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
+                await node.log.append(None)  # a snapshot that was due with the last event is in the log now
                 removal = await asyncio.to_thread(change, amendment)
                 n_events = removal.events + removal.archived_events
                 if n_events:
