@@ -1,7 +1,6 @@
 """One reader for files of every format and for frames; what is wrong names the file, the row and the column."""
 
 import gzip
-import io
 import json
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from pyarrow import feather
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.logs.list_table import read_list_table
-from rankloop.logs.table_reader import TableReader, _decimal_in
+from rankloop.logs.table_reader import TableReader
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 from tests.logs.numeric_log import read_raw_columns
 
@@ -160,9 +159,9 @@ def test_texts_with_lines_in_them(tmp_path):
         ("a,b\n1,5\n", "point"),
     ],
 )
-def test_a_comma_is_a_decimal_mark_where_nothing_speaks_against_it(text, expected):
-    found = _decimal_in(io.BytesIO(text.encode()), text[1])
-    assert found == {"comma": ",", "point": "."}[expected]
+def test_a_comma_is_a_decimal_mark_where_nothing_speaks_against_it(tmp_path, text, expected):
+    (tmp_path / "shop.csv").write_text(text)
+    assert TableReader(tmp_path / "shop.csv").decimal == {"comma": ",", "point": "."}[expected]
 
 
 def test_a_text_among_numbers_with_decimal_commas_is_named(tmp_path):

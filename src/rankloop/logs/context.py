@@ -88,8 +88,7 @@ class Encoding(NamedTuple):
     def row_of(self, visitor: Visitor) -> list[float]:
         """Return the numbers of a visitor, who is a row with all columns ({"age": 41, "job": "student"}) or numbers.
 
-        None is a missing value; further columns are ignored. Names of single values ("job=student") mean numbers, of
-        which those not given are 0.
+        None is a missing value. Names of single values ("job=student") mean numbers; those not given are 0.
         """
         names = self.context_names
         if not isinstance(visitor, Mapping) or not set(names).difference(self.columns).isdisjoint(visitor):
@@ -202,32 +201,6 @@ class NumberColumn:
         return self.are_whole and len(self.distinct) > MAX_VALUES and (self.named_id or not self.repeats)
 
 
-class TextColumn:
-    """Running counts of a column of texts, of which the most frequent become values."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def add(self, column: Any) -> None:
-        """Count the next rows."""
-        self.counts.update(value for value in column if value is not None)
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The most frequent texts, sorted."""
-        return tuple(sorted(value for value, _ in self.counts.most_common(MAX_VALUES)))
-
-    @property
-    def is_id(self) -> bool:
-        """True for texts that differ in nearly every row."""
-        return len(self.counts) > MAX_VALUES and 2 * len(self.counts) > self.counts.total()
-
-    @property
-    def is_time(self) -> bool:
-        """Dates or times, which a visitor of tomorrow cannot have."""
-        return are_times(self.counts)
-
-
 def encoding_of(
     pieces: Iterable["LogPiece"],
     context: Sequence[str] | None = None,
@@ -246,7 +219,7 @@ def encoding_of(
     ads: Counter[str] = Counter()
     revealed = Outcomes()
     numbers: dict[str, NumberColumn] = {}
-    texts: dict[str, TextColumn] = {}
+    texts: dict[str, Counter[str]] = {}
     for piece in pieces:
         ads.update(label for label in piece.action if label is not None)
         for name in (*(context or ()), *without):
@@ -259,7 +232,7 @@ def encoding_of(
         revealed.add(piece_columns, piece.reward)
         for name, column in piece_columns.items():
             if column.dtype == object:
-                texts.setdefault(name, TextColumn()).add(column)
+                texts.setdefault(name, Counter()).update(value for value in column if value is not None)
             else:
                 numbers.setdefault(name, NumberColumn(name)).add(column)
     if not ads:
@@ -268,12 +241,18 @@ def encoding_of(
     outcomes = {name: why for name, why in revealed.reasons().items() if name not in (*requested, POSITION_COLUMN)}
     numbers = {name: column for name, column in numbers.items() if name not in outcomes}
     texts = {name: column for name, column in texts.items() if name not in outcomes}
-    columns: dict[str, NumberColumn | TextColumn] = {**numbers, **texts}
-    times = [name for name, column in texts.items() if column.is_time and name not in requested]
-    ids = [name for name, column in columns.items() if column.is_id and name not in (*requested, *times)]
+    times = [name for name, counts in texts.items() if name not in requested and are_times(counts)]
+
+    def is_id(name: str) -> bool:
+        if name not in texts:
+            return numbers[name].is_id
+        return len(texts[name]) > MAX_VALUES and 2 * len(texts[name]) > texts[name].total()  # nearly all rows differ
+
+    ids = [name for name in {**numbers, **texts} if name not in (*requested, *times) and is_id(name)]
     used = [name for name in numbers if name not in ids and name not in texts]
-    named = [name for name in texts if name not in (*ids, *times) and texts[name].counts]
-    values = (*(() for _ in used), *(texts[name].values for name in named))
+    named = [name for name in texts if name not in (*ids, *times) and texts[name]]
+    frequent = (tuple(sorted(text for text, _ in texts[name].most_common(MAX_VALUES))) for name in named)
+    values = (*(() for _ in used), *frequent)
     means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
     outcome_texts = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
     # Numbers stand by their size, before texts.

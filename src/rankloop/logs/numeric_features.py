@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class NumericFeatures(NamedTuple):
 
 
 def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatures:
-    """Choose the columns of a log that are features, and return them as numbers.
+    """Return the columns of a log that are features as numbers; refuse other cells, with the ways out of it.
 
     Every column without a role is a feature, except times, whole numbers that look like ids, outcomes such as a
     purchase, and other usual names of the click, the item, the propensity …
@@ -49,9 +49,6 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
     Args:
       log: The log; columns to be left alone are named when it is read.
       features: Columns that are features whatever they look like.
-
-    Raises:
-      InvalidInput: If a feature holds something else than numbers, with the ways out of it.
     """
     if log.export is not None:
         if log.export.features is None:
@@ -60,7 +57,18 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
         return NumericFeatures(log.export.features, log.export.feature_names)
     columns, left_out, outcomes = _feature_columns(log, features)
     arrays = {name: log.table[name].to_numpy() for name in columns}
-    _refuse_texts([name for name in columns if arrays[name].dtype.kind not in "biuf"], arrays, log.name)
+    texts = [name for name in columns if arrays[name].dtype.kind not in "biuf"]
+    if texts:
+        are = "is not a column of numbers" if len(texts) == 1 else "are not columns of numbers"
+        times = [name for name in texts if arrays[name].dtype.kind == "M" or are_times(arrays[name].tolist())]
+        ages = f", of a time ({', '.join(times)}) an age or an hour" if times else ""
+        options = " ".join(f"--without {quote(name)}" for name in texts)
+        listed = ", ".join(f'"{name}"' for name in texts)
+        raise InvalidInput(
+            f"{log.name}: {', '.join(texts)} {are}, but features must be numbers: write a 0/1 column for each value of "
+            f"a text{ages}, or leave out what is no feature: {options} (in Python without=[{listed}]), or learn from "
+            "texts as they are with a schema, which --guess-schema FILE writes"
+        )
     looks = {name: NumberColumn(name) for name in columns if name not in features}
     for name, column in looks.items():
         column.add(np.asarray(arrays[name], dtype=np.float64))
@@ -99,19 +107,3 @@ def _feature_columns(log: ListLog, features: Sequence[str]) -> tuple[list[str], 
     names, left_out = learned_from([name for name in table.column_names if name in usable], (), NO_FEATURES)
     outcomes = outcomes_of({name: table[name].to_pylist() for name in names if name not in features}, log.clicked)
     return [name for name in dict.fromkeys([*names, *features]) if name not in outcomes], left_out, outcomes
-
-
-def _refuse_texts(texts: Sequence[str], table: dict[str, Any], where: str) -> None:
-    """Name every column that holds no numbers, with the options that leave them out."""
-    if not texts:
-        return
-    are = "is not a column of numbers" if len(texts) == 1 else "are not columns of numbers"
-    times = [name for name in texts if table[name].dtype.kind == "M" or are_times(table[name].tolist())]
-    ages = f", of a time ({', '.join(times)}) an age or an hour" if times else ""
-    options = " ".join(f"--without {quote(name)}" for name in texts)
-    listed = ", ".join(f'"{name}"' for name in texts)
-    raise InvalidInput(
-        f"{where}: {', '.join(texts)} {are}, but features must be numbers: write a 0/1 column for each value of a "
-        f"text{ages}, or leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts "
-        "as they are with a schema, which --guess-schema FILE writes"
-    )

@@ -12,18 +12,10 @@ from rankloop.logs.columns import plain_name
 # Usual names of what users do after a click; a column that only looks back (sales_last_week) has another name.
 SALE_NAMES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "revenue")
 CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value", "gmv")
-VISIT_NAMES = (
-    "dwell",
-    "dwell_time",
-    "time_on_page",
-    "was_clicked",
-    "has_click",
-    "is_clicked",
-    "click_time",
-    "clicked_at",
-)
+VISIT_NAMES = ("dwell", "dwell_time", "time_on_page", "click_time", "clicked_at")
+MORE_CLICK_NAMES = ("was_clicked", "has_click", "is_clicked")
 BOOKING_NAMES = ("booking_bool", "booked", "is_booked", "gross_bookings_usd")
-OUTCOME_NAMES = frozenset((*SALE_NAMES, *CART_NAMES, *VISIT_NAMES, *BOOKING_NAMES))
+OUTCOME_NAMES = frozenset((*SALE_NAMES, *CART_NAMES, *VISIT_NAMES, *MORE_CLICK_NAMES, *BOOKING_NAMES))
 EMPTY_VALUES = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # count as one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart

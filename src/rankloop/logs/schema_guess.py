@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, number_of, plain_name
+from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, ListColumns, number_of, plain_name
 from rankloop.logs.context import ID_NAME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of
@@ -53,7 +53,13 @@ class _Column(NamedTuple):
     different: int
     of_context: bool
     unique_in_lists: bool
-    is_name: bool  # of queries, users or visits, even if it looks like a number
+    roles: ListColumns
+    n_items: int
+    n_lists: int
+
+    @property
+    def is_named_id(self) -> bool:
+        return ID_NAME.search(self.name) is not None or ID_WORDS.search(plain_name(self.name)) is not None
 
 
 def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
@@ -85,8 +91,8 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
         if (name == roles.user or plain_name(name) in USER_NAMES) and name not in asked_for:
             left_out[name] = "names the user, who can be erased; declare it to learn from it"
             continue
-        column = _column(table, name)
-        kind, reason = _kind(column, roles.item, roles.query, n_items, len(table.offsets) - 1)
+        column = _column(table, name, n_items)
+        kind, reason = _kind(column)
         if kind is None:
             left_out[name] = reason
             continue
@@ -103,25 +109,24 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     return Guess(Schema(features, context, tuple(crosses)), reasons, left_out, outcomes, named_roles)
 
 
-def _column(table: ListLog, name: str) -> _Column:
+def _column(table: ListLog, name: str, n_items: int) -> _Column:
     values = table.values[name]
     present, texts = [value for value in values if value is not None], list(map(str, values))
     borders = list(pairwise(table.offsets.tolist()))
     unique = all(len(set(texts[start:end])) == end - start for start, end in borders)
     several = any(end - start > 1 for start, end in borders)
     different, is_same = len(set(map(str, present))), several and table.same_in_lists(name)
-    is_name = name in (table.columns.query, table.columns.user, table.columns.session)
-    return _Column(name, present, different, is_same, several and unique, is_name)
+    return _Column(name, present, different, is_same, several and unique, table.columns, n_items, table.n_pages)
 
 
-def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
+def _kind(column: _Column) -> tuple[Any, str]:
     """The kind of a column and why; None and why not."""
-    name, present = column.name, column.present
+    name, present, roles = column.name, column.present, column.roles
     if len(name) > MAX_NAME or "*" in name or name != name.strip():
         return None, "its name is not allowed for a field"
     if not present:
         return None, "empty"
-    if name == item:
+    if name == roles.item:
         return "id", "names the items"
     if column.different == 1 and len(present) > 1:
         return None, "always the same"
@@ -134,58 +139,52 @@ def _kind(column: _Column, item: str, query: str, n_items: int, n_lists: int) ->
         if all(isinstance(part, str) for part in parts):
             return "category", "lists of texts"
         return None, "lists of neither texts nor numbers"
-    if column.is_name:  # 1510 is the name of a query, not an amount
-        return _kind_of_texts(column, query, n_items, n_lists)
+    if name in (roles.query, roles.user, roles.session):  # 1510 is the name of a query, not an amount
+        return _kind_of_texts(column)
     if are_times(present) and not all(isinstance(value, str) and ":" in value[:3] for value in present):
         return (None, "a time of the user") if column.of_context else ("date", "dates")
     if all(isinstance(value, bool) for value in present) or {str(value).lower() for value in present} <= YES_NO:
         return "flag", "two values"
     if all(isinstance(value, int | float) for value in present):
-        named_id, are_whole = _is_id_name(name), all(float(value).is_integer() for value in present)
-        if are_whole and (named_id or column.different == len(present) > 2 * MIN_ID_VALUES):
-            return _kind_of_names(column, named_id, n_items, n_lists)
-        return "number", "numbers"
+        may_be_id = column.is_named_id or column.different == len(present) > 2 * MIN_ID_VALUES
+        are_names = may_be_id and all(float(value).is_integer() for value in present)
+        return _kind_of_names(column) if are_names else ("number", "numbers")
     if any(isinstance(value, dict | date) for value in present):
         return None, "neither texts nor numbers"
     n_numbers = sum(math.isfinite(number_of(str(value).replace(",", "."))) for value in present)
-    if n_numbers >= NEARLY_ALL * len(present) and len(present) > MIN_ID_VALUES and not _is_id_name(name):
+    if n_numbers >= NEARLY_ALL * len(present) and len(present) > MIN_ID_VALUES and not column.is_named_id:
         return "number", f"numbers but for {len(present) - n_numbers} cells"
-    return _kind_of_texts(column, query, n_items, n_lists)
+    return _kind_of_texts(column)
 
 
-def _kind_of_texts(column: _Column, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
+def _kind_of_texts(column: _Column) -> tuple[Any, str]:
     texts = [str(value) for value in column.present]
     different = set(texts)
     # Parts of one name, as in r2-17, are no words; scripts without spaces are read character by character.
     with_words = [text for text in different if " " in text.strip() or not text.isascii()]
     n_words = (sum(len(words_of(text)) for text in with_words) + len(different) - len(with_words)) / len(different)
-    cases = n_lists if column.of_context else (n_items or len(texts))
-    often = (
-        len(different) >= MIN_DIFFERENT_SHARE * cases
-        or len(different) > 10 * MIN_ID_VALUES
-        or (column.unique_in_lists and not n_items)
-    )
-    if n_words >= MIN_WORDS and (often or column.name == query):
+    cases = column.n_lists if column.of_context else (column.n_items or len(texts))
+    often = len(different) >= min(MIN_DIFFERENT_SHARE * cases, 10 * MIN_ID_VALUES + 1)
+    often = often or (column.unique_in_lists and not column.n_items)
+    if n_words >= MIN_WORDS and (often or column.name == column.roles.query):
         return "words", "texts of several words"
-    named_id = _is_id_name(column.name)
-    if len(different) <= MIN_ID_VALUES and not named_id:
+    if len(different) <= MIN_ID_VALUES and not column.is_named_id:
         return "category", f"{len(different)} different texts"
-    return _kind_of_names(column, named_id, n_items, n_lists)
+    return _kind_of_names(column)
 
 
-def _kind_of_names(column: _Column, named_id: bool, n_items: int, n_lists: int) -> tuple[Any, str]:
+def _kind_of_names(column: _Column) -> tuple[Any, str]:
     """Of whole numbers and texts that name something: an id where they are many, else a category."""
-    if column.different == len(column.present) > 2 * MIN_ID_VALUES and column.different > n_items > 0:
+    different, named_id = column.different, column.is_named_id
+    if different == len(column.present) > 2 * MIN_ID_VALUES and different > column.n_items > 0:
         return None, "differs in every row"
-    if column.of_context and column.different > NEARLY_ALL * n_lists and n_lists > MIN_ID_VALUES:
+    if column.of_context and different > NEARLY_ALL * column.n_lists and column.n_lists > MIN_ID_VALUES:
         return None, "differs in every list"
-    of_items = not column.of_context and column.different > MIN_ID_VALUES
-    single = of_items and column.unique_in_lists and column.different >= NEARLY_ALL * n_items
-    if single or (
-        named_id and column.different > MIN_ID_VALUES and (column.of_context or 2 * column.different >= n_items)
-    ):
-        return "id", f"{column.different} different ones, {'named like an id' if named_id else 'nearly all different'}"
-    return "category", f"{column.different} different values"
+    single = not column.of_context and column.unique_in_lists and different >= NEARLY_ALL * column.n_items
+    named = named_id and (column.of_context or 2 * different >= column.n_items)
+    if different > MIN_ID_VALUES and (single or named):
+        return "id", f"{different} different ones, {'named like an id' if named_id else 'nearly all different'}"
+    return "category", f"{different} different values"
 
 
 def _crosses(features: Mapping[str, Any], context: Mapping[str, Any], query: str) -> list[str]:
@@ -203,7 +202,3 @@ def _crosses(features: Mapping[str, Any], context: Mapping[str, Any], query: str
     if sum(map(len, crosses)) > MAX_CROSSES:  # a few of each rather than all of the first
         crosses = [part[: max(1, MAX_CROSSES // len(crosses))] for part in crosses]
     return [cross for part in crosses for cross in part][:MAX_CROSSES]
-
-
-def _is_id_name(name: str) -> bool:
-    return ID_NAME.search(name) is not None or ID_WORDS.search(plain_name(name)) is not None

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -77,8 +78,7 @@ class TableReader:
     def names(self) -> list[str]:
         """The names of the columns."""
         if self.format == "csv":
-            with _opened_text(self._file, self.encoding) as file:
-                return _csv_header(file, self.name)
+            return self._csv_head[0]
         if self.format == "parquet":
             parquet = import_extra("pyarrow.parquet")
             with self._errors_with_name():
@@ -146,7 +146,7 @@ class TableReader:
     @property
     def decimal(self) -> str:
         """The decimal mark of the numbers in a file."""
-        return self._csv_marks()[1] if self.format == "csv" else "."
+        return self._csv_head[2] if self.format == "csv" else "."
 
     @property
     def _file(self) -> Path:
@@ -162,7 +162,7 @@ class TableReader:
         self.ragged.clear()
         refuse_twice(self.names, self.name, columns)
         pa, arrow_csv = import_extra("pyarrow"), import_extra("pyarrow.csv")
-        separator, decimal = self._csv_marks()
+        _, separator, decimal = self._csv_head
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
         types = {name: kind for name, kind in types.items() if name in columns}
         parse = arrow_csv.ParseOptions(
@@ -172,12 +172,30 @@ class TableReader:
         with _opened_text(self._file, self.encoding) as file:
             yield file, parse, convert
 
-    def _csv_marks(self) -> tuple[str, str]:
-        """Return the separator of columns and the decimal mark."""
+    @cached_property
+    def _csv_head(self) -> tuple[list[str], str, str]:
+        """The names of the columns, what separates them, and the decimal mark.
+
+        The mark is a comma if it separates no columns and some numbers have one, and none a point.
+        """
         with _opened_text(self._file, self.encoding) as file:
-            separator = _separator(file.readline())
-        with _opened_text(self._file, self.encoding) as file:
-            return separator, _decimal_in(file, separator)
+            first = file.readline()
+            text = first.decode("utf-8", "replace")
+            separator = "," if "," in text else max(COLUMN_SEPARATORS, key=text.count)
+            beginning = chain([first], islice(iter(file.readline, b""), DECIMAL_LINES))
+            rows = csv.reader((line.decode("utf-8-sig", "replace") for line in beginning), delimiter=separator)
+            try:
+                names = next(rows, [])
+            except csv.Error as error:
+                raise InvalidInput(f"{self.name}: the first line should name the columns: {error}") from None
+            if not any(map(str.strip, names)):
+                raise InvalidInput(f"{self.name} is empty; its first line should name the columns")
+            try:
+                cells = chain.from_iterable(rows if separator != "," else ())
+                marks = {match[1] for match in map(DECIMAL_NUMBER.match, cells) if match}
+            except csv.Error:  # the reader of the table says what is wrong
+                marks = set()
+        return names, separator, "," if marks == {","} else "."
 
     def _csv(self, chosen: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         arrow_csv = import_extra("pyarrow.csv")
@@ -202,10 +220,8 @@ class TableReader:
         elif isinstance(self._frame, list) and all(isinstance(row, dict) for row in self._frame):
             table = pa.Table.from_pylist(self._frame)
         else:
-            kind = type(self._frame).__name__
-            raise InvalidInput(
-                f"a table is a file, a frame of pandas, polars or pyarrow, or a list of dicts, not {kind}"
-            )
+            forms = "a file, a frame of pandas, polars or pyarrow, or a list of dicts"
+            raise InvalidInput(f"a table is {forms}, not {type(self._frame).__name__}")
         return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
 
     @contextmanager
@@ -242,38 +258,6 @@ def _opened_text(path: Path, encoding: str) -> Iterator[Any]:
     """Open a file, decompress it, and convert it to UTF-8."""
     with opened(path) as file:
         yield file if encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", encoding, "replace")
-
-
-def _separator(line: bytes) -> str:
-    """Return what stands between the columns in the first line."""
-    text = line.decode("utf-8", "replace")
-    return "," if "," in text else max(COLUMN_SEPARATORS, key=text.count)
-
-
-def _decimal_in(file: Any, separator: str) -> str:
-    """Return the decimal mark: a comma if it separates no columns and some numbers have one, and none a point."""
-    if separator == ",":
-        return "."
-    lines = (line.decode("utf-8-sig", "replace") for line in islice(iter(file.readline, b""), DECIMAL_LINES))
-    try:
-        rows = list(csv.reader(lines, delimiter=separator))
-    except csv.Error:  # its reader says what is wrong
-        return "."
-    marks = {match[1] for row in rows for match in map(DECIMAL_NUMBER.match, row) if match}
-    return "," if marks == {","} else "."
-
-
-def _csv_header(file: Any, where: str) -> list[str]:
-    """Return the names in the first line, as the reader of the tables takes them."""
-    first = file.readline()
-    lines = (line.decode("utf-8-sig", "replace") for line in chain([first], iter(file.readline, b"")))
-    try:
-        names = next(csv.reader(lines, delimiter=_separator(first)), [])
-    except csv.Error as error:
-        raise InvalidInput(f"{where}: the first line should name the columns: {error}") from None
-    if not any(map(str.strip, names)):
-        raise InvalidInput(f"{where} is empty; its first line should name the columns")
-    return names
 
 
 def json_values(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:
