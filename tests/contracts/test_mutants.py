@@ -15,10 +15,10 @@ from rankloop.contracts.suite import (
     ISOLATED_CONTRACTS,
     LEARNER_CONTRACTS,
     RECIPE_CONTRACTS,
+    TRIALS,
     WRAPPED_CONTRACTS,
-    _outcome_of,
     check_cases,
-    names,
+    outcome_of,
 )
 from rankloop.core.registry import entry_of, register, unregister
 from rankloop.experiments.spec.plugins import Module
@@ -45,7 +45,7 @@ def test_the_honest_learner_keeps(contract: Contract):
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize(("mutant", "contract"), MUTANTS.items(), ids=lambda part: getattr(part, "__name__", part))
 def test_caught(mutant: type, contract: Contract):
-    outcome = _outcome_of(contract, entry_of(mutant))
+    outcome = outcome_of(contract.name, entry_of(mutant))
     assert outcome.failure, f"{contract.name} lets {mutant.__name__} pass"
     assert outcome.fix
 
@@ -91,6 +91,7 @@ def test_a_class_of_a_program_is_told_to_move(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_contracts_have_names_of_their_own():
-    assert len(set(names())) == len(names())
+    contracts = (check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS, *ISOLATED_CONTRACTS)
+    assert len(TRIALS) == len(contracts) + len(WRAPPED_CONTRACTS)
     for contract in (check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
         assert contract.promise.endswith("."), contract.name

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.file_formats import (
+    MAILBOX_START,
     FileText,
     _decoded,
     allowed_encoding,
     clean,
     encoding_of,
     html_text,
-    is_mailbox,
     messages_of,
     read_email,
     read_html,
@@ -261,8 +261,8 @@ def test_damaged_messages_are_refused() -> None:
 
 
 def test_a_mailbox_is_many_messages() -> None:
-    assert is_mailbox(MAILBOX)
-    assert not is_mailbox(b"From here on it is a text.\nReally so.")
+    assert MAILBOX_START.match(MAILBOX)
+    assert not MAILBOX_START.match(b"From here on it is a text.\nReally so.")
     messages = dict(messages_of(io.BytesIO(MAILBOX)))
     assert list(messages) == ["one@x", "2", "3"]
     first = read_email(messages["one@x"])

@@ -1,7 +1,6 @@
 """A study: who belongs to which half, every compared list with its winner, and what may be said of it at any time."""
 
 import io
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from rankloop.core.serialisation import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
 from rankloop.search.ranked_search import SearchOptions, SearchResults
-from rankloop.search.study import STUDY_COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
+from rankloop.search.study import STUDY_COLUMNS, is_compared, study_parquet, study_report, study_rows
 from rankloop.service.records import Ranked
 from tests.search.boxes import box_over, digest, prefer, records, replay
 
@@ -62,7 +61,6 @@ def test_compared_lists_teach_nobody_and_are_counted(tmp_path: Path) -> None:
         table = pq.read_table(io.BytesIO(study_parquet(iter(records(box.folder)))))
         assert {field.name: str(field.type).replace("double", "float64") for field in table.schema} == STUDY_COLUMNS
         assert table.to_pylist() == rows
-        assert [json.loads(line) for line in study_lines(iter(records(box.folder)))] == rows
         assert replay(box.folder).digest == learned
 
 

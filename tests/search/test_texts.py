@@ -40,8 +40,8 @@ def test_words_are_those_of_features(text: str) -> None:
 @given(st.text(st.sampled_from("aB1ßé“—日ไのк . _\n🎉"), max_size=40))
 def test_pieces_are_the_words_where_they_stand(text: str) -> None:
     pieces = list(pieces_of(text))
-    assert [piece.word for piece in pieces] == words_in(text)
-    assert all(words_in(text[piece.start : piece.end]) == [piece.word] for piece in pieces)
+    assert [word for _, _, word in pieces] == words_in(text)
+    assert all(words_in(text[start:end]) == [word] for start, end, word in pieces)
 
 
 @pytest.mark.parametrize(

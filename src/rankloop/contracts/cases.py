@@ -45,7 +45,7 @@ def contract(fix: str) -> Callable[[Callable[[Any], None]], Contract]:
     """Return a decorator that makes a function `check_name` a contract; its docstring begins with the promise."""
 
     def made(check: Callable[[Any], None]) -> Contract:
-        promise = (check.__doc__ or "").strip().split("\n")[0]
+        promise, _, _ = (check.__doc__ or "").strip().partition("\n")
         return Contract(check.__name__.removeprefix("check_"), promise, fix, check)
 
     return made
@@ -53,9 +53,8 @@ def contract(fix: str) -> Callable[[Callable[[Any], None]], Contract]:
 
 def contracts_of(module: Any) -> tuple[Contract, ...]:
     """Return the contracts that a module declares, by name."""
-    declared = [value for value in vars(module).values() if isinstance(value, Contract)]
-    declared = [entry for entry in declared if entry.check.__module__ == module.__name__]
-    return tuple(sorted(declared, key=lambda entry: entry.name))
+    declared = [entry for entry in vars(module).values() if isinstance(entry, Contract)]
+    return tuple(sorted(entry for entry in declared if entry.check.__module__ == module.__name__))
 
 
 USUAL_PROBLEMS = (
@@ -137,14 +136,14 @@ def cases_of(kind: str, cls: type) -> list[Case]:
 
 def accepted_problem(learner: Any) -> Problem:
     """Return the first of the usual problems that the learner accepts; others are its class's `example_problem`."""
+    refusals = list[InvalidInput]()
     for problem in USUAL_PROBLEMS:
-        if Case("", learner, problem).is_accepted:
+        try:
+            learner.init(problem)
             return problem
-    try:
-        learner.init(USUAL_PROBLEMS[0])
-    except InvalidInput as error:
-        raise ContractViolation(f"it accepts none of the usual problems: {error}") from error
-    return USUAL_PROBLEMS[0]
+        except InvalidInput as error:
+            refusals.append(error)
+    raise ContractViolation(f"it accepts none of the usual problems: {refusals[0]}") from refusals[0]
 
 
 def _feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Generator) -> Feedback:
@@ -201,12 +200,11 @@ def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
 
 def _first_difference(first: Any, second: Any) -> str:
     """Return the path and the values of the first difference, bit for bit; empty when there is none."""
-    leaves_of_first, leaves_of_second = list(leaves(first)), list(leaves(second))
-    paths, other_paths = ([path for path, _ in pairs] for pairs in (leaves_of_first, leaves_of_second))
-    if paths != other_paths:
-        return f"different parts: {paths} and {other_paths}"
-    for (path, a), (_, b) in zip(leaves_of_first, leaves_of_second, strict=True):
-        is_float = np.asarray(a).dtype.kind == "f"
+    parts, other_parts = dict(leaves(first)), dict(leaves(second))
+    if list(parts) != list(other_parts):
+        return f"different parts: {list(parts)} and {list(other_parts)}"
+    for path, a in parts.items():
+        b, is_float = other_parts[path], np.asarray(a).dtype.kind == "f"
         if type(a) is not type(b) or not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=is_float):
             return f"{path}: {a!r} and {b!r}"
     return ""

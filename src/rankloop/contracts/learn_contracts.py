@@ -61,16 +61,11 @@ def check_no_draws_elsewhere(case: Case) -> None:
     """`learn`, `predict` and `log_prob` are functions: a second call returns the same."""
     history = play_history(case)
     state, arrival = history.states[-2], history.arrivals[-1]
-    answers = [
-        (
-            case.learned(state, arrival),
-            case.learner.predict(state, arrival.query),
-            case.learner.log_prob(state, arrival.query, arrival.decision.ranking),
-        )
-        for _ in range(3)
-    ]
-    for answer in answers[1:]:
-        require_same(answers[0], answer, "a second call differs at")
+    learner, query, answers = case.learner, arrival.query, list[tuple[Any, ...]]()
+    for _ in range(3):
+        log_prob = learner.log_prob(state, query, arrival.decision.ranking)
+        answers.append((case.learned(state, arrival), learner.predict(state, query), log_prob))
+        require_same(answers[0], answers[-1], "a second call differs at")
 
 
 @contract(
@@ -97,8 +92,9 @@ def check_foreign_feedback(case: Case) -> None:
     session, rng = Session(case.learner, case.problem, seed=0), default_rng(11)
     query = case.query(3, rng)
     decision, state = session.rank(query), session.state
-    ranking = decision.ranking
-    foreign: list[Any] = [kind for kind in _one_of_each(ranking) if type(kind) not in case.learner.accepts]
+    ranking, ones = decision.ranking, np.ones(len(decision.ranking))
+    one_of_each = Relevances(ranking, ones), Clicks(ranking[:1], ones[:1]), Preferred(ranking), Reward(1.0)
+    foreign: list[Any] = [feedback for feedback in one_of_each if type(feedback) not in case.learner.accepts]
     if Relevances in case.learner.accepts:
         foreign += [Relevances(np.array([0, 0, 1]), np.ones(3)), Relevances(ranking, np.full(len(ranking), np.nan))]
     if Clicks in case.learner.accepts:
@@ -125,9 +121,8 @@ def check_huge_numbers(case: Case) -> None:
             query = case.query(4, rng)
             query = query._replace(features=query.features * size, context=query.context * size)
             decision = session.rank(query)
-            require(
-                is_permutation(decision.ranking, len(query.features)), f"features of size {size}: {decision.ranking}"
-            )
+            is_ranking = is_permutation(decision.ranking, len(query.features))
+            require(is_ranking, f"features of size {size}: {decision.ranking}")
             for feedback in case.feedbacks(decision, rng):
                 old_state = copy.deepcopy(session.state)
                 try:
@@ -161,28 +156,21 @@ def check_state_form(case: Case) -> None:
 )
 def check_declarations(case: Case) -> None:
     """`accepts` names kinds of feedback, `reports` finite numbers of the state, `init` returns new arrays."""
-    require(bool(case.learner.accepts), "accepts is empty: nothing to learn from")
-    require(
-        set(case.learner.accepts) <= FEEDBACK_KINDS, f"accepts = {case.learner.accepts} is not among {FEEDBACK_KINDS}"
-    )
+    accepts = case.learner.accepts
+    require(bool(accepts), "accepts is empty: nothing to learn from")
+    require(set(accepts) <= FEEDBACK_KINDS, f"accepts = {accepts} is not among {FEEDBACK_KINDS}")
     for path in case.learner.reports:
         value: Any = case.learner.init(case.problem)
         for part in path.split("."):
             require(hasattr(value, part), f"reports has {path!r}, but the state has no {part!r}")
             value = getattr(value, part)
-        require(
-            isinstance(value, int | float), f"reports has {path!r}, which is not a number but {type(value).__name__}"
-        )
+        kind = type(value).__name__
+        require(isinstance(value, int | float), f"reports has {path!r}, which is not a number but {kind}")
     first, second = case.learner.init(case.problem), case.learner.init(case.problem)
     require_same(first, second, "two calls of init differ at")
     for (path, a), (_, b) in zip(leaves(first), leaves(second), strict=True):
         shared = isinstance(a, np.ndarray) and a.size and np.shares_memory(a, b)
         require(not shared, f"two initial states share the array {path}")
-
-
-def _one_of_each(ranking: Any) -> list[Any]:
-    ones = np.ones(len(ranking))
-    return [Relevances(ranking, ones), Clicks(ranking[:1], ones[:1]), Preferred(ranking), Reward(1.0)]
 
 
 def _scale_feedback(feedback: Any, size: float) -> Any:

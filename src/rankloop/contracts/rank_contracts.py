@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, default_rng
 
-from rankloop.contracts.cases import (
-    Case,
-    ContractViolation,
-    contract,
-    play_history,
-    require,
-    require_finite_state,
-    require_same,
-)
+from rankloop.contracts import cases
+from rankloop.contracts.cases import Case, ContractViolation, contract, play_history, require
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build
 from rankloop.core.types import Ints, Limit, Query
@@ -40,9 +33,7 @@ class CountingGenerator(Generator):
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_") and name not in {"random", "n_drawn"}:
-            raise ContractViolation(
-                f"rank calls rng.{name}; it may only call rng.random, for a fixed number of doubles"
-            )
+            raise ContractViolation(f"rank calls rng.{name}, not only rng.random for a fixed number of doubles")
         return super().__getattribute__(name)
 
 
@@ -51,7 +42,8 @@ def check_rankings(case: Case) -> None:
     """`rank` and `predict` give permutations of the items, also for one item, ties and equal rows."""
     state, rng = play_history(case).states[-1], default_rng(5)
     for n_items in (1, 2, 5, 60):
-        for query in (case.query(n_items, rng), _equal_rows(case.query(n_items, rng))):
+        first, second = case.query(n_items, rng), case.query(n_items, rng)
+        for query in (first, second._replace(features=np.zeros_like(second.features))):
             for present in (case.learner.init(case.problem), state):
                 decision = case.learner.rank(present, query, rng)
                 for name, ranking in (("rank", decision.ranking), ("predict", case.learner.predict(present, query))):
@@ -71,7 +63,7 @@ def check_single_item(case: Case) -> None:
     log_prob = case.learner.log_prob(history.states[-1], query, decision.ranking)
     require(math.isnan(log_prob) or abs(log_prob) < 1e-9, f"the only ranking has log_prob {log_prob}, not 0")
     for feedback in case.feedbacks(decision, rng):
-        require_finite_state(case.learner.learn(history.states[-1], query, decision, feedback))
+        cases.require_finite_state(case.learner.learn(history.states[-1], query, decision, feedback))
 
 
 @contract("draw from the `rng` that `rank` is given, never from np.random or a generator of your own")
@@ -79,7 +71,9 @@ def check_seeding(case: Case) -> None:
     """Equal seeds give equal rankings, whatever numpy's global generator does."""
     first = play_history(case)
     np.random.seed(7)  # noqa: NPY002 - a side effect of other code, which must not matter
-    require_same(tuple(first.arrivals), tuple(play_history(case).arrivals), "two runs with the same seed differ at")
+    cases.require_same(
+        tuple(first.arrivals), tuple(play_history(case).arrivals), "two runs with the same seed differ at"
+    )
 
 
 @contract("take `rng.random(n)` once, whichever branch it goes, with an n that follows from the number of items")
@@ -91,9 +85,8 @@ def check_fixed_draws(case: Case) -> None:
             draws = CountingGenerator(seed)
             case.learner.rank(state, case.query(4, rng), draws)
             counts.add(draws.n_drawn)
-    require(
-        len(counts) == 1, f"rank takes {sorted(counts)} doubles for queries of the same shape; it must be one number"
-    )
+    message = f"rank takes {sorted(counts)} doubles for queries of the same shape; it must be one number"
+    require(len(counts) == 1, message)
 
 
 @contract(
@@ -116,17 +109,13 @@ def check_log_prob(case: Case) -> None:
         if unknown:
             continue
         probabilities = {part: math.exp(log_prob) for part, log_prob in log_probs.items()}
-        require(
-            abs(sum(probabilities.values()) - 1) < 1e-9,
-            f"probabilities sum to {sum(probabilities.values())}: {probabilities}",
-        )
+        total = sum(probabilities.values())
+        require(abs(total - 1) < 1e-9, f"probabilities sum to {total}: {probabilities}")
         for part, probability in probabilities.items():
             error = math.sqrt(probability * (1 - probability) / N_RANKINGS) + 1e-9
             share = counts[part] / N_RANKINGS
-            require(
-                abs(share - probability) <= MAX_STANDARD_ERRORS * error,
-                f"{part} is shown {share:.4f} of the time, not {probability:.4f}",
-            )
+            message = f"{part} is shown {share:.4f} of the time, not {probability:.4f}"
+            require(abs(share - probability) <= MAX_STANDARD_ERRORS * error, message)
 
 
 @contract("score by features alone (`scores_of`), not by an item's number")
@@ -143,15 +132,12 @@ def check_renaming(case: Case) -> None:
             new_of = rng.permutation(5)  # Item i gets the number new_of[i].
             renamed = query._replace(features=query.features[np.argsort(new_of)])
             best, renamed_best = case.learner.predict(state, query), case.learner.predict(state, renamed)
-            require(
-                np.array_equal(new_of[best], renamed_best), f"items {best} become {renamed_best}, not {new_of[best]}"
-            )
+            expected = new_of[best]
+            require(np.array_equal(expected, renamed_best), f"items {best} become {renamed_best}, not {expected}")
             ranking = rng.permutation(5)
-            _require_close(
-                case.learner.log_prob(state, query, ranking),
-                case.learner.log_prob(state, renamed, new_of[ranking]),
-                "log_prob before and after renaming",
-            )
+            log_prob = case.learner.log_prob(state, query, ranking)
+            renamed_log_prob = case.learner.log_prob(state, renamed, new_of[ranking])
+            _require_close(log_prob, renamed_log_prob, "log_prob before and after renaming")
 
 
 @contract("sort with `ranking_of`: it is stable, and ties go by item number")
@@ -176,20 +162,18 @@ def check_limit(case: Case) -> None:
     if "limit" not in inspect.signature(case.learner.rank).parameters:
         return
     for limit in (Limit(1), Limit(2, keep_first=True)):
-        spec = {
-            "kind": "explore_at_most",
-            "inner": case.learner,
-            "places": limit.positions,
-            "keep_first": limit.keep_first,
-        }
+        places = {"places": limit.positions, "keep_first": limit.keep_first}
+        spec = {"kind": "explore_at_most", "inner": case.learner} | places
         limited = case._replace(learner=build(spec, "learner"))
         check_fixed_draws(limited)
         check_log_prob(limited)
-        _check_moves(limited, limit)
-
-
-def _equal_rows(query: Query) -> Query:
-    return query._replace(features=np.zeros_like(query.features))
+        state, rng = play_history(limited).states[-1], default_rng(14)
+        for _ in range(50):
+            query = limited.query(5, rng)
+            shown, best = limited.learner.rank(state, query, rng).ranking, limited.learner.predict(state, query)
+            moves = np.abs(np.argsort(shown) - np.argsort(best))
+            kept = moves.max() <= limit.positions and (shown[0] == best[0] or not limit.keep_first)
+            require(bool(kept), f"{best} is shown as {shown}, which {limit} does not allow")
 
 
 def _seen_part(case: Case, ranking: Ints) -> tuple[int, ...]:
@@ -203,22 +187,11 @@ def _log_probs(case: Case, state: Any, query: Query) -> dict[tuple[int, ...], fl
         log_prob = case.learner.log_prob(state, query, order)
         require(isinstance(log_prob, float), f"log_prob is a {type(log_prob).__name__}, not a float")
         part = _seen_part(case, order)
-        _require_close(
-            math.exp(log_probs.setdefault(part, log_prob)), math.exp(log_prob), f"two lists that begin with {part}"
-        )
+        first = log_probs.setdefault(part, log_prob)
+        _require_close(math.exp(first), math.exp(log_prob), f"two lists that begin with {part}")
     return log_probs
 
 
 def _require_close(first: float, second: float, message: str) -> None:
     if not (first == second or abs(first - second) < 1e-9 or (math.isnan(first) and math.isnan(second))):
         raise ContractViolation(f"{message}: {first} and {second}")
-
-
-def _check_moves(limited: Case, limit: Limit) -> None:
-    state, rng = play_history(limited).states[-1], default_rng(14)
-    for _ in range(50):
-        query = limited.query(5, rng)
-        shown, best = limited.learner.rank(state, query, rng).ranking, limited.learner.predict(state, query)
-        moves = np.abs(np.argsort(shown) - np.argsort(best))
-        kept = moves.max() <= limit.positions and (shown[0] == best[0] or not limit.keep_first)
-        require(bool(kept), f"{best} is shown as {shown}, which {limit} does not allow")

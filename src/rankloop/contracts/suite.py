@@ -2,11 +2,11 @@
 
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts, robust_contracts
-from rankloop.contracts.cases import Case, Contract, ContractViolation, cases_of, contract, contracts_of, require
+from rankloop.contracts.cases import Contract, ContractViolation, cases_of, contract, contracts_of, require
 from rankloop.contracts.process import Trial, run_isolated
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import Entry, build, entries, entry_of
@@ -23,6 +23,7 @@ WRAPPED_CONTRACTS = (
     learn_contracts.check_replay,
     learn_contracts.check_state_form,
 )
+Subjects = Iterable[tuple[str, Any]]  # what a contract is tried on, each with a description
 
 
 class ContractOutcome(NamedTuple):
@@ -73,18 +74,40 @@ def check_cases(entry: Entry) -> None:
     cases_of(entry.kind, entry.cls)
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of all contracts, in the order in which they are tried."""
-    plain = [entry.name for entry in (check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS)]
-    wrapped = [_name_in_wrapper(entry) for entry in WRAPPED_CONTRACTS]
-    return (*plain, *wrapped, *(entry.name for entry in ISOLATED_CONTRACTS))
+def _class(entry: Entry) -> Subjects:
+    return [("", entry)]
+
+
+def _recipes(entry: Entry) -> Subjects:
+    learners = dict.fromkeys(case.learner for case in cases_of(entry.kind, entry.cls))
+    return [(str(learner), learner) for learner in learners]
+
+
+def _cases(entry: Entry) -> Subjects:
+    return [(f"{case.learner} on {case.problem}", case) for case in cases_of(entry.kind, entry.cls)]
+
+
+def _wrapped_case(entry: Entry) -> Subjects:
+    case = cases_of(entry.kind, entry.cls)[0]
+    wrapped = build({"kind": "standardised", "inner": case.learner}, "learner")
+    return [(f"{wrapped} on {case.problem}", case._replace(learner=wrapped))]
+
+
+# The contracts by name, in the order in which they are tried, with what each is tried on.
+TRIALS: dict[str, tuple[Contract, Callable[[Entry], Subjects]]] = {
+    check_cases.name: (check_cases, _class),
+    **{checked.name: (checked, _recipes) for checked in RECIPE_CONTRACTS},
+    **{checked.name: (checked, _cases) for checked in LEARNER_CONTRACTS},
+    **{f"{checked.name}_in_a_wrapper": (checked, _wrapped_case) for checked in WRAPPED_CONTRACTS},
+    **{checked.name: (checked, _class) for checked in ISOLATED_CONTRACTS},
+}
 
 
 def check_names(names_of_contracts: Iterable[str]) -> None:
     """Raise `InvalidInput` for a name that no contract has."""
     for name in names_of_contracts:
-        if name not in names():
-            raise InvalidInput(f"there is no contract {name!r}{nearest(name, names())}")
+        if name not in TRIALS:
+            raise InvalidInput(f"there is no contract {name!r}{nearest(name, tuple(TRIALS))}")
 
 
 def learners_of(target: str) -> list[Entry]:
@@ -116,59 +139,39 @@ def learners_of(target: str) -> list[Entry]:
 
 
 def check_learner(cls: type) -> None:
-    """Raise an error for the first contract that a registered class fails: a test of a learner in one line.
-
-    Args:
-      cls: The class, with `@register` above it.
-
-    Raises:
-      ContractViolation: If a contract fails; the message says how to fix it.
-    """
+    """Raise `ContractViolation` for the first contract that a registered class fails: a test in one line."""
     for outcome in outcomes(entry_of(cls)):
         if outcome.failure is not None:
             raise ContractViolation(f"{outcome.name}: {outcome.failure}; to fix it, {outcome.fix}")
 
 
 def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutcome]:
-    """Try the contracts of a learner one after another; if it cannot be built, only the first.
+    """Yield the outcome of each contract as soon as it was tried; if the learner cannot be built, only the first.
 
     Args:
       entry: The registered learner.
       only: The names of contracts to try; all if empty.
-
-    Yields:
-      The outcome of each contract, as soon as it was tried.
     """
-    contract_names = set(only or names())
-    first = _outcome_of(check_cases, entry)
-    if first.failure is not None or first.name in contract_names:
-        yield first
-    if first.failure is not None:
-        return
-    for checked in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
-        if checked.name in contract_names:
-            yield _outcome_of(checked, entry)
-    for checked in WRAPPED_CONTRACTS:
-        name = _name_in_wrapper(checked)
-        if name in contract_names:
-            yield _outcome(checked, [_wrap_case(cases_of(entry.kind, entry.cls)[0])], name)
-    for checked in ISOLATED_CONTRACTS:
-        if checked.name in contract_names:
-            yield _outcome_of(checked, entry)
+    for name in TRIALS:
+        is_asked_for = not only or name in only
+        if is_asked_for or name == check_cases.name:
+            outcome = outcome_of(name, entry)
+            if is_asked_for or outcome.failure is not None:
+                yield outcome
+            if name == check_cases.name and outcome.failure is not None:
+                return
 
 
-def _outcome_of(checked: Contract, entry: Entry) -> ContractOutcome:
-    """Try a contract on every case of a learner, on its recipes or on its class, until it fails."""
-    if checked in (check_cases, *ISOLATED_CONTRACTS):
-        return _outcome(checked, [("", entry)])
-    cases = cases_of(entry.kind, entry.cls)
-    if checked in RECIPE_CONTRACTS:
-        return _outcome(checked, [(str(learner), learner) for learner in dict.fromkeys(case.learner for case in cases)])
-    return _outcome(checked, [(f"{case.learner} on {case.problem}", case) for case in cases])
+def outcome_of(name: str, entry: Entry) -> ContractOutcome:
+    """Try a contract on every case of a learner, on its recipes or on its class, until it fails.
 
-
-def _outcome(checked: Contract, subjects: Iterable[tuple[str, Any]], name: str | None = None) -> ContractOutcome:
-    outcome = ContractOutcome(name or checked.name, checked.promise, checked.fix)
+    Args:
+      name: One of `TRIALS`.
+      entry: The registered learner.
+    """
+    checked, subjects_of = TRIALS[name]
+    outcome = ContractOutcome(name, checked.promise, checked.fix)
+    subjects = subjects_of(entry)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # NumPy warns of an unintended overflow.
         for description, subject in subjects:
@@ -179,12 +182,3 @@ def _outcome(checked: Contract, subjects: Iterable[tuple[str, Any]], name: str |
                 failure = text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
                 return outcome._replace(failure=failure, case=description)
     return outcome
-
-
-def _wrap_case(case: Case) -> tuple[str, Case]:
-    wrapped = build({"kind": "standardised", "inner": case.learner}, "learner")
-    return f"{wrapped} on {case.problem}", case._replace(learner=wrapped)
-
-
-def _name_in_wrapper(checked: Contract) -> str:
-    return f"{checked.name}_in_a_wrapper"

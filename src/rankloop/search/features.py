@@ -95,7 +95,10 @@ def rows_of(candidates: Sequence[Candidate], matches: Floats, now: float | None 
     columns |= {name: np.log1p(by_name[name]) / usual - 1.0 for name, usual in USUAL_LOG_LENGTHS.items()}
     age = np.maximum((time.time() if now is None else now) - by_name["at"], 0.0) / YEAR_SECONDS
     columns["recency"] = np.where(by_name["at"] > 0.0, 1.0 / (1.0 + age), 0.0)
-    positions = {name: _positions(scores[name]) for name in SCORE_NAMES}
+    positions = dict[str, Any]()
+    for name in SCORE_NAMES:  # A candidate without a score is among nobody's best.
+        larger = np.searchsorted(-np.sort(scores[name])[::-1], -scores[name], side="left")
+        positions[name] = np.where(scores[name] > 0.0, larger, len(candidates) + max(TOP_SIZES))
     for size in TOP_SIZES:
         columns |= {f"{name}_top_{size}": position < size for name, position in positions.items()}
         columns[f"title_and_body_top_{size}"] = (positions["bm25_title"] < size) & (positions["bm25_body"] < size)
@@ -105,13 +108,6 @@ def rows_of(candidates: Sequence[Candidate], matches: Floats, now: float | None 
         candidate.id: {BASE: score, MATCH_FIELD: base64.b64encode(vector.tobytes()).decode(), "document": candidate.id}
         for candidate, score, vector in zip(candidates, base, vectors)
     }
-
-
-def _positions(values: Floats) -> Any:
-    """Return the number of candidates with a larger value; a candidate without one is among nobody's best."""
-    ordered = np.sort(values)[::-1]
-    position = np.searchsorted(-ordered, -values, side="left")
-    return np.where(values > 0.0, position, len(values) + max(TOP_SIZES))
 
 
 class RankingQuestion(NamedTuple):

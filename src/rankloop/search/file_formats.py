@@ -298,11 +298,6 @@ def read_email(data: bytes) -> FileText:
         raise InvalidInput(f"it is a damaged e-mail ({type(error).__name__})") from None
 
 
-def is_mailbox(start: bytes) -> bool:
-    """Return True where a file begins as an mbox: a line "From …", then the headers of its first message."""
-    return MAILBOX_START.match(start) is not None
-
-
 def messages_of(mailbox: BinaryIO) -> Iterator[tuple[str, bytes]]:
     """Yield the messages of an mbox, each under its Message-ID, which stays when others are deleted; else its number.
 

@@ -33,7 +33,7 @@ from rankloop.search.indexes.meaning_index import (
 from rankloop.search.indexes.query_terms import QueryTerms, TermReader
 from rankloop.search.indexes.stemmers import StemNumbers, WordStems, check_language, is_tantivy_installed
 from rankloop.search.indexes.text_index import IndexQuery, SqliteIndex, TantivyIndex, TextIndex
-from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, guess_language
+from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, MAX_GUESSED_WORDS, guess_language
 from rankloop.search.sources import DocumentSource
 from rankloop.service.stores.sqlite import acquire_file_lock
 
@@ -45,7 +45,7 @@ MAX_LANGUAGES = 4  # of a collection, the most frequent ones
 MAX_MEMO_QUERIES = 64  # whose candidates and features are kept until the next refresh
 MAX_COUNTED_DOCUMENTS = 1_000  # of a query, whose fields are counted
 PATH = re.compile(r"[/.]")  # an id that looks like a file name: its words are searched too
-MAX_GUESSED_WORDS, MAX_GUESSED_CHARACTERS = 1_000, 5_000  # of a document, by which its language is guessed
+MAX_GUESSED_CHARACTERS = 5_000  # of a document, by which its language is guessed
 N_SCORED = 100  # documents by words and by meaning that are compared with each other
 # The engine's own score adds these parts, each relative to the largest among the documents that are compared. The
 # weights were chosen on Cranfield and on threads of 20 Newsgroups, with whole queries and with one and two words.
@@ -405,7 +405,7 @@ class LocalEngine:
         if not query.prefix or not pieces or texts.is_unspaced(query.words[-1]) or len(query.words[-1]) < 2:
             return []
         endings = self._terms.endings_of(query.words[-1], MAX_SUGGESTIONS)
-        return [query.text[: pieces[-1].start] + word for word in endings if word != query.words[-1]]
+        return [query.text[: pieces[-1][0]] + word for word in endings if word != query.words[-1]]
 
     def by_meaning(self, query: TextQuery) -> frozenset[str]:
         """Return the ids of candidates that have none of the query's words."""

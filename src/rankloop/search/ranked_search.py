@@ -96,9 +96,6 @@ class SearchOptions(NamedTuple):
     prefix: bool = False  # the last word is only begun
 
 
-DEFAULT_OPTIONS = SearchOptions()
-
-
 def search_session(schema: Schema, seed: int) -> Session:
     """Return the learner of the search box by itself, as the service runs it.
 
@@ -113,21 +110,11 @@ def search_session(schema: Schema, seed: int) -> Session:
 class RankedSearch:
     """A search engine and the ranker that learns its order; all calls may run at the same time.
 
-    Args:
-      node: The service that learns.
-      engine: Finds documents.
-      seed: Of the exploration.
-      fields: Document columns that visitors' segments are crossed with.
-      remember_visitors: Learn from each visitor's clicks for this visitor, in addition to learning from all visitors.
+    The service of the node learns; the other arguments are those of `SearchBox`.
     """
 
     def __init__(
-        self,
-        node: Node,
-        engine: SearchEngine,
-        seed: int = 0,
-        fields: Sequence[str] = (),
-        remember_visitors: bool = False,
+        self, node: Node, engine: SearchEngine, seed: int, fields: Sequence[str], remember_visitors: bool
     ) -> None:
         self.node, self.engine, self._seed = node, engine, seed
         self._fields, self._remember_visitors = tuple(fields), remember_visitors
@@ -144,26 +131,21 @@ class RankedSearch:
         problem = ProblemBody(schema=schema, shown=MAX_SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
         learner = LEARNER | ({"user_distrust_t": PERSONAL_DISTRUST_T} if self._remember_visitors else {})
-        await self.node.administration.create(
-            RANKER, CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
-        )
+        body = CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
+        await self.node.administration.create(RANKER, body)
 
     def _compile(self) -> None:
         """Run everything once on made-up documents, so that the first visitor does not wait for compilation."""
-        names = ("a", "b")
-        rows = rows_of([Candidate(id, 1.0) for id in names], np.ones((2, len(MATCHES))))
-        context = {"query": "a b", "words": ["a", "b"], "similar": ["a b"]}
-        schema = search_schema()
-        query = Query("a b", Encoder(schema).rows(names, list(rows.values()), context), np.empty(0), "a")
+        rows = rows_of([Candidate("a", 1.0), Candidate("b", 1.0)], np.ones((2, len(MATCHES))))
+        schema, context = search_schema(), {"query": "a b", "words": ["a", "b"], "similar": ["a b"]}
+        query = Query("a b", Encoder(schema).rows(list(rows), list(rows.values()), context), np.empty(0), "a")
         session = search_session(schema, 0)
         session.predict(query)
         session.learn(query, session.rank(query), Clicks(np.array([0]), np.ones(1)))
         if isinstance(self.engine, LocalEngine):
             self.engine.features(read_text("a b"), [])
 
-    async def search(
-        self, text: str, options: SearchOptions = DEFAULT_OPTIONS, *, compared: bool = False
-    ) -> SearchResults:
+    async def search(self, text: str, options: SearchOptions, *, compared: bool = False) -> SearchResults:
         """Return the best documents for a query and log the list; neighbours are swapped now and then to explore.
 
         A list that is `compared` mixes the learned order with the engine's own, for a study, and is not learned from.
@@ -179,7 +161,7 @@ class RankedSearch:
         results = await asyncio.to_thread(self._with_texts, query, options, ids, scores)
         return replace(results, impression=answer.impression, state=answer.state, compared=compared)
 
-    async def predict(self, text: str, options: SearchOptions = DEFAULT_OPTIONS) -> SearchResults:
+    async def predict(self, text: str, options: SearchOptions) -> SearchResults:
         """Return the best documents for a query without exploration and without a trace in the log."""
         query = self._checked(text, options)
         body, scores = await asyncio.to_thread(self._request, query, options, False)
@@ -240,8 +222,7 @@ class RankedSearch:
         """Forget a query, a visitor or what is older than some days, and return the number of searches."""
         if days is not None and not (isinstance(days, int | float) and 0 <= days < MAX_DAYS):
             raise InvalidInput(f"days = {days!r:.40} must be a number of days from 0")
-        if visitor is not None:
-            _check_text(visitor, "visitor")
+        _check_visitor(visitor or "")
         if visitor == "":
             raise InvalidInput("visitor is empty: give an id; searches without one are deleted by query or by days")
         name = None if query is None else same_query(read_text(query))
@@ -290,10 +271,10 @@ class RankedSearch:
             raise InvalidInput(f"n = {options.n!r:.40} must be a number of results from 1 to {MAX_SHOWN}")
         if options.sort not in SORTS:
             raise InvalidInput(f"sort = {options.sort!r:.40} must be one of {', '.join(SORTS)}")
-        _check_text(options.visitor, "visitor")
+        _check_visitor(options.visitor)
         return read_text(text, prefix=options.prefix, fields=getattr(self.engine, "field_names", ()))
 
 
-def _check_text(value: Any, name: str) -> None:
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} must be a text, got {value!r:.60}")
+def _check_visitor(visitor: Any) -> None:
+    if not isinstance(visitor, str):
+        raise InvalidInput(f"visitor must be a text, got {visitor!r:.60}")

@@ -24,7 +24,7 @@ from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
 from rankloop.search.sources import DocumentSource, FolderSource
-from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
+from rankloop.search.study import is_compared, study_parquet, study_report, study_rows
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import ranker_report
@@ -221,7 +221,7 @@ class SearchPage:
             entity, data = node.directory.ranker(RANKER).entity, node.settings.data
             records = await asyncio.to_thread(Archive(node.store, entity, data).records, until)
             if form == "jsonl":
-                return stream(study_lines(records), "application/x-ndjson")
+                return stream((msgspec.json.encode(row) + b"\n" for row in study_rows(records)), "application/x-ndjson")
             if form == "parquet":
                 content = await asyncio.to_thread(study_parquet, records)
                 return Response(content, media_type="application/vnd.apache.parquet")

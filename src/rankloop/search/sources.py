@@ -260,7 +260,7 @@ class FolderSource:
             yield from (SourceDocument(name, stamp, None) for name, stamp in old_stamps.items())
             return
         with os.fdopen(os.open(path, OPEN_FLAGS), "rb") as file:
-            if file_formats.is_mailbox(file.peek(1_000)):
+            if file_formats.MAILBOX_START.match(file.peek(1_000)):
                 yield from self._messages(file, id, old_stamps)
             else:
                 yield self._document(file, path, id, old_stamps.get(id))

@@ -5,7 +5,6 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from rankloop.core.extras import import_extra
@@ -67,12 +66,6 @@ def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
             "engine": engine,
             "winner": "learned" if learned > engine else "engine" if engine > learned else "neither",
         }
-
-
-def study_lines(records: Iterator[Record]) -> Iterator[bytes]:
-    """Yield every compared list that has closed as a line of JSON."""
-    for row in study_rows(records):
-        yield msgspec.json.encode(row) + b"\n"
 
 
 def study_parquet(records: Iterator[Record]) -> bytes:

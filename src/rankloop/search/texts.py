@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby, pairwise
-from typing import NamedTuple
 
 import xxhash
 
@@ -30,14 +29,6 @@ WORD_PART = re.compile(
     f"[{IDEOGRAPH_RANGES}{EMOJI_RANGE}{WITHOUT_SPACES}]|{SPACED_LETTER}(?:{SPACED_LETTER}|[{COMBINING_MARKS}])*"
 )
 UNSPACED_LETTER = re.compile(f"[{IDEOGRAPH_RANGES}{WITHOUT_SPACES}]")
-
-
-class WordPosition(NamedTuple):
-    """A part of a text that is one word."""
-
-    start: int
-    end: int
-    word: str
 
 
 def words_in(text: str) -> list[str]:
@@ -71,19 +62,19 @@ def runs_of(words: Sequence[str]) -> list[tuple[str, ...]]:
     return runs
 
 
-def pieces_of(text: str) -> Iterator[WordPosition]:
-    """Yield the words of a text with their places, in characters."""
+def pieces_of(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the words of a text with their places, in characters: start, end, word."""
     if text.isascii():
-        yield from (WordPosition(match.start(), match.end(), match[0]) for match in ASCII_WORD.finditer(text.lower()))
+        yield from ((match.start(), match.end(), match[0]) for match in ASCII_WORD.finditer(text.lower()))
         return
     for match in TEXT_PIECE.finditer(text):
         start, end = match.span()
         if match[0].isalnum() and not is_unspaced(match[0]):
-            yield from (WordPosition(start, end, word) for word in words_in(match[0])[:1])
+            yield from ((start, end, word) for word in words_in(match[0])[:1])
         else:  # quotes or dashes beyond ASCII may stand in it, or letters that are words
             for part in WORD_PART.finditer(match[0]):
                 word = part[0] if is_unspaced(part[0]) else "".join(words_in(part[0])[:1])
-                yield WordPosition(start + part.start(), start + part.end(), word)
+                yield start + part.start(), start + part.end(), word
 
 
 @lru_cache(1 << 16)
@@ -203,11 +194,11 @@ def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[
     """
     text_start = text[:MAX_SEARCHED_CHARACTERS]
     pieces, query_stems = list(pieces_of(text_start)), set(stems)
-    text_stems = stems_of([piece.word for piece in pieces])
+    text_stems = stems_of([word for _, _, word in pieces])
     hits = [
-        (piece.start, piece.end, stem)
-        for piece, stem in zip(pieces, text_stems)
-        if stem in query_stems or (begun and piece.word.startswith(begun))
+        (start, end, stem)
+        for (start, end, word), stem in zip(pieces, text_stems)
+        if stem in query_stems or (begun and word.startswith(begun))
     ]
     first = _best(hits)
     start = max(hits[first][0] - MAX_CHARACTERS_BEFORE, 0) if hits else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.cli import main
-from rankloop.contracts.suite import names
+from rankloop.contracts.suite import TRIALS
 from tests.docs.pages import ROOT, blocks_of
 from tests.imported_learners import forgotten_afterwards
 
@@ -36,8 +36,8 @@ def test_the_learner_of_the_guide_keeps_every_contract(folder: Path, capsys: pyt
     code, out, err = _checked(capsys, "mean_grade.py")
     head, *lines, verdict = out.splitlines()
     assert (code, head) == (0, "mean_grade (mean_grade:MeanGrade)")
-    assert [line.split()[:2] for line in lines] == [["ok", name] for name in names()]
-    assert verdict.startswith(f"mean_grade keeps all {len(names())} contracts (")
+    assert [line.split()[:2] for line in lines] == [["ok", name] for name in TRIALS]
+    assert verdict.startswith(f"mean_grade keeps all {len(TRIALS)} contracts (")
     assert err == "hello\n"
 
 

@@ -13,7 +13,6 @@ def test_every_name_finds_the_same_and_use_is_learned(tmp_path: Path) -> None:
         retriever = Retriever(box, n=2)
         ids = [document.id for document in retriever.invoke("boat")]
         for documents in (
-            retriever.get_relevant_documents("boat"),
             run_coroutine(retriever.ainvoke("boat", {"configuration": 1})),
             retriever.retrieve(SimpleNamespace(query_str="boat")),
             retriever.run("boat", top_k=2)["documents"],

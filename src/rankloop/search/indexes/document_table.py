@@ -38,12 +38,7 @@ class DamagedIndex(InvalidInput):
 
 
 class SqliteFile:
-    """A file of SQLite with a connection to write by, and one to read by, which sees what was committed.
-
-    Args:
-      path: The file.
-      tables: Statements that make the tables unless they exist.
-    """
+    """A file of SQLite with a connection to write by, and one to read by, which sees what was committed."""
 
     def __init__(self, path: Path, tables: str) -> None:
         self._path = path

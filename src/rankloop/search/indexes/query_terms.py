@@ -41,14 +41,7 @@ class QueryTerms(NamedTuple):
 
 
 class TermReader:
-    """Turns queries into terms of one state of an index.
-
-    Args:
-      index: Gives stems and frequencies.
-      table: Its documents.
-      languages: Of the documents, the most frequent first.
-      n_documents: In the index.
-    """
+    """Turns queries into terms of one state of an index; the most frequent language of its documents is the first."""
 
     def __init__(self, index: TextIndex, table: DocumentTable, languages: Sequence[str], n_documents: int) -> None:
         self._index, self._table, self._languages, self._n_documents = index, table, tuple(languages), n_documents

@@ -55,11 +55,7 @@ def guess_language(words: Sequence[str]) -> str | None:
 
 
 class Vocabulary:
-    """Different words of a collection, without accents.
-
-    Args:
-      words: As they are written, in lower case.
-    """
+    """Different words of a collection, without accents; they come as they are written, in lower case."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._accented = dict[str, str]()  # spellings by word

@@ -59,10 +59,6 @@ class Retriever:
             texts.append(RetrievedText(result.id, text, metadata, result.score))
         return texts
 
-    def get_relevant_documents(self, query: str) -> list[RetrievedText]:
-        """Return documents for a question, as older retrievers of LangChain do."""
-        return self.invoke(query)
-
     async def ainvoke(self, input: str, *args: Any, **options: Any) -> list[RetrievedText]:
         """Return documents for a question from asynchronous code, as retrievers of LangChain do."""
         return await asyncio.to_thread(self.invoke, input)
