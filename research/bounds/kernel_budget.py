@@ -21,8 +21,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import expect
 from rankloop.core.types import Feedback, Floats, Query, Relevances
-from rankloop.learners.kernel_perceptron import KernelPerceptron, State
-from rankloop.learners.ranking_perceptron import cutoff_and_kind
+from rankloop.learners.ranking_perceptron import KernelPerceptron, KernelState, cutoff_and_kind
 from rankloop.surrogates.pairwise import slam_of
 
 
@@ -53,7 +52,9 @@ def kernel_budget_loss(
     return (norm**2 + 2.0 * learning_rate * comparator_loss + paid) / (learning_rate * (2.0 - learning_rate * constant))
 
 
-def forgotten_in(learner: KernelPerceptron, rounds: Iterable[tuple[State, Query, Feedback, State]]) -> Forgotten:
+def forgotten_in(
+    learner: KernelPerceptron, rounds: Iterable[tuple[KernelState, Query, Feedback, KernelState]]
+) -> Forgotten:
     """Measured, from the states before and after each update."""
     growth = lengths = 0.0
     for state, query, feedback, after in rounds:
@@ -70,7 +71,7 @@ def forgotten_in(learner: KernelPerceptron, rounds: Iterable[tuple[State, Query,
     return Forgotten(float(growth), lengths)
 
 
-def _new(learner: KernelPerceptron, state: State, query: Query, feedback: Feedback) -> Floats:
+def _new(learner: KernelPerceptron, state: KernelState, query: Query, feedback: Feedback) -> Floats:
     """The coefficients that the update asks for, −η times the slope of SLAM."""
     items, grades = expect(feedback, Relevances)
     scores = learner.scores(state, query.features)[items]

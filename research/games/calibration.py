@@ -17,7 +17,7 @@ from math import comb
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.game import DECIMAL_DIGITS, log_discounts
+from rankloop.games.closed_forms import DECIMAL_DIGITS, log_discounts
 
 DECIMAL_ERROR = Decimal(10) ** -150  # far above what 200 digits lose in these sums
 MAX_DENOMINATOR = 10**40

@@ -27,8 +27,7 @@ from rankloop.features.counters import ClickCounters
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema, schema_of
 from rankloop.impression import Impression
-from rankloop.learners.wrappers.base_score import BaseScore
-from rankloop.learners.wrappers.hashed_weights import with_hashed
+from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
 from rankloop.logs.reader import lists_in

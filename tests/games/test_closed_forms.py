@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankloop.games import analyse_depths
-from rankloop.games.closed_forms import Weighted, _hidden_term
-from rankloop.games.game import (
+from rankloop.games.closed_forms import (
     NamedNumber,
+    Weighted,
+    _fraction,
+    _hidden_term,
+    _one_over_best,
     difference_terms,
-    fraction,
     is_nonzero,
     log_discounts,
-    measure_for,
-    one_over_best,
 )
+from rankloop.games.game import measure_for
 from rankloop.measures import parse_measure
 
 
@@ -49,7 +50,7 @@ def test_differences_of_the_number_of_pairs(m: int) -> None:
 def test_one_over_the_ideal_gain_is_completely_monotone() -> None:
     """nDCG: the differences of 1/Z alternate in sign, as those of the reciprocal of a Bernstein function do."""
     discounts = log_discounts(60)
-    scales = [one_over_best([Fraction(1)] * s, discounts) for s in range(1, 60)]
+    scales = [_one_over_best([Fraction(1)] * s, discounts) for s in range(1, 60)]
     with decimal.localcontext(prec=200):
         for order in range(59):
             total = sum(factor * known.value for factor, known in difference_terms(scales[: order + 1]))
@@ -63,17 +64,17 @@ def test_high_precision_agrees_with_the_measure() -> None:
         relevance = np.zeros(5)
         relevance[:relevant] = 1.0
         moved = np.array([4, 1, 2, 3, 0])
-        scale = float(one_over_best([Fraction(1)] * relevant, discounts).value)
+        scale = float(_one_over_best([Fraction(1)] * relevant, discounts).value)
         lost = float(discounts[0] - discounts[4]) * (relevant < 5)
         assert_allclose(measure(np.arange(5), relevance) - measure(moved, relevance), lost * scale, atol=1e-12)
 
 
 def test_equal_numbers_cancel_and_unknown_ones_are_not_called_zero() -> None:
-    same = NamedNumber("a", NamedNumber("a", fraction(1, 3).value).value)
+    same = NamedNumber("a", NamedNumber("a", _fraction(1, 3).value).value)
     assert is_nonzero([(1, same), (-1, same)]) is False
-    assert is_nonzero([(3, fraction(1, 3)), (-1, fraction(1, 1))]) is False
-    assert is_nonzero([(1, fraction(1, 3)), (-1, NamedNumber("third", fraction(1, 3).value))]) is None
-    assert is_nonzero([(1, fraction(1, 3)), (-1, NamedNumber("half", fraction(1, 2).value))]) is True
+    assert is_nonzero([(3, _fraction(1, 3)), (-1, _fraction(1, 1))]) is False
+    assert is_nonzero([(1, _fraction(1, 3)), (-1, NamedNumber("third", _fraction(1, 3).value))]) is None
+    assert is_nonzero([(1, _fraction(1, 3)), (-1, NamedNumber("half", _fraction(1, 2).value))]) is True
 
 
 @pytest.mark.parametrize("name", ["RR", "ERR(max_grade=2)", "ERR(max_grade=2)@2", "RR@3"])

@@ -16,8 +16,7 @@ from rankloop.core.registry import entries
 from rankloop.core.types import clicks
 from rankloop.interleaving import Comparison, Interleaving, compare, credit, interleave, multileave
 from rankloop.interleaving.base import Mixed
-from rankloop.interleaving.optimised_draft import _allowed_lists, _item_credit, _list_probabilities
-from rankloop.interleaving.team_draft import _draft
+from rankloop.interleaving.methods import _allowed_lists, _draft, _item_credit, _list_probabilities
 
 METHODS = [entry.kind for entry in entries("interleaving")]
 MANY = ["team_draft", "probabilistic"]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from rankloop import Preferred, Problem, Query, Relevances, play
 from rankloop.core.types import clicks
-from rankloop.learners._shared.joint_features import correction, moved_to_top
+from rankloop.learners._shared.swap_propensity import correction, moved_to_top
 from rankloop.learners.preference_perceptron import (
     AveragedPreferencePerceptron,
     PreferencePerceptron,
     StructuredPerceptron,
-    _swapped_to_first,
+    _from_clicks,
 )
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.users.readers import FirstRelevant
@@ -86,7 +86,8 @@ def test_rankings_from_clicks_twins(data, n_items):
     wanted = shown.copy()
     if hits:
         wanted[[0, hits[0]]] = shown[[hits[0], 0]]
-    assert _swapped_to_first(shown, clicked).tolist() == wanted.tolist()
+    swap = _from_clicks(shown, np.arange(n_items), clicked, 0, "swap_first")
+    assert swap.tolist() == correction(shown, wanted).tolist()
 
 
 def test_averaged_shows_the_list_of_the_mean():

@@ -15,8 +15,8 @@ from rankloop.learners.ranking_perceptron import (
     MaxPairPerceptron,
     Perceptron,
     RankingPerceptron,
+    _is_mistake,
     cutoff_and_kind,
-    is_mistake,
     moved,
 )
 from rankloop.measures.base import parse_measure
@@ -43,7 +43,7 @@ def test_a_mistake_is_a_loss_under_the_worst_tie_break(items, name):
     grades = np.array([grade for _, grade in items])
     measure = parse_measure(name)
     worst = min(measure(ranking, grades) for ranking in consistent(scores))
-    assert is_mistake(scores, grades, *cutoff_and_kind(measure)) == (worst < measure.best(grades) - 1e-12)
+    assert _is_mistake(scores, grades, *cutoff_and_kind(measure)) == (worst < measure.best(grades) - 1e-12)
 
 
 @settings(deadline=None)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
-from rankloop.learners._shared.joint_features import pair_correction, pair_weight
-from rankloop.learners._shared.swap_propensity import PAIRINGS_BY_NAME
+from rankloop.learners._shared.swap_propensity import PAIRINGS_BY_NAME, _pair_weight, pair_correction
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
@@ -181,7 +180,7 @@ def test_pair_correction_twin(data, n_items, flat):
 
 def test_pair_weight_goes_on_beyond_its_table():
     for j in (0, 255, 256, 1000):
-        assert pair_weight(j, False) == pytest.approx(1 / math.log2(j + 2) - 1 / math.log2(j + 3), rel=1e-9)
+        assert _pair_weight(j, False) == pytest.approx(1 / math.log2(j + 2) - 1 / math.log2(j + 3), rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [{"swap": 1.5}, {"perturb": "triples"}, {"warm": -1}, {"budget": math.nan}])

@@ -11,8 +11,7 @@ from numpy.random import default_rng
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Decision, Problem, Query, Relevances
-from rankloop.learners.wrappers.random_features import _cosines
-from rankloop.learners.wrappers.standardisation import _add_rows, _scale_rows
+from rankloop.learners.wrappers.feature_maps import _add_rows, _cosines, _scale_rows
 
 
 def rounds(n_rounds: int, n_features: int, scale=1.0, shift=0.0):

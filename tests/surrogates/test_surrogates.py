@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
-from rankloop.surrogates.base import best_below, levels_of
-from rankloop.surrogates.pairwise import ndcg_weights
+from rankloop.surrogates.base import levels_of
+from rankloop.surrogates.pairwise import _best_below, ndcg_weights
 
 
 def softmax(values: Any) -> Any:
@@ -149,7 +149,7 @@ def test_levels_follow_the_grades(case: tuple[Any, Any]):
     levels, n_levels = levels_of(relevance)
     assert np.array_equal(np.sign(levels[:, None] - levels), np.sign(relevance[:, None] - relevance))
     assert levels.max() < n_levels
-    below = best_below(scores, levels, n_levels)
+    below = _best_below(scores, levels, n_levels)
     for i, level in enumerate(levels):
         lower = scores[relevance < relevance[i]]
         assert (below[level] < 0) == (len(lower) == 0)

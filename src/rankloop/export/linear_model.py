@@ -14,7 +14,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Query, Rows
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.schema import Schema
-from rankloop.learners.wrappers.standardisation import MIN_RELATIVE_DEVIATION
+from rankloop.learners.wrappers.feature_maps import MIN_RELATIVE_DEVIATION
 
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
 LOST_EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"

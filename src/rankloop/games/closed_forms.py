@@ -8,8 +8,10 @@ so that every direction of x occurs). Across such a border the difference of los
 one − gain of the other). Its terms depend only on how many other items they hold: `sizes` lists these numbers.
 """
 
+import decimal
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import comb
@@ -17,10 +19,71 @@ from typing import Any, NamedTuple
 
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
-from rankloop.games import game
 from rankloop.games.certificate import Border, Thresholds, Unseen, swapped
 
+DECIMAL_DIGITS = 200
+MIN_CERTAIN_VALUE = Decimal("1e-100")  # rounding errors stay below 2^n_items · 10^-190: 10^-130 up to 200 items
 MAX_ITEMS = 200  # beyond, 200 digits no longer outweigh the binomial coefficients
+
+
+class NamedNumber(NamedTuple):
+    """Number with a name: numbers with equal names are equal, to the last digit."""
+
+    name: Hashable
+    value: Decimal
+
+
+def _fraction(numerator: int, denominator: int) -> NamedNumber:
+    """Return a rational number whose name is the fraction."""
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
+        return NamedNumber(("fraction", Fraction(numerator, denominator)), Decimal(numerator) / Decimal(denominator))
+
+
+def is_nonzero(terms: Iterable[tuple[int | Fraction, NamedNumber]]) -> bool | None:
+    """Decide if Σ factor · number differs from 0; None when neither can be shown."""
+    factors: dict[NamedNumber, Fraction] = defaultdict(Fraction)
+    rational = Fraction(0)
+    for factor, number in terms:
+        if isinstance(number.name, tuple) and number.name[0] == "fraction":
+            rational += factor * number.name[1]
+        else:
+            factors[number] += factor
+    left = {number: factor for number, factor in factors.items() if factor}
+    if not left:
+        return rational != 0
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
+        total = sum((_decimal(factor) * number.value for number, factor in left.items()), _decimal(rational))
+    return True if abs(total) > MIN_CERTAIN_VALUE else None
+
+
+def difference_terms(numbers: Sequence[NamedNumber]) -> list[tuple[int, NamedNumber]]:
+    """Return the terms of the n-th difference of n + 1 numbers: Σ_u (−1)^(n − u) · binomial(n, u) · numbers[u]."""
+    order = len(numbers) - 1
+    return [((-1) ** (order - u) * comb(order, u), number) for u, number in enumerate(numbers)]
+
+
+def log_discounts(n_positions: int) -> list[Decimal]:
+    """Return 1 / log₂(p + 2) for positions p = 0, 1, …, to 200 digits."""
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
+        return [Decimal(2).ln() / Decimal(p + 2).ln() for p in range(n_positions)]
+
+
+def _half_life_discounts(n_positions: int, half_life: float) -> list[Decimal]:
+    """Return 2^(−p / (half_life − 1)) for positions p = 0, 1, …, to 200 digits."""
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
+        decay = Decimal(2) ** (Decimal(-1) / (Decimal(half_life) - 1))
+        return [decay**p for p in range(n_positions)]
+
+
+def _one_over_best(gains: Sequence[Fraction], discounts: Sequence[Decimal]) -> NamedNumber:
+    """Return 1 / (value of the best ranking of items with these gains)."""
+    best = tuple(sorted(gains, reverse=True)[: len(discounts)])
+    with decimal.localcontext(prec=DECIMAL_DIGITS):
+        return NamedNumber(best, 1 / sum((_decimal(gain) * worth for gain, worth in zip(best, discounts)), Decimal(0)))
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
 
 
 class Weighted(NamedTuple):
@@ -162,20 +225,17 @@ def _discounted_sum(measure: Any, m: int, max_grade: int) -> Thresholds | None:
     if kind in ("DCG", "ERU"):
         return _position_thresholds(Weighted(groups, (0,), first_gain))
     positions = min(m, measure.cutoff or m)
-    if kind == "nDCG":
-        discounts = game.log_discounts(positions)
-    else:
-        discounts = game.half_life_discounts(positions, measure.half_life)
+    discounts = log_discounts(positions) if kind == "nDCG" else _half_life_discounts(positions, measure.half_life)
     if len({gain for gain in gains if gain}) > 1:
         return _every_item_together(gains, discounts, m)
-    sizes = _sizes_of_terms(m, lambda relevant: game.one_over_best([max(gains)] * relevant, discounts))
+    sizes = _sizes_of_terms(m, lambda relevant: _one_over_best([max(gains)] * relevant, discounts))
     return None if sizes is None else _position_thresholds(Weighted(groups, sizes, first_gain))
 
 
-def _sizes_of_terms(m: int, scale: Callable[[int], game.NamedNumber]) -> tuple[int, ...] | None:
+def _sizes_of_terms(m: int, scale: Callable[[int], NamedNumber]) -> tuple[int, ...] | None:
     """Return the numbers of other items in the terms of scale(relevant items) · (r_a − r_b), for grades 0 and 1."""
     scales = [scale(relevant) for relevant in range(1, m)]
-    is_present = [game.is_nonzero(game.difference_terms(scales[:count])) for count in range(1, m)]
+    is_present = [is_nonzero(difference_terms(scales[:count])) for count in range(1, m)]
     if None in is_present:
         return None
     return tuple(others for others, present in enumerate(is_present) if present)
@@ -186,22 +246,20 @@ def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal]
     low, high = sorted({gain for gain in gains if gain})[:2]
     for other_gain in (low, high):
         values = [low, high] + [other_gain] * (m - 2)
-        if game.is_nonzero(list(_terms_of_all(values, discounts))):
+        if is_nonzero(list(_terms_of_all(values, discounts))):
             grades = tuple(gains.index(value) for value in values)
             return _thresholds(m, m, _unseen(m, 0, 1, range(m), grades))
     return None
 
 
-def _terms_of_all(
-    values: Sequence[Fraction], discounts: Sequence[Decimal]
-) -> Iterator[tuple[Fraction, game.NamedNumber]]:
+def _terms_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> Iterator[tuple[Fraction, NamedNumber]]:
     """Yield the alternating sum of (gain of item 0 − gain of item 1) / best over all sets of items."""
     first, second, *others_gains = values
     for others, a, b in itertools.product(range(len(others_gains) + 1), (0, 1), (0, 1)):
         if a or b:
             sign = (-1) ** (len(values) - others - a - b)
             factor = sign * comb(len(others_gains), others) * (a * first - b * second)
-            yield factor, game.one_over_best([first] * a + [second] * b + others_gains[:others], discounts)
+            yield factor, _one_over_best([first] * a + [second] * b + others_gains[:others], discounts)
 
 
 def _precision(measure: Any, m: int, grade: int) -> Thresholds:
@@ -215,7 +273,7 @@ def _recall(measure: Any, m: int, grade: int) -> Thresholds:
 
 def _auc(measure: Any, m: int, grade: int) -> Thresholds | None:
     """Pairs in the wrong order over the number of pairs, s·(m − s) with s relevant items."""
-    sizes = _sizes_of_terms(m, lambda relevant: game.fraction(1, relevant * (m - relevant)))
+    sizes = _sizes_of_terms(m, lambda relevant: _fraction(1, relevant * (m - relevant)))
     return None if sizes is None else _position_thresholds(Weighted(_runs(m, None), sizes, grade))
 
 

@@ -1,17 +1,12 @@
 """A measure as a game: the loss of every ranking for every relevance, and the feedback of each."""
 
 import dataclasses
-import decimal
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, reduce
-from math import comb
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,8 +20,6 @@ DOUBTFUL_RANGE = (1e-12, 1e-7)  # a float in this range is neither certainly 0 n
 MAX_DENOMINATOR = 100_000  # rationals up to it are 1e-10 apart, far beyond the error of a double
 ROUNDING_ERROR = 1e-14
 MAX_WHOLE_NUMBER = 2**40  # whole numbers whose sums still fit into 64 bits
-DECIMAL_DIGITS = 200
-MIN_CERTAIN_VALUE = Decimal("1e-100")  # rounding errors stay below 2^n_items · 10^-190: 10^-130 up to 200 items
 MAX_GRADES = 100
 MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
 RENAMINGS_CHECKED = 500  # pairs of ranking and relevance on which the measure itself is evaluated
@@ -65,81 +58,6 @@ def is_zero(numbers: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     if len(doubtful):
         raise InvalidInput(f"no verdict: {doubtful[0]:.1e} is too small to tell from 0 in floating point")
     return size <= EQUALITY_TOLERANCE
-
-
-class NamedNumber(NamedTuple):
-    """Number with a name: numbers with equal names are equal, to the last digit."""
-
-    name: Hashable
-    value: Decimal
-
-
-def fraction(numerator: int, denominator: int) -> NamedNumber:
-    """Return a rational number whose name is the fraction.
-
-    Args:
-      numerator: Of the fraction.
-      denominator: Of the fraction.
-    """
-    with decimal.localcontext(prec=DECIMAL_DIGITS):
-        return NamedNumber(("fraction", Fraction(numerator, denominator)), Decimal(numerator) / Decimal(denominator))
-
-
-def is_nonzero(terms: Iterable[tuple[int | Fraction, NamedNumber]]) -> bool | None:
-    """Decide if Σ factor · number differs from 0; None when neither can be shown."""
-    factors: dict[NamedNumber, Fraction] = defaultdict(Fraction)
-    rational = Fraction(0)
-    for factor, number in terms:
-        if isinstance(number.name, tuple) and number.name[0] == "fraction":
-            rational += factor * number.name[1]
-        else:
-            factors[number] += factor
-    left = {number: factor for number, factor in factors.items() if factor}
-    if not left:
-        return rational != 0
-    with decimal.localcontext(prec=DECIMAL_DIGITS):
-        total = sum((_decimal(factor) * number.value for number, factor in left.items()), _decimal(rational))
-    return True if abs(total) > MIN_CERTAIN_VALUE else None
-
-
-def difference_terms(numbers: Sequence[NamedNumber]) -> list[tuple[int, NamedNumber]]:
-    """Return the terms of the n-th difference of n + 1 numbers: Σ_u (−1)^(n − u) · binomial(n, u) · numbers[u]."""
-    order = len(numbers) - 1
-    return [((-1) ** (order - u) * comb(order, u), number) for u, number in enumerate(numbers)]
-
-
-def log_discounts(n_positions: int) -> list[Decimal]:
-    """Return 1 / log₂(p + 2) for positions p = 0, 1, …, to 200 digits."""
-    with decimal.localcontext(prec=DECIMAL_DIGITS):
-        return [Decimal(2).ln() / Decimal(p + 2).ln() for p in range(n_positions)]
-
-
-def half_life_discounts(n_positions: int, half_life: float) -> list[Decimal]:
-    """Return 2^(−p / (half_life − 1)) for positions p = 0, 1, …, to 200 digits.
-
-    Args:
-      n_positions: The number of positions.
-      half_life: The position, counted from 1, whose discount is one half.
-    """
-    with decimal.localcontext(prec=DECIMAL_DIGITS):
-        decay = Decimal(2) ** (Decimal(-1) / (Decimal(half_life) - 1))
-        return [decay**p for p in range(n_positions)]
-
-
-def one_over_best(gains: Sequence[Fraction], discounts: Sequence[Decimal]) -> NamedNumber:
-    """Return 1 / (value of the best ranking of items with these gains).
-
-    Args:
-      gains: The gains of the items.
-      discounts: The discounts of the positions.
-    """
-    best = tuple(sorted(gains, reverse=True)[: len(discounts)])
-    with decimal.localcontext(prec=DECIMAL_DIGITS):
-        return NamedNumber(best, 1 / sum((_decimal(gain) * worth for gain, worth in zip(best, discounts)), Decimal(0)))
-
-
-def _decimal(number: Fraction) -> Decimal:
-    return Decimal(number.numerator) / Decimal(number.denominator)
 
 
 @dataclass(frozen=True, kw_only=True)

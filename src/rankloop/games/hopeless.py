@@ -101,10 +101,7 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
         A_ub=np.column_stack((game.loss[0] - game.loss, game.loss[row] - game.loss, np.ones(len(game.loss)))),
         b_ub=np.zeros(len(game.loss)),
         A_eq=np.vstack(
-            [
-                np.column_stack((observable, -observable, np.zeros(len(observable)))),
-                np.repeat([1.0, 0.0], [n, n + 1]),
-            ]
+            [np.column_stack((observable, -observable, np.zeros(len(observable)))), np.repeat([1.0, 0.0], [n, n + 1])]
         ),
         b_eq=np.append(np.zeros(len(observable)), 1.0),
         bounds=(0.0, None),

@@ -97,19 +97,6 @@ def _same_items(rankings: Sequence[ArrayLike] | Ints) -> Ints:
     return np.array(table)
 
 
-def require_two(rankings: Ints, name: str) -> None:
-    """Raise `InvalidInput` unless there are two rankings.
-
-    Args:
-      rankings: The rankings.
-      name: The method's name, for the message.
-    """
-    if len(rankings) != 2:
-        raise InvalidInput(
-            f"{name} compares two rankings, got {len(rankings)}: multileave by team_draft or probabilistic"
-        )
-
-
 class Comparison(NamedTuple):
     """The numbers of lists on which the first ranker earned more, as much, and less than the second."""
 

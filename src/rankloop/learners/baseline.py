@@ -1,7 +1,7 @@
 """Learners that learn nothing: a linear ranker that never changes, the order of the request, and uniform rankings."""
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -14,8 +14,17 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 
 
+class _IgnoresFeedback:
+    accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
+    reports: ClassVar[tuple[str, ...]] = ()
+    learns: ClassVar[bool] = False
+
+    def learn(self, state: Any, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Any:
+        return state
+
+
 @register("fixed_weights")
-class FixedWeights(GreedyLearner):
+class FixedWeights(_IgnoresFeedback, GreedyLearner):
     """Rank by features · `weights` and learn nothing: a model that was trained elsewhere, to serve or to compare with.
 
     It accepts every kind of feedback and ignores it.
@@ -32,9 +41,7 @@ class FixedWeights(GreedyLearner):
 
     weights: tuple[float, ...]
 
-    accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
     examples: ClassVar[tuple[Spec, ...]] = ({"weights": (1.0, -2.0, 0.5)},)
-    learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_finite(weights=self.weights)
@@ -46,9 +53,6 @@ class FixedWeights(GreedyLearner):
             )
         return LinearState(np.array(self.weights, dtype=np.float64), shown_or_all(problem))
 
-    def learn(self, state: LinearState, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> LinearState:
-        return state
-
 
 class State(NamedTuple):
     """The number of positions that are seen; nothing is learned."""
@@ -56,25 +60,16 @@ class State(NamedTuple):
     shown: int
 
 
-class _LearnsNothing:
-    """A learner that accepts every kind of feedback and ignores it; its best order is the given one."""
-
-    accepts: ClassVar[tuple[type, ...]] = (Relevances, Clicks, Preferred, Reward)
-    reports: ClassVar[tuple[str, ...]] = ()
-    learns: ClassVar[bool] = False
-
+class _KeepsGivenOrder(_IgnoresFeedback):
     def init(self, problem: Problem) -> State:
         return State(shown_or_all(problem))
-
-    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        return state
 
     def predict(self, state: State, query: Query) -> Ints:
         return np.arange(query.n_items)
 
 
 @register("random_order")
-class RandomOrder(_LearnsNothing):
+class RandomOrder(_KeepsGivenOrder):
     """Show a uniformly random ranking each time: the lower limit that every learner must beat.
 
     All orders of the seen items are equally likely: log_prob = −log(m! / (m − shown)!) for m items. Every kind of
@@ -96,7 +91,7 @@ class RandomOrder(_LearnsNothing):
 
 
 @register("given_order")
-class GivenOrder(_LearnsNothing):
+class GivenOrder(_KeepsGivenOrder):
     """Show the items in the order in which they are given: today's order, to compare with or to fall back to.
 
     It uses no features, so that it ranks items of any kind. Every kind of feedback is accepted and ignored.
@@ -114,10 +109,8 @@ class GivenOrder(_LearnsNothing):
     ignores_features: ClassVar[bool] = True
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        """Return the items as they are given, with probability 1."""
         return Decision(np.arange(query.n_items), 0.0, ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return 0 for the given order in the seen part, and −∞ for any other."""
         n_seen = seen_count(state.shown, query.n_items)
         return 0.0 if np.array_equal(ranking[:n_seen], np.arange(n_seen)) else -math.inf

@@ -10,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, finite, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import PairSwapper
 
 N_OFFSETS = 64  # with an offset of their own; the ones below share the last
@@ -92,8 +92,7 @@ def _updated_by_examination(
 class ClickRegression(PairSwapper):
     """Learn P(click) = σ(w · x + b_position) from every position that was seen, clicked or not.
 
-    The list is sorted by w · x, and neighbours are swapped at random as in `fair_pairs`: pairs begin at the first or
-    the second position with probability ½, each is swapped with probability `swap`, and no item moves more than one
+    The list is sorted by w · x, and neighbours are swapped at random as in `fair_pairs`: no item moves more than one
     position. Then, summed over the seen positions p,
 
       w ← w + `learning_rate` · Σ_p (click_p − P(click_p)) · x_p.
@@ -139,12 +138,7 @@ class ClickRegression(PairSwapper):
     offset: float = -2.0
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
-    examples: ClassVar[tuple[Spec, ...]] = (
-        {},
-        {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1},
-    )
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ from rankloop.core.checks import check_between
 from rankloop.core.kernels import add_row, kernel
 from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import PairSwapper
 
 N_RATES = 64  # with a rate of their own; the ones below share the last
@@ -38,27 +38,16 @@ class Receipt(NamedTuple):
 
 @kernel
 def _updated(
-    features: Features,
-    weights: Floats,
-    rates: Floats,
-    counts: Floats,
-    seen_items: Ints,
-    clicked: Floats,
-    rate: float,
-    below: int,
+    rows: Features, weights: Floats, rates: Floats, counts: Floats, items: Ints, clicked: Floats, rate: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weights, rates and counts after a step from the examined positions: to the last click and `below` more."""
+    """Return weights, rates and counts after a step from the examined items, in the order in which they stood."""
     after, rates, counts = weights.copy(), rates.copy(), counts.copy()
-    end = below
-    for position in range(len(seen_items)):
-        if clicked[seen_items[position]] > 0.0:
-            end = position + 1 + below
-    for position in range(min(end, len(seen_items))):
-        item, p = seen_items[position], min(position, N_RATES - 1)
+    for position in range(len(items)):
+        item, p = items[position], min(position, N_RATES - 1)
         residual = clicked[item] - rates[p]
         counts[p] += 1.0
         rates[p] += residual / min(counts[p] + PRIOR_UPDATES, MAX_COUNTED_UPDATES)
-        add_row(after, features, item, rate * residual)
+        add_row(after, rows, item, rate * residual)
     return after, rates, counts
 
 
@@ -103,8 +92,6 @@ class ClickResiduals(PairSwapper):
     rate: float = 0.3
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
 
     def __post_init__(self) -> None:
@@ -123,15 +110,10 @@ class ClickResiduals(PairSwapper):
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, rates, counts = _updated(
-            query.features,
-            state.weights,
-            state.rates,
-            state.counts,
-            seen_items,
-            clicked,
-            self.learning_rate,
-            self.below,
-        )
+        clicked_positions = np.flatnonzero(clicked[seen_items] > 0.0)
+        last = clicked_positions[-1] if len(clicked_positions) else -1
+        weights, rates, counts, rate = state.weights, state.rates, state.counts, self.learning_rate
+        examined = seen_items[: last + 1 + self.below]
+        weights, rates, counts = _updated(query.features, weights, rates, counts, examined, clicked, rate)
         weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
         return State(weights, rates, counts, state.shown)

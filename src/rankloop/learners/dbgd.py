@@ -12,7 +12,7 @@ from rankloop.core.learner import LinearLearner, LinearState, check_receipt, exp
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
 from rankloop.interleaving.base import Interleaving, Mixed
-from rankloop.interleaving.team_draft import TeamDraft
+from rankloop.interleaving.methods import TeamDraft
 
 
 class Receipt(NamedTuple):
@@ -48,14 +48,12 @@ def _rankings(features: Floats, weights: Floats, directions: Floats, spread: flo
 @kernel
 def _step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
     """Return weights + step · the mean direction of the candidates that earned more than the current ranker."""
-    total, winners = np.zeros(len(weights)), 0
+    total, n_winners = np.zeros(len(weights)), 0
     for candidate in range(len(directions)):
         if credits[candidate + 1] > credits[0]:
-            winners += 1
+            n_winners += 1
             total += directions[candidate]
-    if winners == 0:
-        return weights.copy()
-    return weights + step * total / winners
+    return weights + step * total / max(n_winners, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +68,8 @@ class DuellingLearner(LinearLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
-        directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
+        n_candidates = getattr(self, "candidates", 1)
+        directions = _unit_rows(normals(rng, n_candidates, len(state.weights)))
         mixed = self.interleaving.mix(_rankings(query.features, state.weights, directions, self.spread), rng)
         return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
 
@@ -87,10 +86,6 @@ class DuellingLearner(LinearLearner):
 
     def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
         return float("nan")
-
-    @property
-    def _candidates(self) -> int:
-        return 1
 
 
 @register("dbgd")
@@ -151,7 +146,3 @@ class Mgd(DuellingLearner):
     candidates: PositiveCount = 9
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
-
-    @property
-    def _candidates(self) -> int:
-        return self.candidates

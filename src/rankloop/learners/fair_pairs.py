@@ -10,8 +10,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, corrected, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import AveragedState as State
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.swap_propensity import AveragedState as State
 from rankloop.learners._shared.swap_propensity import PairSwapper
 
 
@@ -86,8 +86,6 @@ class FairPairs(PairSwapper):
     either: bool = False
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:

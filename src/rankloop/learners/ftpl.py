@@ -11,7 +11,7 @@ from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
-from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades, size_of_fixed_set
+from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades
 from rankloop.measures.kinds import DCG
 
 
@@ -61,8 +61,7 @@ class FTPL(SummedGains):
             check_positive(**{"1 / epsilon": 1.0 / self.epsilon})
 
     def init(self, problem: Problem) -> State:
-        n_items = size_of_fixed_set(problem)
-        require_all_grades(problem)
+        n_items = require_all_grades(problem)
         theory = largest_gain(self.measure, problem) * math.sqrt(n_items * (self.horizon or 1))
         return State(np.zeros(n_items), 0, theory if self.epsilon is None else 1.0 / self.epsilon)
 

@@ -5,17 +5,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core import learner
 from rankloop.core.checks import NotNegative, check_between
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of, seen_count
-from rankloop.core.learner import (
-    LinearLearner,
-    SparseLearner,
-    best_ranking,
-    clicks_by_item,
-    point_log_prob,
-    require_finite,
-    shown_or_all,
-)
+from rankloop.core.learner import LinearLearner, SparseLearner, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 
@@ -45,6 +38,9 @@ class _BeliefLearner(LinearLearner):
     def __post_init__(self) -> None:
         check_between(MIN_DEVIATION, MAX_DEVIATION, noise=self.noise, prior=self.prior)
         super().__post_init__()
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return float("nan")
 
 
 @kernel
@@ -148,7 +144,7 @@ class LinearThompson(_BeliefLearner):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = _drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
-        return Decision(best_ranking(query.features, weights), float("nan"), ())
+        return Decision(learner.best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         clicked, certainty = clicks_by_item(feedback, query.n_items), self.noise**-2
@@ -156,9 +152,6 @@ class LinearThompson(_BeliefLearner):
             query.features, state.precision, state.moment, certainty, decision.ranking, state.shown, clicked
         )
         return State(require_finite(weights), require_finite(precision), require_finite(moment), state.shown)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return float("nan")
 
 
 class DiagonalState(NamedTuple):
@@ -246,10 +239,7 @@ class DiagonalThompson(DiagonalBelief):
 
     def rank(self, state: DiagonalState, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = state.weights + normals(rng, len(state.weights)) / np.sqrt(self.prior**-2 + state.evidence)
-        return Decision(best_ranking(query.features, weights), float("nan"), ())
-
-    def log_prob(self, state: DiagonalState, query: Query, ranking: Ints) -> float:
-        return float("nan")
+        return Decision(learner.best_ranking(query.features, weights), float("nan"), ())
 
 
 @kernel
@@ -302,7 +292,7 @@ class DiagonalUCB(DiagonalBelief):
         return Decision(self._ranking(state, query), 0.0, ())
 
     def log_prob(self, state: DiagonalState, query: Query, ranking: Ints) -> float:
-        return point_log_prob(self._ranking(state, query), ranking, state.shown)
+        return learner.point_log_prob(self._ranking(state, query), ranking, state.shown)
 
     def _ranking(self, state: DiagonalState, query: Query) -> Ints:
         return _optimistic_ranking(query.features, state.weights, state.evidence, self.prior**-2, self.width)

@@ -11,13 +11,7 @@ from rankloop.core.learner import shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
-from rankloop.learners._shared.fixed_set import (
-    SummedGains,
-    largest_gain,
-    require_all_grades,
-    size_of_fixed_set,
-    worth_of_positions,
-)
+from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades, worth_of_positions
 from rankloop.measures.kinds import DCG
 
 
@@ -106,11 +100,8 @@ def _log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking:
             total += np.log1p(-probabilities[i]) if probabilities[i] < 1.0 else -np.inf
         else:
             positions[settled], positions[other] = positions[other], positions[settled]
-            total += (
-                np.log(probabilities[i])
-                if positions[settled] == targets[settled] and probabilities[i] > 0.0
-                else -np.inf
-            )
+            fits = positions[settled] == targets[settled] and probabilities[i] > 0.0
+            total += np.log(probabilities[i]) if fits else -np.inf
     return total if np.array_equal(positions, targets) else -np.inf
 
 
@@ -128,13 +119,6 @@ def _draw(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> tuple
     order, pairs, probabilities = _plan(totals, step, worth)
     ranking = _drawn_order(order, pairs, probabilities, uniforms)
     return ranking, _log_prob_of_order(order, pairs, probabilities, ranking)
-
-
-@kernel
-def _log_prob(totals: Floats, step: float, worth: Floats, ranking: Ints) -> float:
-    """Return the log-probability with which `_draw` gives a ranking."""
-    order, pairs, probabilities = _plan(totals, step, worth)
-    return _log_prob_of_order(order, pairs, probabilities, ranking)
 
 
 class State(NamedTuple):
@@ -183,8 +167,7 @@ class MirrorDescent(SummedGains):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "P@2"})
 
     def init(self, problem: Problem) -> State:
-        n_items = size_of_fixed_set(problem)
-        require_all_grades(problem)
+        n_items = require_all_grades(problem)
         worth = worth_of_positions(self.measure, n_items)
         radius = float(np.sqrt(np.sum((worth - worth.mean()) ** 2)))
         largest = largest_gain(self.measure, problem) * math.sqrt(n_items)
@@ -200,7 +183,8 @@ class MirrorDescent(SummedGains):
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         if not self._all_seen(state):
             return math.nan
-        return _log_prob(state.totals, state.step / self._root(state), state.worth, ranking)
+        order, pairs, probabilities = _plan(state.totals, state.step / self._root(state), state.worth)
+        return _log_prob_of_order(order, pairs, probabilities, ranking)
 
     def _all_seen(self, state: State) -> bool:
         return seen_count(state.shown, len(state.totals)) == len(state.totals)

@@ -207,18 +207,6 @@ def _log_prob_of_pairs(
 
 
 @kernel
-def _log_prob_of(
-    features: Features, weights: Floats, covariance: Floats, ranking: Ints, shown: int, alpha: float, floor: float
-) -> float:
-    """Return log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)) over the seen part."""
-    scores = scores_of(features, weights)
-    best, seen_items = ranking_of(scores), ranking[: seen_count(shown, len(scores))]
-    even = _log_prob_of_pairs(features, scores, covariance, best, seen_items, 0, alpha, floor)
-    odd = _log_prob_of_pairs(features, scores, covariance, best, seen_items, 1, alpha, floor)
-    return float(np.logaddexp(even, odd) - LOG_2)
-
-
-@kernel
 def _present(
     features: Features, weights: Floats, covariance: Floats, shown: int, alpha: float, floor: float, draws: Floats
 ) -> tuple[Ints, float, Floats, int]:
@@ -441,6 +429,8 @@ class NewtonPairs(SparseLearner):
         return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return _log_prob_of(
-            query.features, state.weights, state.covariance, ranking, state.shown, self.alpha, self.floor
-        )
+        scores, order = scores_of(query.features, state.weights), seen_part(ranking, state.shown)
+        best, covariance, alpha, floor = ranking_of(scores), state.covariance, self.alpha, self.floor
+        even = _log_prob_of_pairs(query.features, scores, covariance, best, order, 0, alpha, floor)
+        odd = _log_prob_of_pairs(query.features, scores, covariance, best, order, 1, alpha, floor)
+        return float(np.logaddexp(even, odd)) - LOG_2

@@ -10,7 +10,7 @@ from rankloop.core.kernels import add_row, kernel, project, scores_of
 from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances, Rows
+from rankloop.core.types import Decision, Features, Feedback, Floats, Problem, Query, Relevances, Rows
 from rankloop.surrogates.list_net import ListNet
 
 
@@ -40,16 +40,6 @@ def _descend(
         slope[j] = weights[j] - rate * slope[j]
     project(slope, radius)
     return slope, squares
-
-
-def _graded(query: Query, feedback: Relevances) -> tuple[Features, Ints, Floats]:
-    """Return features, items and grades of the graded part of a list."""
-    (items, grades), features = feedback, query.features
-    if len(items) == query.n_items:
-        return features, items, grades
-    order = np.argsort(items)
-    rows = features.take(items[order]) if isinstance(features, Rows) else features[items[order]]
-    return rows, np.arange(len(items)), grades[order]
 
 
 @register("online_gradient")
@@ -99,7 +89,11 @@ class OnlineGradient(GreedyLearner, SparseLearner):
         return State(self.first_weights(problem), 0, 0.0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        rows, items, grades = _graded(query, expect(feedback, Relevances))
+        (items, grades), rows = expect(feedback, Relevances), query.features
+        if len(items) < query.n_items:  # the graded part of the list
+            order = np.argsort(items)
+            rows = rows.take(items[order]) if isinstance(rows, Rows) else rows[items[order]]
+            items, grades = np.arange(len(items)), grades[order]
         relevance = np.empty(len(items))
         relevance[items] = grades
         _, grad = self.surrogate.value_and_grad(scores_of(rows, state.weights), relevance)

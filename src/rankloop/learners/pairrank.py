@@ -44,21 +44,20 @@ def _inner_products(features: Floats, gram_inverse: Floats) -> Floats:
 
 
 @kernel
-def _is_certain(products: Floats, scores: Floats, upper: int, lower: int, alpha: float) -> bool:
-    """Return true if σ(w · x) − alpha · √(xᵀ M⁻¹ x) > ½ for x = upper − lower."""
-    spread = products[upper, upper] + products[lower, lower] - products[upper, lower] - products[lower, upper]
-    won = 1.0 / (1.0 + np.exp(scores[lower] - scores[upper]))
-    return bool(won - alpha * np.sqrt(max(spread, 0.0)) > 0.5)
-
-
-@kernel
 def _block_ends(features: Floats, scores: Floats, best: Ints, gram_inverse: Floats, alpha: float) -> Ints:
-    """Return the end of the block of each position: `best` is cut where all pairs across are certain."""
+    """Return the end of the block of each position: `best` is cut where all pairs across are certain.
+
+    A pair is certain if σ(w · x) − alpha · √(xᵀ M⁻¹ x) > ½ for x = upper − lower.
+    """
     n_items, products = len(best), _inner_products(features, gram_inverse)
     ends, start, farthest = np.empty(n_items, np.int64), 0, 0
     for position in range(n_items):
+        upper = best[position]
         for other in range(n_items - 1, farthest, -1):
-            if not _is_certain(products, scores, best[position], best[other], alpha):
+            lower = best[other]
+            spread = products[upper, upper] + products[lower, lower] - products[upper, lower] - products[lower, upper]
+            won = 1.0 / (1.0 + np.exp(scores[lower] - scores[upper]))
+            if not won - alpha * np.sqrt(max(spread, 0.0)) > 0.5:
                 farthest = other
                 break
         if farthest <= position:

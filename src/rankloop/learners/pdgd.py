@@ -6,15 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import (
-    due_item,
-    kernel,
-    positions_of,
-    ranking_of,
-    scores_of,
-    seen_count,
-    weighted_rows,
-)
+from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count, weighted_rows
 from rankloop.core.learner import SparseLearner, check_receipt, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
@@ -95,18 +87,6 @@ def _swap_odds(strengths: Floats, ranking: Ints, upper: int, lower: int) -> floa
     return odds
 
 
-@kernel
-def _limited_swap_odds(
-    strengths: Floats, best: Ints, ranking: Ints, upper: int, lower: int, n_seen: int, positions: int, keep_first: bool
-) -> float:
-    """Return P(R′) / P(R) by the two probabilities themselves, for items that may not move freely."""
-    swapped = ranking.copy()
-    swapped[upper], swapped[lower] = ranking[lower], ranking[upper]
-    as_shown = _log_prob_of(strengths, best, ranking, n_seen, positions, keep_first)
-    other: float = np.exp(_log_prob_of(strengths, best, swapped, n_seen, positions, keep_first) - as_shown)
-    return other
-
-
 NO_LIMIT = Limit()
 
 
@@ -139,16 +119,6 @@ def _present(
 
 
 @kernel
-def _log_prob(
-    features: Features, weights: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool
-) -> float:
-    """Return the log-probability of the seen positions of a ranking under the Plackett-Luce model of the scores."""
-    scores = scores_of(features, weights)
-    n_seen = seen_count(shown, len(scores))
-    return _log_prob_of(_strengths_of(scores), ranking_of(scores), ranking, n_seen, positions, keep_first)
-
-
-@kernel
 def _pair_weights(
     scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
 ) -> Floats:
@@ -170,10 +140,11 @@ def _pair_weights(
             if clicked[winner] > 0.0:
                 if positions < 0 and not keep_first:
                     odds = _swap_odds(strengths, ranking, min(i, j), max(i, j))
-                else:
-                    odds = _limited_swap_odds(
-                        strengths, best, ranking, min(i, j), max(i, j), n_seen, positions, keep_first
-                    )
+                else:  # by the two probabilities themselves, for items that may not move freely
+                    swapped = ranking.copy()
+                    swapped[i], swapped[j] = loser, winner
+                    as_shown = _log_prob_of(strengths, best, ranking, n_seen, positions, keep_first)
+                    odds = np.exp(_log_prob_of(strengths, best, swapped, n_seen, positions, keep_first) - as_shown)
                 # The weight P(R′) / (P(R) + P(R′)) removes the bias of the order shown (ρ in the paper).
                 won = strengths[winner] / (strengths[winner] + strengths[loser])
                 step = clicked[winner] * (1.0 - 1.0 / (1.0 + odds)) * won * (1.0 - won)
@@ -241,4 +212,6 @@ class Pdgd(SparseLearner):
         return State(require_finite(weights), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = NO_LIMIT) -> float:
-        return _log_prob(query.features, state.weights, ranking, state.shown, limit.positions, limit.keep_first)
+        scores, n_seen = scores_of(query.features, state.weights), seen_count(state.shown, len(ranking))
+        best, strengths = ranking_of(scores), _strengths_of(scores)
+        return _log_prob_of(strengths, best, ranking, n_seen, limit.positions, limit.keep_first)

@@ -83,12 +83,11 @@ def _decide(losses: Floats, rate: float, n: int, revealed: int, uniforms: Floats
 
 
 @kernel
-def _with_estimates(losses: Floats, ranking: Ints, grade_of: Floats, probabilities: Floats, start: float) -> Floats:
+def _with_estimates(losses: Floats, items: Ints, grades: Floats, probabilities: Floats, start: float) -> Floats:
     """Add (1 − relevant) / probability for each revealed item: the mean is 1 − relevant for every item."""
     new = losses.copy()
-    for position in range(len(probabilities)):
-        item = ranking[position]
-        new[item] += (1.0 - gain_of(grade_of[item], GAIN_IS_CAPPED, start)) / probabilities[position]
+    for i in range(len(probabilities)):
+        new[items[i]] += (1.0 - gain_of(grades[i], GAIN_IS_CAPPED, start)) / probabilities[i]
     return new
 
 
@@ -175,7 +174,8 @@ class PrecisionBandit(AnytimeLearner):
         check_receipt(probabilities.shape == (state.revealed,) and probabilities.min() > 0.0)
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
-        losses = _with_estimates(state.losses, decision.ranking, grade_of, probabilities, self._start)
+        top = decision.ranking[: state.revealed]
+        losses = _with_estimates(state.losses, top, grade_of[top], probabilities, self._start)
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:

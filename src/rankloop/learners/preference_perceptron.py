@@ -6,32 +6,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core import learner
 from rankloop.core.kernels import clicked_weights, kernel, ranking_of, weighted_rows
-from rankloop.core.learner import (
-    GreedyLearner,
-    SparseLearner,
-    best_ranking,
-    check_receipt,
-    corrected,
-    expect,
-    require_finite,
-    shown_or_all,
-)
+from rankloop.core.learner import GreedyLearner, SparseLearner, corrected, expect, require_finite
 from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
-from rankloop.learners._shared.joint_features import AveragedState, correction, moved_to_top, pair_correction
-
-
-@kernel
-def _swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
-    """Return the ranking with the uppermost clicked item and the first exchanged."""
-    better = shown.copy()
-    for position in range(len(shown)):
-        if clicked[shown[position]] > 0.0:
-            better[0], better[position] = shown[position], shown[0]
-            break
-    return better
+from rankloop.learners._shared.swap_propensity import AveragedState, correction, moved_to_top, pair_correction
 
 
 class Receipt(NamedTuple):
@@ -48,7 +29,12 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
         return pair_correction(shown, clicked, first, len(shown), False)
     if clicks_to == "top":
         return correction(shown, moved_to_top(shown, clicked))
-    return correction(shown, _swapped_to_first(shown, clicked))
+    better = shown.copy()  # with the uppermost clicked item and the first exchanged
+    for position in range(len(shown)):
+        if clicked[shown[position]] > 0.0:
+            better[0], better[position] = shown[position], shown[0]
+            break
+    return correction(shown, better)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +50,14 @@ class PreferenceLearner(SparseLearner):
         first = 0
         if self.clicks_to == "pairs":  # as many draws as `3pr` takes, so that one seed gives both the same pairs
             first = int(rng.random(1 + query.n_items // 2)[0] >= 0.5)
-        return Decision(best_ranking(query.features, state.weights), 0.0, Receipt(first))
+        return Decision(learner.best_ranking(query.features, state.weights), 0.0, Receipt(first))
 
     def _row_weights(self, decision: Decision[Receipt], feedback: Feedback) -> Floats:
         """Return the multiple of each item's features that the feedback adds to the weights."""
         if isinstance(feedback, Preferred):
             return correction(decision.ranking, feedback.ranking)
         items, click_weights = expect(feedback, Clicks)
-        check_receipt(0 <= decision.receipt.first <= 1)
+        learner.check_receipt(0 <= decision.receipt.first <= 1)
         return _from_clicks(decision.ranking, items, click_weights, decision.receipt.first, self.clicks_to)
 
 
@@ -130,7 +116,7 @@ class AveragedPreferencePerceptron(PreferenceLearner):
 
     def init(self, problem: Problem) -> AveragedState:
         weights = self.first_weights(problem)
-        return AveragedState(weights, weights, shown_or_all(problem), 0)
+        return AveragedState(weights, weights, learner.shown_or_all(problem), 0)
 
     def learn(
         self, state: AveragedState, query: Query, decision: Decision[Receipt], feedback: Feedback

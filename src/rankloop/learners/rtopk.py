@@ -20,14 +20,7 @@ from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.fixed_set import (
-    GAIN_IS_EXPONENTIAL,
-    GainForm,
-    gain_for,
-    graded_depth,
-    size_of_fixed_set,
-    with_gains,
-)
+from rankloop.learners._shared import fixed_set
 from rankloop.learners.ftpl import FTPL
 from rankloop.measures.kinds import DCG
 
@@ -37,7 +30,7 @@ NO_CELL = -1  # a round that does not explore
 @kernel
 def _grades_with(gains: Floats, form: int, start: float) -> Floats:
     """Return the grades that have these gains: the mean of 2^r − 1 is not 2^mean − 1."""
-    above = np.log2(1.0 + gains) if form == GAIN_IS_EXPONENTIAL else gains
+    above = np.log2(1.0 + gains) if form == fixed_set.GAIN_IS_EXPONENTIAL else gains
     return above + start
 
 
@@ -50,7 +43,6 @@ def _cells_left(explored: Ints) -> int:
     return count
 
 
-@kernel
 def _exploration_probability(n_cells: int, rounds_left: int) -> float:
     """Return the probability c/r of exploring, which makes every placing of the cells in a block equally likely.
 
@@ -61,7 +53,6 @@ def _exploration_probability(n_cells: int, rounds_left: int) -> float:
     return n_cells / rounds_left if n_cells < rounds_left else 1.0
 
 
-@kernel
 def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
     """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers.
 
@@ -69,37 +60,18 @@ def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: fl
     """
     if whether >= _exploration_probability(n_cells, rounds_left):
         return NO_CELL
-    skip = int(which * n_cells)
-    for cell in range(len(explored)):
-        if explored[cell] == 0:
-            if skip == 0:
-                return cell
-            skip -= 1
-    return NO_CELL
+    return int(np.flatnonzero(explored == 0)[int(which * n_cells)])
 
 
-@kernel
 def _cell_first(order: Ints, cell: int, depth: int) -> Ints:
     """Return the items of a cell in their order, then all others in theirs: Algorithm 4, line 10."""
-    ranking = np.empty_like(order)
-    inside, outside = 0, min(depth, len(order) - cell * depth)
-    for item in order:
-        if item // depth == cell:
-            ranking[inside] = item
-            inside += 1
-        else:
-            ranking[outside] = item
-            outside += 1
-    return ranking
+    is_inside = order // depth == cell
+    return np.concatenate([order[is_inside], order[~is_inside]])
 
 
-@kernel
 def _is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
     """Return true if the ranking begins with all items of the cell."""
-    for position in range(min(depth, len(ranking) - cell * depth)):
-        if ranking[position] // depth != cell:
-            return False
-    return True
+    return bool(np.all(ranking[: min(depth, len(ranking) - cell * depth)] // depth == cell))
 
 
 @kernel
@@ -152,18 +124,16 @@ class OpenBlock(NamedTuple):
 
 
 def _open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
-    """Return a block without rounds."""
     return OpenBlock(number, 0, np.zeros(n_cells, np.int64), np.zeros(n_items), np.zeros(n_items))
 
 
-def _with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: GainForm) -> OpenBlock:
+def _with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: fixed_set.GainForm) -> OpenBlock:
     """Return the block after one more round."""
     number, rounds, explored, sums, counts = block
     if cell != NO_CELL:
-        explored = explored.copy()
-        explored[cell] += 1
+        explored = explored + (np.arange(len(explored)) == cell)
     if revealed is not None:
-        sums = require_finite(with_gains(sums, revealed.items, revealed.grades, gain.form, gain.start))
+        sums = require_finite(fixed_set.with_gains(sums, revealed.items, revealed.grades, gain.form, gain.start))
         counts = counts.copy()
         counts[revealed.items] += 1.0
     return OpenBlock(number, rounds + 1, explored, sums, counts)
@@ -242,7 +212,7 @@ class RTopK:
     )
 
     def __post_init__(self) -> None:
-        gain_for(self.measure)
+        fixed_set.gain_for(self.measure)
         if self.blocks is not None and (self.blocks < 1 or self.horizon is None):
             raise InvalidInput(f"blocks = {self.blocks} must be at least 1 and cut a horizon: give the horizon as well")
         if Relevances not in self.inner.accepts:
@@ -251,21 +221,11 @@ class RTopK:
             raise InvalidInput("the inner learner must learn without receipts, as ftpl and mirror_descent do")
 
     def init(self, problem: Problem) -> State:
-        n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
+        n_items, depth = fixed_set.size_of_fixed_set(problem), fixed_set.graded_depth(problem)
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
-        first = _open_block(0, cells, n_items)
-        state = State(
-            inner=(),
-            horizon=0,
-            blocks=1,
-            closed=0,
-            open=first,
-            dropped=0,
-            depth=depth,
-            shown=shown_or_all(problem),
-            max_grade=problem.max_grade,
-        )
+        block, shown = _open_block(0, cells, n_items), shown_or_all(problem)
+        state = State((), 0, 1, 0, block, 0, depth, shown, problem.max_grade)
         return self._epoch(state, horizon, problem)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
@@ -307,8 +267,8 @@ class RTopK:
         return float(np.logaddexp(stay, math.log(probability) + explore))
 
     @functools.cached_property
-    def _gain(self) -> GainForm:
-        return gain_for(self.measure)
+    def _gain(self) -> fixed_set.GainForm:
+        return fixed_set.gain_for(self.measure)
 
     def _left(self, state: State) -> int:
         """Return the rounds of the open block that are still to be learned; negative when it is overdue."""

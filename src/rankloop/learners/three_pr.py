@@ -11,7 +11,7 @@ from rankloop.core.learner import LinearLearner, check_receipt, corrected, expec
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import correction, moved_to_top, pair_correction
+from rankloop.learners._shared import swap_propensity
 from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PAIRINGS_BY_NAME, PairSwapper
 
 MOVE_TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
@@ -46,9 +46,9 @@ def _row_weights(
     """Return the multiple of each item's features that the clicks add, and w · (φ(x, ȳ) − φ(x, y)), their agreement."""
     clicked = clicked_weights(len(ranking), items, click_weights)
     if first == MOVE_TO_TOP:
-        row_weights = correction(ranking, moved_to_top(ranking, clicked))
+        row_weights = swap_propensity.correction(ranking, swap_propensity.moved_to_top(ranking, clicked))
     else:
-        row_weights = pair_correction(ranking, clicked, first, end, flat)
+        row_weights = swap_propensity.pair_correction(ranking, clicked, first, end, flat)
     confirmed = 0.0
     for i in range(len(scores)):
         confirmed += row_weights[i] * scores[i]
@@ -98,8 +98,6 @@ class ThreePR(PairSwapper):
     warm: Count = 0
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     reports: ClassVar[tuple[str, ...]] = ("score_agreement", "max_perturbation", "swap")
     examples: ClassVar[tuple[Spec, ...]] = (
         {},

@@ -1,19 +1,21 @@
-"""TopRank: sort a fixed set of items into blocks as soon as clicks prove one item better than another."""
+"""Learners that count the clicks on a fixed set of items: TopRank, BubbleRank and CascadeUCB."""
 
+import functools
 import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import PositiveCount
-from rankloop.core.kernels import kernel, seen_count
-from rankloop.core.learner import check_receipt, expect, shown_or_all
-from rankloop.core.registry import register
+from rankloop.core.checks import Positive, PositiveCount
+from rankloop.core.kernels import kernel, positions_of, ranking_of, seen_count
+from rankloop.core.learner import check_receipt, clicks_by_item, point_log_prob, shown_or_all
+from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
 
 CONFIDENCE_CONSTANT = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # the constant c of the paper, 3.34
+LOG_2 = math.log(2)
 
 
 class State(NamedTuple):
@@ -79,19 +81,18 @@ def _proved(
     lead: Floats, decided: Floats, worse: Ints, block: Ints, clicked: Floats, log_confidence: float
 ) -> tuple[Floats, Floats, Ints]:
     """Add the clicks of this round to S and N, pair by pair within the blocks, and return the proofs."""
-    new_lead, new_decided, new_worse = lead.copy(), decided.copy(), worse.copy()
+    lead, decided, worse = lead.copy(), decided.copy(), worse.copy()
     for i in range(len(block)):
         for j in range(len(block)):
             if block[i] == block[j]:
                 difference = clicked[i] - clicked[j]
-                new_lead[i, j] += difference
-                new_decided[i, j] += abs(difference)
-                n = new_decided[i, j]
-                if n > 0 and new_lead[i, j] >= np.sqrt(
-                    2 * n * (np.log(CONFIDENCE_CONSTANT * np.sqrt(n)) + log_confidence)
-                ):
-                    new_worse[j, i] = 1
-    return new_lead, new_decided, new_worse
+                lead[i, j] += difference
+                decided[i, j] += abs(difference)
+                n = decided[i, j]
+                bound = 2 * n * (np.log(CONFIDENCE_CONSTANT * np.sqrt(n)) + log_confidence) if n > 0 else np.inf
+                if lead[i, j] >= np.sqrt(bound):
+                    worse[j, i] = 1
+    return lead, decided, worse
 
 
 @register("top_rank")
@@ -137,10 +138,8 @@ class TopRank:
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(state.block))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, weights = expect(feedback, Clicks)
+        clicked = (clicks_by_item(feedback, len(state.block)) > 0).astype(np.float64)
         check_receipt(decision.receipt.block.shape == state.block.shape)
-        clicked = np.zeros(len(state.block))
-        clicked[items] = weights > 0
         together = decision.receipt.block * len(clicked) + state.block  # then and now: late feedback proves nothing new
         confidence = math.log(self.horizon)
         lead, decided, worse = _proved(state.lead, state.decided, state.worse, together, clicked, confidence)
@@ -151,3 +150,257 @@ class TopRank:
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return _log_prob(state.block, ranking, seen_count(state.shown, len(ranking)))
+
+
+class BubbleState(NamedTuple):
+    """The base list, and the click differences of items that were shown as neighbours."""
+
+    positions: Floats  # The position of each item in the base list.
+    lead: Floats  # lead[i, j] is the number of clicks on i less those on j, s_ij of the paper.
+    decided: Floats  # How often exactly one of the two was clicked, n_ij of the paper.
+    shown: int  # The number of positions that are seen, −1 for all.
+    rounds: int  # The number of rounds learned.
+
+    def reachable(self, initial: "BubbleState") -> bool:
+        """Return true if the positions are a permutation."""
+        return bool(np.array_equal(np.sort(self.positions), np.arange(len(self.positions))))
+
+
+class BubbleReceipt(NamedTuple):
+    """The upper position of the first pair."""
+
+    first: int
+
+
+@kernel
+def _is_proved(lead: Floats, decided: Floats, better: int, worse: int, log_confidence: float) -> bool:
+    """Return true if clicks have proved an item better than another: s > 2 √(n log(1/δ))."""
+    return bool(lead[better, worse] > 2.0 * np.sqrt(decided[better, worse] * log_confidence))
+
+
+@kernel
+def _exchanged(
+    best: Ints, lead: Floats, decided: Floats, n_seen: int, first: int, log_confidence: float, draws: Floats
+) -> tuple[Ints, float]:
+    """Return the list to show and its log-probability."""
+    ranking, log_propensity = best.copy(), 0.0
+    for j in range(first, min(n_seen, len(best) - 1), 2):
+        if not _is_proved(lead, decided, best[j], best[j + 1], log_confidence):
+            log_propensity -= LOG_2
+            if draws[j // 2] < 0.5:
+                ranking[j], ranking[j + 1] = best[j + 1], best[j]
+    return ranking, log_propensity
+
+
+@kernel
+def _log_prob_of_exchanges(
+    best: Ints, lead: Floats, decided: Floats, ranking: Ints, n_seen: int, first: int, log_confidence: float
+) -> float:
+    """Return the log-probability of a list: ½ for each pair that may be exchanged, −∞ if no exchange leads to it."""
+    if first == 1 and ranking[0] != best[0]:
+        return -np.inf
+    total = 0.0
+    for j in range(first, n_seen, 2):
+        upper, lower = best[j], best[min(j + 1, len(best) - 1)]
+        free = upper != lower and not _is_proved(lead, decided, upper, lower, log_confidence)
+        if free:
+            total -= LOG_2
+        if free and ranking[j] == lower:
+            upper, lower = lower, upper
+        if ranking[j] != upper or (j + 1 < n_seen and ranking[j + 1] != lower):
+            return -np.inf
+    return total
+
+
+@kernel
+def _counted(
+    lead: Floats, decided: Floats, ranking: Ints, n_seen: int, first: int, clicked: Floats
+) -> tuple[Floats, Floats]:
+    """Add the clicks of this round to s and n, pair by pair."""
+    lead, decided = lead.copy(), decided.copy()
+    for j in range(first, min(n_seen, len(ranking) - 1), 2):
+        upper, lower = ranking[j], ranking[j + 1]
+        difference = clicked[upper] - clicked[lower]
+        lead[upper, lower] += difference
+        lead[lower, upper] -= difference
+        decided[upper, lower] += abs(difference)
+        decided[lower, upper] += abs(difference)
+    return lead, decided
+
+
+@kernel
+def _bubbled(best: Ints, lead: Floats, decided: Floats, log_confidence: float) -> Floats:
+    """Return the positions after one pass from the top, in which items that are proved better rise."""
+    base = best.copy()
+    for j in range(len(base) - 1):
+        if _is_proved(lead, decided, base[j + 1], base[j], log_confidence):
+            base[j], base[j + 1] = base[j + 1], base[j]
+    return positions_of(base).astype(np.float64)
+
+
+@register("bubble_rank")
+class BubbleRank:
+    """Show the base list with neighbours exchanged at random, until clicks prove which of the two is better.
+
+    The base list is first that of the item numbers: pass the items in the order in which they are ranked today.
+    Neighbours are paired, from the first position in one round and from the second in the next, and each pair is
+    exchanged with probability ½ unless its upper item is proved better. s_ij is the number of clicks on i less those on
+    j over the rounds in which they were a pair, and n_ij the number of these rounds with a difference. When
+
+      s_ij > 2 √(n_ij log(1/δ)),  δ = `horizon`⁻⁴,
+
+    i is better, and moves above j in the base list when it is the next below. In a pair at the end of the seen part the
+    item that is not seen counts as not clicked: both items are seen there equally often.
+
+    No item moves more than one position from the base list, so a list that is good already does not get worse while it
+    is improved. `top_rank` shuffles more and needs no list to begin with.
+
+    Args:
+      horizon: The number of rounds for which the confidence is chosen.
+
+    References:
+      Li, Kveton, Lattimore, Markov, de Rijke, Szepesvári and Zoghi (2019), BubbleRank: Safe Online Learning to Re-Rank
+      via Implicit Click Feedback, Algorithm 1.
+
+    Examples:
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("bubble_rank", stream, "cascade(max_grade=1)", "nDCG@5"), 3)
+      0.742
+    """
+
+    horizon: PositiveCount = 100_000
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    reports: ClassVar[tuple[str, ...]] = ()
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 2})
+
+    def init(self, problem: Problem) -> BubbleState:
+        n = size_of_fixed_set(problem)
+        return BubbleState(np.arange(n, dtype=np.float64), np.zeros((n, n)), np.zeros((n, n)), shown_or_all(problem), 0)
+
+    def rank(self, state: BubbleState, query: Query, rng: Generator) -> Decision[BubbleReceipt]:
+        draws, (best, n_seen, first) = rng.random(len(state.positions) // 2), self._page(state)
+        confidence = self._log_confidence
+        ranking, log_propensity = _exchanged(best, state.lead, state.decided, n_seen, first, confidence, draws)
+        return Decision(ranking, log_propensity, BubbleReceipt(first))
+
+    def learn(
+        self, state: BubbleState, query: Query, decision: Decision[BubbleReceipt], feedback: Feedback
+    ) -> BubbleState:
+        clicked = (clicks_by_item(feedback, len(state.positions)) > 0).astype(np.float64)
+        check_receipt(0 <= decision.receipt.first <= 1)
+        n_seen = seen_count(state.shown, len(state.positions))
+        lead, decided = _counted(state.lead, state.decided, decision.ranking, n_seen, decision.receipt.first, clicked)
+        positions = _bubbled(ranking_of(-state.positions), lead, decided, self._log_confidence)
+        return BubbleState(positions, lead, decided, state.shown, state.rounds + 1)
+
+    def predict(self, state: BubbleState, query: Query) -> Ints:
+        return ranking_of(-state.positions)
+
+    def log_prob(self, state: BubbleState, query: Query, ranking: Ints) -> float:
+        best, n_seen, first = self._page(state)
+        return _log_prob_of_exchanges(best, state.lead, state.decided, ranking, n_seen, first, self._log_confidence)
+
+    def _page(self, state: BubbleState) -> tuple[Ints, int, int]:
+        """Return the base list, the number of seen positions, and where the pairs of the next round begin."""
+        best = ranking_of(-state.positions)
+        return best, seen_count(state.shown, len(best)), (state.rounds + 1) % 2
+
+    @functools.cached_property
+    def _log_confidence(self) -> float:
+        """log(1/δ)."""
+        return 4 * math.log(self.horizon)
+
+
+class CascadeState(NamedTuple):
+    """The counts of a fixed set of items."""
+
+    looks: Floats  # How often each item was examined.
+    clicks: Floats  # How often each item was clicked.
+    rounds: int  # The number of rounds learned.
+    shown: int  # The number of positions that are seen, −1 for all.
+
+    @property
+    def click_rate(self) -> float:
+        """Clicks per examination, of all items together."""
+        return float(self.clicks.sum() / max(self.looks.sum(), 1.0))
+
+
+@kernel
+def _optimistic(examinations: Floats, clicks: Floats, allowance: float) -> Ints:
+    """Return the items by their upper confidence bounds; items that were never examined come first."""
+    bounds = np.full(len(examinations), np.inf)
+    for item in range(len(examinations)):
+        n = examinations[item]
+        if n > 0:
+            bounds[item] = clicks[item] / n + np.sqrt(allowance / n)
+    return ranking_of(bounds)
+
+
+@kernel
+def _after_clicks(looks: Floats, clicks: Floats, ranking: Ints, shown: int, clicked: Floats) -> tuple[Floats, Floats]:
+    """Count the items down to the first click as examined; without a click, all that were shown."""
+    looks, clicks = looks.copy(), clicks.copy()
+    for item in ranking[: seen_count(shown, len(ranking))]:
+        looks[item] += 1.0
+        if clicked[item] > 0.0:
+            clicks[item] += 1.0
+            break
+    return looks, clicks
+
+
+@register("cascade_ucb")
+class CascadeUcb:
+    """Rank a fixed set of items by upper confidence bounds of their attraction, for users who follow the cascade model.
+
+    Items are sorted in round t by
+
+      clicks / looks + √(`exploration` · log t / looks).
+
+    Users look from the top until their first click: the items down to it were examined (one look more each), and the
+    item there was clicked.
+
+    Use it for one list of items without features, such as the teasers of a start page. `top_rank` assumes less about
+    users, and `3pr` and `pdgd` use features.
+
+    Args:
+      exploration: The factor of the confidence term.
+
+    References:
+      Kveton, Szepesvári, Wen and Ashkan (2015), Cascading Bandits: Learning to Rank in the Cascade Model, Algorithm 1.
+
+    Examples:
+      >>> from rankloop.simulate.play import play_mean
+      >>> stream = "flipped_relevance(n_items=6, n_relevant=2)"
+      >>> round(play_mean("cascade_ucb", stream, "cascade(max_grade=1)", "nDCG@5"), 3)
+      0.919
+    """
+
+    exploration: Positive = 1.5
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    reports: ClassVar[tuple[str, ...]] = ("click_rate",)
+
+    def init(self, problem: Problem) -> CascadeState:
+        n_items = size_of_fixed_set(problem)
+        return CascadeState(np.zeros(n_items), np.zeros(n_items), 0, shown_or_all(problem))
+
+    def rank(self, state: CascadeState, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        return Decision(self._ranking(state), 0.0, ())
+
+    def learn(
+        self, state: CascadeState, query: Query, decision: Decision[tuple[()]], feedback: Feedback
+    ) -> CascadeState:
+        clicked = clicks_by_item(feedback, len(state.looks))
+        looks, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, clicked)
+        return CascadeState(looks, clicks, state.rounds + 1, state.shown)
+
+    def predict(self, state: CascadeState, query: Query) -> Ints:
+        return ranking_of(state.clicks / np.maximum(state.looks, 1.0))
+
+    def log_prob(self, state: CascadeState, query: Query, ranking: Ints) -> float:
+        return point_log_prob(self._ranking(state), ranking, state.shown)
+
+    def _ranking(self, state: CascadeState) -> Ints:
+        return _optimistic(state.looks, state.clicks, self.exploration * math.log(max(state.rounds, 1)))

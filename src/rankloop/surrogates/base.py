@@ -70,25 +70,3 @@ def levels_of(relevance: Floats) -> tuple[Ints, int]:
             level += 1
         levels[order[position]] = level
     return levels, level + 1
-
-
-@kernel
-def best_below(scores: Floats, levels: Ints, n_levels: int) -> Ints:
-    """Return for each level the item of highest score among all lower levels; −1 if there is none.
-
-    Args:
-      scores: The score of each item.
-      levels: The level of each item.
-      n_levels: The number of levels.
-    """
-    best = np.full(n_levels, -1)
-    for i in range(len(scores)):
-        level = levels[i]
-        if best[level] < 0 or scores[i] > scores[best[level]]:
-            best[level] = i
-    below, so_far = np.empty(n_levels, np.int64), -1
-    for level in range(n_levels):
-        below[level] = so_far
-        if best[level] >= 0 and (so_far < 0 or scores[best[level]] > scores[so_far]):
-            so_far = best[level]
-    return below

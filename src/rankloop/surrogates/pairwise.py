@@ -9,7 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, exponential_gain, kernel, ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate, best_below, levels_of
+from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate, levels_of
 
 
 @kernel
@@ -75,6 +75,22 @@ class RankSVM(SeparableSurrogate):
 
 
 @kernel
+def _best_below(scores: Floats, levels: Ints, n_levels: int) -> Ints:
+    """Return for each level the item of highest score among all lower levels; −1 if there is none."""
+    best = np.full(n_levels, -1)
+    for i in range(len(scores)):
+        level = levels[i]
+        if best[level] < 0 or scores[i] > scores[best[level]]:
+            best[level] = i
+    below, so_far = np.empty(n_levels, np.int64), -1
+    for level in range(n_levels):
+        below[level] = so_far
+        if best[level] >= 0 and (so_far < 0 or scores[best[level]] > scores[so_far]):
+            so_far = best[level]
+    return below
+
+
+@kernel
 def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
     """Return the hinge of the worst-ordered pair, and its sub-gradient: −1 for the better item, 1 for its rival.
 
@@ -86,7 +102,7 @@ def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float,
       margin: The margin of the hinge.
     """
     levels, n_levels = levels_of(relevance)
-    below = best_below(scores, levels, n_levels)
+    below = _best_below(scores, levels, n_levels)
     worst, better, rival = 0.0, -1, -1
     for i in range(len(scores)):
         lower = below[levels[i]]
@@ -184,7 +200,7 @@ def slam_of(
     else:
         levels, n_levels = levels_of(np.maximum(relevance, 0.0))
         weights = ndcg_weights(relevance, levels, n_levels, cutoff, mean)
-    below = best_below(scores, levels, n_levels)
+    below = _best_below(scores, levels, n_levels)
     value, grad = 0.0, np.zeros(len(scores))
     for i in range(len(scores)):
         rival = below[levels[i]]

@@ -13,7 +13,7 @@ from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
 from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
-from rankloop.learners._shared.joint_features import correction, moved_to_top
+from rankloop.learners._shared.swap_propensity import correction, moved_to_top
 from rankloop.training.bundle import minimise
 
 FIRST_FIT_ROUND = 10  # of a learner that does not fit in every round

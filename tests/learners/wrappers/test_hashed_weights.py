@@ -14,7 +14,8 @@ from rankloop.contracts.cases import _feedback_of, cases_of
 from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Rows, clicks
-from rankloop.learners.wrappers.hashed_weights import Hashed, _check_takes_rows, with_hashed
+from rankloop.features.hashed_columns import hash_of
+from rankloop.learners.wrappers.hashed_weights import UPDATE_COUNTER, Hashed, _check_takes_rows, with_hashed
 from tests.sparse_rows import to_array
 
 N_HASHED, N_DENSE = 32, 2
@@ -218,7 +219,8 @@ def test_updates_of_one_query_count_less_and_less():
         weights += 0.3 * steps / np.sqrt(1 + squares)
         state = learned(learner, state, query, 0)
         assert state.table.at(np.array([general, memory]))[:, 0] == pytest.approx(weights)
-        assert state.table.at(learner._counter(state, query)).tolist() == [[0.0, float(n)]]
+        counter = np.array([2**11 + hash_of(UPDATE_COUNTER, query.id) % 2**11])
+        assert state.table.at(counter).tolist() == [[0.0, float(n)]]
     other = learned(learner, state, query._replace(id="another"), 0)
     step = 1 - 1 / (1 + np.exp(-weights[0] - offsets[0]))
     assert other.table.at(np.array([general]))[0, 0] == pytest.approx(
@@ -235,7 +237,7 @@ def test_a_column_that_counts_keeps_its_weight():
     learner = Hashed(inner="click_regression", by_query=True)
     query = rows_of({0: 1.0}, {1: 1.0}, n_dense=0)
     state = learner.init(problem)
-    counter = learner._counter(state, query)
+    counter = np.array([2 + hash_of(UPDATE_COUNTER, query.id) % 2])
     state = state._replace(table=state.table.patched(counter, np.array([[0.25, 3.0]])))
     after = learned(learner, state, query, 0)
     assert after.table.at(counter).tolist() == [[0.25, 4.0]]

@@ -6,7 +6,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import generators
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners.kernel_perceptron import KernelPerceptron
+from rankloop.learners.ranking_perceptron import KernelPerceptron
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
 from rankloop.simulate.streams.lower_bound import LowerBound

@@ -90,12 +90,12 @@ def worth_of_positions(measure: Measure, n_items: int) -> Floats:
       measure: A measure that is linear in gains.
       n_items: The number of positions.
     """
-    gain_for(measure)
     if isinstance(measure, SumLoss):
         return -np.arange(1.0, n_items + 1.0)
     if isinstance(measure, DCG):
         return discounts(n_items, measure.cutoff)
-    cutoff: int = measure.cutoff  # type: ignore[attr-defined]  # gain_for has refused a precision without one
+    gain_for(measure)  # refuses any but a precision with a cutoff
+    cutoff: int = measure.cutoff  # type: ignore[attr-defined]
     return np.where(np.arange(n_items) < cutoff, 1.0 / cutoff, 0.0)
 
 
@@ -120,13 +120,15 @@ def size_of_fixed_set(problem: Problem) -> int:
     return problem.n_items
 
 
-def require_all_grades(problem: Problem) -> None:
-    """Raise `InvalidInput` if only the first items are graded."""
-    if problem.depth is not None and problem.depth < size_of_fixed_set(problem):
+def require_all_grades(problem: Problem) -> int:
+    """Return the number of items, or raise `InvalidInput` if only the first of them are graded."""
+    n_items = size_of_fixed_set(problem)
+    if problem.depth is not None and problem.depth < n_items:
         raise InvalidInput(
-            f"this learner needs the grades of all {problem.n_items} items every round, the problem reveals the first "
+            f"this learner needs the grades of all {n_items} items every round, the problem reveals the first "
             f"{problem.depth}: put it inside rtopk"
         )
+    return n_items
 
 
 def graded_depth(problem: Problem) -> int:

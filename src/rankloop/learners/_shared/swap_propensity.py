@@ -1,20 +1,102 @@
-"""Swaps of neighbours with the exact propensity of the shown ranking: PERTURB in Algorithm 3 of Raman et al. (2013)."""
+"""Swaps of neighbours with the exact propensity of the shown ranking, and corrections of a ranking by feedback.
 
-from typing import Any
+PERTURB and GET-FEEDBACK in Algorithm 3 of Raman et al. (2013). A correction is one weight per item, c, such that
+φ(x, better) − φ(x, shown) = Σ_i c[i] · features[i] in the joint features φ(x, y) = Σ_p discount(p) · x[y_p].
+"""
+
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import discount, discounts, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner
-from rankloop.core.types import Features, Floats, Ints, Query, Rows
-from rankloop.learners._shared.joint_features import pair_weight
+from rankloop.core.types import Clicks, Features, Floats, Ints, Query, Rows
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
 # before which the pairs end, if not at the end of the list. Another perturbation is another entry.
 PAIRINGS_BY_NAME = {"pairs": np.array([[0.5, 0, 2.0**31], [0.5, 1, 2.0**31]]), "top_two": np.array([[1.0, 0, 2]])}
 DYNAMIC_SWAP = -1.0  # in place of a swap probability: it follows the allowance
+# From each position to the next; a logarithm for each pair would dominate a short ranking.
+DISCOUNT_DROPS = -np.diff(discounts(257))
+
+
+class AveragedState(NamedTuple):
+    """The mean of all weights so far, and the newest weights."""
+
+    weights: Floats  # The mean, by which the list is scored.
+    newest: Floats  # The weights that are corrected.
+    shown: int  # The number of positions that are seen, −1 for all.
+    rounds: int  # The number of rounds learned.
+
+
+@kernel
+def correction(shown: Ints, better: Ints) -> Floats:
+    """Return the discount that each item gains when `better` replaces `shown`.
+
+    Args:
+      shown: The ranking that was shown.
+      better: The better ranking.
+    """
+    row_weights = np.zeros(len(shown))
+    for position in range(len(shown)):
+        if shown[position] != better[position]:
+            row_weights[better[position]] += discount(position)
+            row_weights[shown[position]] -= discount(position)
+    return row_weights
+
+
+@kernel
+def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
+    """Return the clicked items first, then the others, each group in the order in which it was shown.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+    """
+    better, position = np.empty_like(shown), 0
+    for is_clicked in (True, False):
+        for item in shown:
+            if (clicked[item] > 0.0) == is_clicked:
+                better[position] = item
+                position += 1
+    return better
+
+
+@kernel
+def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
+    """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
+
+    GET-FEEDBACK in Algorithm 3 of Raman et al. (2013), for clicks that may have weights. A pair counts by the
+    difference of its discounts times the difference of its clicks.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+      first: The upper position of the first pair.
+      end: The position before which the pairs end.
+      flat: If true, 1 replaces the difference of the discounts.
+    """
+    row_weights = np.zeros(len(shown))
+    for j in range(first, end - 1, 2):
+        upper, lower = shown[j], shown[j + 1]
+        preference = clicked[lower] - clicked[upper]
+        if preference > 0.0:
+            step = preference * _pair_weight(j, flat)
+            row_weights[lower] += step
+            row_weights[upper] -= step
+    return row_weights
+
+
+@kernel
+def _pair_weight(j: int, flat: bool) -> float:
+    """Return the change of the joint features when the items at positions j and j + 1 are swapped."""
+    if flat:
+        return 1.0
+    if j < len(DISCOUNT_DROPS):
+        return float(DISCOUNT_DROPS[j])
+    return discount(j) - discount(j + 1)
 
 
 @kernel
@@ -22,7 +104,7 @@ def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> 
     """Return D_t of section 6, the utility that the learner expects to lose when every pair is swapped."""
     total = 0.0
     for j in range(first, end - 1, 2):
-        total += pair_weight(j, flat) * (scores[best[j]] - scores[best[j + 1]])
+        total += _pair_weight(j, flat) * (scores[best[j]] - scores[best[j + 1]])
     return total
 
 
@@ -115,6 +197,9 @@ class PairSwapper(SparseLearner):
     """
 
     swap: Any
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
 
     def __post_init__(self) -> None:
         super().__post_init__()

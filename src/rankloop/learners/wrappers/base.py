@@ -1,6 +1,5 @@
-"""Base classes of wrappers, which change one thing about the learner in `inner`."""
+"""The base class of wrappers, which change one thing about the learner in `inner`."""
 
-from abc import abstractmethod
 from typing import Any
 
 from numpy.random import Generator
@@ -37,27 +36,3 @@ class Wrapper:
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
         return self.inner.log_prob(state, query, ranking)
-
-
-class FeatureMap(Wrapper):
-    """A wrapper that shows `inner` other features of the items; its state holds that of `inner` in a field."""
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return tuple(f"inner.{path}" for path in self.inner.reports)
-
-    @abstractmethod
-    def mapped(self, state: Any, query: Query) -> Query:
-        """Return the query with the features that `inner` sees."""
-
-    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state.inner, self.mapped(state, query), rng)
-
-    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        return state._replace(inner=self.inner.learn(state.inner, self.mapped(state, query), decision, feedback))
-
-    def predict(self, state: Any, query: Query) -> Ints:
-        return self.inner.predict(state.inner, self.mapped(state, query))
-
-    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state.inner, self.mapped(state, query), ranking)

@@ -1,8 +1,8 @@
-"""A linear learner on millions of hashed columns, of which a query has a few hundred, with AdaGrad's step sizes."""
+"""A linear learner on millions of hashed columns with AdaGrad's step sizes, and the start from today's score."""
 
 import dataclasses
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,6 @@ from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
 from rankloop.learners.wrappers.base import Wrapper
-from rankloop.learners.wrappers.base_score import BaseScore
 
 UPDATE_COUNTER = NAME_SEPARATOR + "updates"  # No field has such a name.
 ONE_UPDATE = np.array([0.0, 1.0])
@@ -42,17 +41,6 @@ class StepSizes(NamedTuple):
 
 
 @kernel
-def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
-    """Return the query's hashed columns, then those of the dense block."""
-    all_columns, n_columns = np.empty(len(columns) + n_dense, np.int64), len(columns)
-    for j in range(n_columns):
-        all_columns[j] = columns[j]
-    for j in range(n_dense):
-        all_columns[n_columns + j] = n_hashed + j
-    return all_columns
-
-
-@kernel
 def _stepped(
     columns: Ints, entries: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
 ) -> tuple[Ints, Floats]:
@@ -62,20 +50,15 @@ def _stepped(
         count += after[i] != entries[i, 0]
     changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
     for i in range(len(columns)):
-        step = after[i] - entries[i, 0]
         if after[i] == entries[i, 0]:
             continue
-        in_memory = memory_from <= columns[i] < n_hashed
-        if not in_memory:
-            step *= share
+        step, rate, prior = after[i] - entries[i, 0], steps.memory_rate, steps.memory_prior
+        if not memory_from <= columns[i] < n_hashed:
+            step, rate, prior = step * share, steps.rate, steps.prior
         # AdaGrad: the step of a column is divided by the root of its summed squares (Duchi, Hazan and Singer, 2011).
         squares = entries[i, 1] + step * step
-        if in_memory:
-            scale = steps.memory_rate / np.sqrt(steps.memory_prior + squares)
-        else:
-            scale = steps.rate / np.sqrt(steps.prior + squares)
         changed[count] = columns[i]
-        values[count, 0] = entries[i, 0] + scale * step
+        values[count, 0] = entries[i, 0] + rate / np.sqrt(prior + squares) * step
         values[count, 1] = squares
         count += 1
     return changed, values
@@ -182,7 +165,7 @@ class Hashed(Wrapper):
         """Return the inner state for this query's columns, the columns, and their table entries."""
         features = query.features
         if type(features) is Rows:
-            columns = _all_columns(features.columns, state.n_hashed, features.dense.shape[1])
+            columns = np.concatenate([features.columns, state.n_hashed + np.arange(features.dense.shape[1])])
         else:
             columns = np.arange(features.shape[1])
         entries = state.table.at(columns)
@@ -190,22 +173,16 @@ class Hashed(Wrapper):
 
     def _written(self, state: State, query: Query, columns: Ints, entries: Floats, step: Floats) -> tuple[Ints, Floats]:
         """Return the columns that change and their new entries, the counter of updates by query included."""
-        counter = self._counter(state, query)
-        if not len(counter):
+        if not self.by_query or not query.id or state.n_hashed < 2:
             return _stepped(columns, entries, step, state.n_hashed, self._step_sizes, 1.0)
+        half = state.n_hashed // 2
+        counter = np.array([half + hash_of(UPDATE_COUNTER, query.id) % half])  # a column of memory
         counted = state.table.at(counter)
         share = 1.0 / (1.0 + counted[0, 1])
         changed, values = _stepped(columns, entries, step, state.n_hashed, self._step_sizes, share)
         if not len(changed) or counter[0] in changed:
             return changed, values
         return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_UPDATE])
-
-    def _counter(self, state: State, query: Query) -> Ints:
-        """Return the memory column that counts the updates from this query; none if they are not counted."""
-        if not self.by_query or not query.id or state.n_hashed < 2:
-            return NO_COLUMNS
-        half = state.n_hashed // 2
-        return np.array([half + hash_of(UPDATE_COUNTER, query.id) % half])
 
 
 def _check_takes_rows(learner: AnyLearner) -> None:
@@ -224,6 +201,56 @@ def _check_takes_rows(learner: AnyLearner) -> None:
         raise InvalidInput(
             "a radius bounds all weights together, which is not possible with hashed columns: leave it out"
         )
+
+
+@register("base_score")
+class BaseScore(Wrapper):
+    """A linear learner that starts as today's ranker, whose score is one of the features.
+
+      w_feature = `weight` at first, and every other weight 0.
+
+    Before the first update the rankings are today's; then the learner changes the weight of the base score as that of
+    any other feature. A larger `weight` makes the learner slower to leave today's order.
+
+    Args:
+      inner: A learner with `start` weights, or a wrapper such as `standardised` around one.
+      feature: The column of the base score, counted from the end when negative; with a schema, among the numbers of
+        declared scale.
+      weight: The first weight of the base score.
+
+    Examples:
+      >>> from rankloop.simulate.play import play_mean
+      >>> round(play_mean("base_score(inner='newton_pairs', feature=0)", "web_search", "dcm", "nDCG@10"), 3)
+      0.486
+    """
+
+    inner: AnyLearner
+    feature: int = -1
+    weight: Positive = 1.0
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {"inner": "online_gradient"},
+        {"inner": "standardised(inner='online_gradient')"},
+    )
+
+    def __post_init__(self) -> None:
+        _started_at(self.inner, ())
+
+    def init(self, problem: Problem) -> Any:
+        n_features = problem.n_dense  # hashed columns cannot hold it
+        if not -n_features <= self.feature < n_features:
+            raise InvalidInput(f"feature = {self.feature} is to be the base score, but there are {n_features} features")
+        start = [0.0] * n_features
+        start[self.feature] = self.weight
+        return _started_at(self.inner, tuple(start)).init(problem)
+
+
+def _started_at(learner: AnyLearner, start: tuple[float, ...]) -> AnyLearner:
+    """Return the learner with other start weights; wrappers pass them on to the learner inside."""
+    if from_layers(learner, "start") is None:
+        *_, innermost = layers_of(learner)
+        raise InvalidInput(f"{type(innermost).__name__} has no start weights: base_score needs a linear learner inside")
+    return cast(AnyLearner, with_in_layers(learner, "start", start))
 
 
 def with_hashed(learner: AnyLearner) -> AnyLearner:

@@ -45,16 +45,6 @@ def _scaled(columns: Ints, entries: Floats, memory_from: int, n_hashed: int, tru
 
 
 @kernel
-def _agreement(columns: Ints, entries: Floats, steps: Floats, memory_from: int, n_hashed: int) -> float:
-    """Return step · weights over the memory columns: above 0 if memory had predicted the clicks."""
-    total = 0.0
-    for i in range(len(columns)):
-        if memory_from <= columns[i] < n_hashed:
-            total += steps[i] * entries[i, 0]
-    return total
-
-
-@kernel
 def _user_agreement(memory: Floats, clicked: Floats, ranking: Ints, click_rate: float) -> tuple[float, int, int]:
     """Return how far clicks agree with memory, and the numbers of items clicked and read, as in `TrustedMemory`."""
     end, n_clicked = 1, 0
@@ -72,16 +62,6 @@ def _user_agreement(memory: Floats, clicked: Floats, ranking: Ints, click_rate: 
     norm, size = np.sqrt(memory_squares * click_squares), np.sqrt(memory_squares / max(end, 1))
     cosine = product / norm if norm > 1e-12 else 0.0
     return cosine * size / (size + HALF_MEMORY_SCORE), n_clicked, end
-
-
-@kernel
-def _memory_alone(columns: Ints, entries: Floats, memory_from: int, n_hashed: int) -> Floats:
-    """Return the weights of memory, zeros in place of the others."""
-    weights = np.zeros(len(columns))
-    for i in range(len(columns)):
-        if memory_from <= columns[i] < n_hashed:
-            weights[i] = entries[i, 0]
-    return weights
 
 
 def memory_trust(learner: AnyLearner, state: Any) -> float:
@@ -164,7 +144,6 @@ class TrustedMemory(Hashed):
             raise InvalidInput(f"{kind} has step sizes of its own, which trust would distort: use hashed")
 
     def init(self, problem: Problem) -> Any:
-        """Return the first state for a problem."""
         first = super().init(problem)
         return State(first.table, first.inner, first.n_hashed, 0.0, 0.0)
 
@@ -176,24 +155,22 @@ class TrustedMemory(Hashed):
         return float(min(1.0, max(0.0, statistic / self.full_trust_t)))
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        """Return the state after the feedback on a decision."""
         small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
         half, n_hashed, kept = state.n_hashed // 2, state.n_hashed, 1.0 - 1.0 / self.span
         steps = getattr(after, "newest", after.weights) - small.weights
+        weights_of_memory = entries[:, 0] - _scaled(columns, entries, half, n_hashed, 0.0)[:, 0]  # 0 for other columns
         users, sums = self._user_sums(state, query)
         if len(users):
-            memory = scores_of(query.features, _memory_alone(columns, entries, half, n_hashed))
+            memory = scores_of(query.features, weights_of_memory)
             rate = (1.0 + sums[3]) / (2.0 + sums[4])
             clicked = clicks_by_item(feedback, query.n_items)
             opinion, n_clicked, n_read = _user_agreement(memory, clicked, decision.ranking, rate)
             steps = steps * self.user_trust(sums[0], sums[1]) * min(1.0, FULL_UPDATES / (1.0 + sums[2]))
             sums = sums + np.array([max(opinion, 0.0), max(-opinion, 0.0), 1.0, n_clicked, n_read])
-        agreement_now = _agreement(columns, entries, steps, half, n_hashed)
-        agreement, squares = (
-            finite(kept * state.agreement + agreement_now),
-            finite(kept * state.squares + agreement_now**2),
-        )
+        agreement_now = sum((steps * weights_of_memory).tolist())  # above 0 if memory had predicted the clicks
+        agreement = finite(kept * state.agreement + agreement_now)
+        squares = finite(kept * state.squares + agreement_now**2)
         changed, values = self._written(state, query, columns, entries, entries[:, 0] + steps)
         if len(users) and not np.isin(users, changed).any():
             rows = np.column_stack([np.zeros(len(users)), sums])  # without a weight, so that a collision does no harm

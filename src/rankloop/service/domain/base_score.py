@@ -12,7 +12,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import spec_of
 from rankloop.core.types import Floats, Problem
 from rankloop.features.schema import Schema
-from rankloop.learners.wrappers.base_score import BaseScore
+from rankloop.learners.wrappers.hashed_weights import BaseScore
 from rankloop.logs.list_log import LOGGED_SCORE, with_logged_score
 from rankloop.service.requests import BaseBody, CreateBody
 

@@ -17,8 +17,7 @@ from rankloop.core.types import Clicks, Decision, Floats, Problem, Relevances
 from rankloop.data.dataset import offsets_of
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.learners.wrappers.base_score import BaseScore
-from rankloop.learners.wrappers.hashed_weights import with_hashed
+from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.logs.list_log import LOGGED_SCORE, ShownList
 from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.result import ClickTraining

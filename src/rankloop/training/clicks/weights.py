@@ -16,7 +16,7 @@ from rankloop.data.dataset import offsets_of
 from rankloop.evaluation.list_estimate import Interval, Verdict
 from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, score_slots, table_of_clicks
 from rankloop.learners.click_regression import N_OFFSETS
-from rankloop.learners.wrappers.base_score import BaseScore
+from rankloop.learners.wrappers.hashed_weights import BaseScore
 from rankloop.logs.columns import Mask
 from rankloop.logs.list_log import ClickArrays, ShownList, numbers_of, propensity_of
 from rankloop.measures.base import mean_of, parse_measure

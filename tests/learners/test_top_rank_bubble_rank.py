@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.types import clicks
-from rankloop.learners.bubble_rank import BubbleRank
+from rankloop.learners.top_rank import BubbleRank
 
 
 class Transcription:

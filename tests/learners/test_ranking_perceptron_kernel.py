@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners.kernel_perceptron import KernelPerceptron, _kernel_scores
-from rankloop.learners.ranking_perceptron import RankingPerceptron
+from rankloop.learners.ranking_perceptron import KernelPerceptron, RankingPerceptron, _kernel_scores
 from rankloop.measures.base import parse_measure
 
 
