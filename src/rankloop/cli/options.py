@@ -48,10 +48,8 @@ log_option = partial(option, rich_help_panel="From a log")  # an option that app
 
 EngineName = Literal["here", "local", "cluster"]
 AsJson = Annotated[bool, flag("--json", "Print the result as JSON.")]
-EngineChoice = Annotated[
-    EngineName,
-    option("--engine", "here|local|cluster", "Run in this process, in local processes, or on a Ray cluster."),
-]
+ENGINE_HELP = "Run in this process, in local processes, or on a Ray cluster."
+EngineChoice = Annotated[EngineName, option("--engine", "here|local|cluster", ENGINE_HELP)]
 Workers = Annotated[int | None, option("--workers", "N", "Number of processes. Default: one per core.", min=1)]
 Quick = Annotated[bool, flag("--quick", "Run far fewer rounds and seeds, as a trial.")]
 Out = Annotated[Path | None, option("--out", "FOLDER", "Folder for the results.")]
@@ -65,16 +63,8 @@ def _import_modules(modules: list[str] | None) -> list[str] | None:
     return modules
 
 
-Imports = Annotated[
-    list[str] | None,
-    option(
-        "--import",
-        "MODULE",
-        "Import this module or .py file first, to register your own learners, measures or streams. Repeatable.",
-        callback=_import_modules,
-    ),
-]
-
+IMPORT_HELP = "Import this module or .py file first, to register your own learners, measures or streams. Repeatable."
+Imports = Annotated[list[str] | None, option("--import", "MODULE", IMPORT_HELP, callback=_import_modules)]
 
 ContextColumns = Annotated[
     list[str] | None, log_option("--context", "COLUMN", "Use this column of an ad log as a feature. Repeatable.")
@@ -82,16 +72,11 @@ ContextColumns = Annotated[
 WithoutColumns = Annotated[
     list[str] | None, log_option("--without", "COLUMN", "Do not use this column as a feature. Repeatable.")
 ]
-PositionBias = Annotated[
-    str | None,
-    log_option(
-        "--position-bias", "NUMBERS", "Probability that each position is examined, as 1,0.5,… Default: estimated."
-    ),
-]
+POSITION_BIAS_HELP = "Probability that each position is examined, as 1,0.5,… Default: estimated."
+PositionBias = Annotated[str | None, log_option("--position-bias", "NUMBERS", POSITION_BIAS_HELP)]
 RankerName = Annotated[str, log_option("--ranker", "NAME", "The ranker, if the service has several.")]
 ColumnRoles = Annotated[
-    list[str] | None,
-    log_option("--column", "ROLE=NAME", "The column of a role, as in item=sku. Repeatable."),
+    list[str] | None, log_option("--column", "ROLE=NAME", "The column of a role, as in item=sku. Repeatable.")
 ]
 SkipBadRows = Annotated[
     bool, flag("--skip-bad-rows", "Leave out rows with a bad cell, and say how many, instead of refusing the log.")
@@ -104,19 +89,15 @@ Host = Annotated[
     str, option("--host", "ADDRESS", "Address to listen on. Other addresses than 127.0.0.1 need keys in RANKLOOP_KEYS.")
 ]
 Seed = Annotated[int, option("--seed", "N", "Seed of the random numbers.", min=0)]
-FeatureColumns = Annotated[
-    list[str] | None,
-    log_option("--feature", "COLUMN", "Use this column as a feature even if it looks like an outcome. Repeatable."),
-]
+FEATURE_HELP = "Use this column as a feature even if it looks like an outcome. Repeatable."
+FeatureColumns = Annotated[list[str] | None, log_option("--feature", "COLUMN", FEATURE_HELP)]
 
 # Options of `train` and `train-clicks`.
 Loss = Annotated[
     str | None, option("--loss", "NAME", "A loss, such as ordinal or list_net, or a measure: nDCG@10, P@5, ERU.")
 ]
-Regularisation = Annotated[
-    str,
-    option("--regularisation", "NUMBERS", "A number, several separated by commas, or `path` for a default sequence."),
-]
+REGULARISATION_HELP = "A number, several separated by commas, or `path` for a default sequence."
+Regularisation = Annotated[str, option("--regularisation", "NUMBERS", REGULARISATION_HELP)]
 Trees = Annotated[
     str | None, option("--trees", "BOOSTER", "Train cross-fitted trees as a base score: lightgbm or xgboost.")
 ]
@@ -133,9 +114,8 @@ def numbers_of(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidInput(
-            f"{option} {text!r} is not a list of numbers: write them separated by commas, as 1,0.5,0.3"
-        ) from None
+        advice = "write them separated by commas, as 1,0.5,0.3"
+        raise InvalidInput(f"{option} {text!r} is not a list of numbers: {advice}") from None
 
 
 def batch_solver(loss: str | None, regularisation: str, engine: Any, tight: bool = False) -> Any:
@@ -170,11 +150,10 @@ def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> A
     return LocalProcesses(workers=workers) if name == "local" else Cluster(workers=workers)
 
 
-RESUME_HINT = "finished runs are kept; run the same command again to continue"
-
-
 @contextmanager
-def interruptible(consequence: str = RESUME_HINT) -> Iterator[None]:
+def interruptible(
+    consequence: str = "finished runs are kept; run the same command again to continue",
+) -> Iterator[None]:
     """End the command on Ctrl-C with one line about the consequence, and exit code 130."""
     try:
         yield

@@ -9,8 +9,6 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, ColumnRoles, SkipBadRows, argument, interruptible, option
 from rankloop.cli.output import print_json, progress_bar
 
-RESUME_HINT = "the pages sent so far are kept; run the same command again to continue"
-
 
 @command(
     "In use",
@@ -39,7 +37,8 @@ def ingest(
     columns = named_columns(column or [], LIST_ROLES)
     path = given_path(log)
     service, bar = Client(to, key=os.environ.get("RANKLOOP_KEY", "")), progress_bar(f"sending {path.name}", "pages")
-    with interruptible(RESUME_HINT), service as client, bar as progress:
+    consequence = "the pages sent so far are kept; run the same command again to continue"
+    with interruptible(consequence), service as client, bar as progress:
         result = send_pages(client, ranker, path, columns, progress, skip_bad_rows=skip_bad_rows)
     if as_json:
         print_json(result.to_json())

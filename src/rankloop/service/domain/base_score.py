@@ -87,10 +87,10 @@ def score_name(base: BaseBody | None) -> str:
 
 
 def with_base_score(schema: Schema, base: BaseBody | None) -> Schema:
-    """Return the schema with a field for the score of the base, if the service computes it.
+    """Return the schema of a request with a field for the score of the base, if the service computes it.
 
     Args:
-      schema: That of a request.
+      schema: The schema.
       base: The base of the request.
     """
     name = score_name(base)

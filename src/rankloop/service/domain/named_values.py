@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawValues, is_valid_id
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.features.encoder import Encoder
 from rankloop.service.domain.base_score import BASE_SCORE
@@ -110,7 +110,12 @@ def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue
     ids = [*(item.id for item in body.items), *body.ids]
     if not all(map(is_valid_id, ids)):
         raise Rejected("items", INVALID_ID)
-    rows = [_row_of(item.id, item.features) for item in body.items] + [{}] * len(body.ids)
+    rows: list[Values] = []
+    for item in body.items:  # one without features has an empty list
+        if item.features and not isinstance(item.features, Mapping):
+            raise Rejected("items", f"item {item.id!r:.80} has a list of numbers; with a schema give values by name")
+        rows.append(item.features or {})  # type: ignore[arg-type]
+    rows += [{}] * len(body.ids)
     if body.ids and catalogue is None:
         raise Rejected("ids", "items by id alone need a catalogue in the ranker's problem; give items with features")
     if not ids and catalogue is not None:
@@ -173,12 +178,3 @@ def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Itera
     except InvalidInput as error:
         raise Rejected("rows", str(error)) from None
     return changes
-
-
-def _row_of(id: Id, features: Any) -> Values:
-    """Return the values of an item; an item without features has an empty list."""
-    if isinstance(features, Mapping):
-        return features
-    if features:
-        raise Rejected("items", f"item {id!r:.80} has a list of numbers; with a schema give values by name")
-    return {}

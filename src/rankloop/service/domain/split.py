@@ -127,13 +127,9 @@ def split_result(counts: SplitCounts, metrics: Sequence[str], guardrails: Mappin
         for metric, limit in guardrails.items()
         if (high := results[metric]["relative_high"]) is not None and high < -limit
     ]
-    return {
-        "users": dict(zip(VARIANTS, counts.users)),
-        "sample_ratio": {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE},
-        "metrics": results,
-        "alarms": alarms,
-        "warnings": warnings,
-    }
+    sample_ratio = {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE}
+    users = dict(zip(VARIANTS, counts.users))
+    return {"users": users, "sample_ratio": sample_ratio, "metrics": results, "alarms": alarms, "warnings": warnings}
 
 
 def _metric_result(counts: SplitCounts, metric: str, users_per_day: float) -> dict[str, Any]:
