@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from rankloop.service.http.demo import Demo
 from rankloop.service.http.server import Addition, make_server
 from rankloop.service.settings import Settings
 
@@ -20,7 +21,7 @@ START = 60.0  # seconds; kernels may have to be compiled first
 @contextmanager
 def page_server(data: Path, demo: bool = True, addition: Addition | None = None, **settings: Any) -> Iterator[str]:
     """The address of a running service."""
-    server = make_server(Settings(data=data, port=0, **settings), demo=demo, addition=addition)
+    server = make_server(Settings(data=data, port=0, **settings), addition=Demo() if demo else addition)
     thread = Thread(target=server.run)
     thread.start()
     try:

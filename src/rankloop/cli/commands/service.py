@@ -62,6 +62,7 @@ def serve(
     callers' keys or their hashes; --keys names a file of hashes. RANKLOOP_LIMITS="items=5000 rate=100" equals two
     --limit options. Callers can use what --import registers, but cannot import anything themselves.
     """
+    from rankloop.service.http.demo import Demo
     from rankloop.service.http.workers import run_service
     from rankloop.service.settings import Settings, environment_keys, limits_from
 
@@ -86,7 +87,7 @@ def serve(
         typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
 
     command = [sys.executable, "-m", "rankloop", *context.obj]  # the command of each worker
-    run_service(settings, announce, command, demo)
+    run_service(settings, announce, command, Demo() if demo else None)
 
 
 @command(

@@ -8,11 +8,9 @@ import numpy as np
 
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import InvalidInput, Rejected
-from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import spec_of
 from rankloop.core.types import Floats, Problem
 from rankloop.features.schema import Schema
-from rankloop.learners.wrappers.hashed_weights import BaseScore
 from rankloop.logs.list_log import LOGGED_SCORE, with_logged_score
 from rankloop.service.requests import BaseBody, CreateBody
 
@@ -67,7 +65,7 @@ def base_slot(base: BaseBody | None, schema: Schema) -> int | None:
             raise Rejected("problem.schema", f"the base's score has this name: {error}") from None
     example = '{"kind": "number", "scale": "linear"}'
     if base.weights is not None:
-        advice = f'add the existing score to the features as a declared number, {{"score": {example}}}'
+        advice = f'add the score of the existing ranker to the features as a declared number, {{"score": {example}}}'
         raise Rejected("base.weights", f"are not possible with a schema: {advice}, and name it in base.feature")
     name = base.feature
     kind = schema.features.get(name) if isinstance(name, str) else None
@@ -99,23 +97,6 @@ def with_base_score(schema: Schema, base: BaseBody | None) -> Schema:
     if base.kind is not None:
         return with_logged_score(schema)
     return dataclasses.replace(schema, features={**schema.features, BASE_SCORE: LINEAR_NUMBER})
-
-
-def with_base(learner: AnyLearner, base: BaseBody | None, column: int | None) -> AnyLearner:
-    """Return the learner, started from the score of the base where that is one of its features.
-
-    Args:
-      learner: The learner of a request.
-      base: The base of the request.
-      column: Of the base score.
-    """
-    if base is None:
-        return learner
-    if not 0 <= base.weight < math.inf:
-        raise Rejected("base.weight", f"must be a number from 0, got {base.weight}")
-    if column is None or not base.weight:
-        return learner
-    return BaseScore(inner=learner, feature=column, weight=base.weight)
 
 
 def given_scores(n_items: int) -> Floats:

@@ -1,5 +1,6 @@
 """The configuration of a ranker: learner, problem and names, checked when it is created and when its schema changes."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from rankloop.core.weight_table import with_columns
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
-from rankloop.learners.wrappers.hashed_weights import with_hashed
+from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
@@ -279,8 +280,17 @@ def config_of(body: CreateBody) -> RankerConfig:
         fills_gaps = from_layers(learner, "fills_gaps", False)
         adapter = Adapter(names, n_features, items, n_context, encoding=encoding, fills=fills_gaps)
     body = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
-    learner = base_score.with_base(learner, base, column)
-    _check_together(body, learner)
+    if base is not None and not 0 <= base.weight < math.inf:
+        raise Rejected("base.weight", f"must be a number from 0, got {base.weight}")
+    if base is not None and base.weight and column is not None:
+        learner = BaseScore(inner=learner, feature=column, weight=base.weight)
+    if body.default_feedback == "not_clicked" and Clicks not in learner.accepts:
+        raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
+    for name in ("shadow", "evaluation_share", "guard"):
+        if getattr(body, name) and base is None:
+            raise Rejected(name, "needs a base to show or to compare with")
+    if body.guard and not body.evaluation_share:
+        raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
     outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
     max_weight = outcomes.max_weight(body.max_click_weight)
     config = RankerConfig(
@@ -464,16 +474,6 @@ def check_seed_and_window(seed: int, window: float) -> None:
         raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
     if not 0 < window <= MAX_WINDOW_SECONDS:
         raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW_SECONDS:.0f}, got {window}")
-
-
-def _check_together(body: CreateBody, learner: AnyLearner) -> None:
-    if body.default_feedback == "not_clicked" and Clicks not in learner.accepts:
-        raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
-    for name in ("shadow", "evaluation_share", "guard"):
-        if getattr(body, name) and body.base is None:
-            raise Rejected(name, "needs a base to show or to compare with")
-    if body.guard and not body.evaluation_share:
-        raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
 
 
 def _has_field(name: str, kind: object, fields: object) -> bool:

@@ -28,7 +28,6 @@ from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
 from rankloop.service.http.connections import KEEP_ALIVE_SECONDS, TimedProtocol, connection_limit
-from rankloop.service.http.demo import Demo
 from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import Store
@@ -167,18 +166,14 @@ class Addition(Protocol):
         """Add the endpoints."""
 
 
-def make_server(
-    settings: Settings, demo: bool = False, store: Store | None = None, addition: Addition | None = None
-) -> Server:
+def make_server(settings: Settings, store: Store | None = None, addition: Addition | None = None) -> Server:
     """Build a server that does not run yet.
 
     Args:
       settings: The settings of the service.
-      demo: Add the demo.
       store: An open store; the store of the settings unless given.
-      addition: Another addition than the demo.
+      addition: The demo or the search box.
     """
-    addition = Demo() if demo else addition
     app = make_app(settings, addition.begin if addition else None, store)
     if addition:
         addition.add_endpoints(app.state.endpoints)
@@ -202,7 +197,6 @@ def make_server(
 def serve(
     settings: Settings,
     announce: Callable[[str], None],
-    demo: bool = False,
     shared: int | None = None,
     addition: Addition | None = None,
 ) -> None:
@@ -211,9 +205,8 @@ def serve(
     Args:
       settings: The settings of the service.
       announce: Called with the URL once calls are answered.
-      demo: Add the demo.
       shared: The file descriptor of a socket that is open already.
-      addition: Another addition than the demo.
+      addition: The demo or the search box.
     """
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
         write_json_lines()
@@ -230,7 +223,7 @@ def serve(
         except InvalidInput:
             store.close()
             raise
-        server = make_server(settings, demo, store, addition)
+        server = make_server(settings, store, addition)
         server.when_started = lambda: announce(address_of(settings, opened))
         with suppress(SystemExit):  # raised by uvicorn if it cannot start
             server.run([opened])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from socket import socket as Socket
 
 from rankloop.service.application.rebuild import check_kinds
-from rankloop.service.http.server import address_of, bound_socket, serve
+from rankloop.service.http.server import Addition, address_of, bound_socket, serve
 from rankloop.service.settings import Settings, half_of_memory
 from rankloop.service.stores.open import open_store
 
@@ -52,14 +52,16 @@ class WorkerProcess:
         os.close(self._started)
 
 
-def run_service(settings: Settings, announce: Callable[[str], None], command: list[str], demo: bool = False) -> None:
+def run_service(
+    settings: Settings, announce: Callable[[str], None], command: list[str], addition: Addition | None = None
+) -> None:
     """Serve until a signal to stop, in this process or in several.
 
     Args:
       settings: The settings of all processes together.
       announce: Called with the address once calls are answered.
       command: Starts this program again, as a worker process.
-      demo: Add the rankers of the demo.
+      addition: The demo, if it is served.
     """
     inherited = os.environ.pop(WORKER_VARIABLE, "")  # set by `WorkerProcess`
     if inherited:
@@ -68,11 +70,11 @@ def run_service(settings: Settings, announce: Callable[[str], None], command: li
         def announce_start(address: str) -> None:
             os.write(started, b"\n")
 
-        serve(share_of(settings), announce_start, demo, number)
+        serve(share_of(settings), announce_start, number, addition)
     elif settings.workers > 1:
         serve_with_workers(settings, announce, command)
     else:
-        serve(settings, announce, demo)
+        serve(settings, announce, addition=addition)
 
 
 def share_of(settings: Settings) -> Settings:
