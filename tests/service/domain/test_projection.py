@@ -23,10 +23,10 @@ from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.feedback_rules import (
     TrackedImpression,
+    _merged_feedback,
+    _received_feedback,
     fingerprint,
     impression_of,
-    merge_feedback,
-    received_feedback,
 )
 from rankloop.service.domain.projection import TEAM_DRAFT, Projection
 from rankloop.service.domain.trainer import Trainer
@@ -135,8 +135,8 @@ class World:
         if kind == "close":
             return Closed(first.ranked.impression)
         body = FeedbackBody(first.ranked.impression, **given[0], final=given[1])
-        feedback = received_feedback(body, first.ranked, self.runtime.config)
-        merge_feedback(first.feedback, feedback)
+        feedback = _received_feedback(body, first.ranked, self.runtime.config)
+        _merged_feedback(first.feedback, feedback)
         return feedback
 
     def live_through(self, calls: list[Any]) -> None:

@@ -156,7 +156,7 @@ def test_every_worker_gets_the_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     begun: list[tuple[Settings, list[str]]] = []
     monkeypatch.setenv("RANKLOOP_STORE", "postgresql://nobody@127.0.0.1:1/nothing")
     monkeypatch.setattr(
-        workers, "serve_with_workers", lambda settings, say, arguments: begun.append((settings, arguments))
+        workers, "_serve_with_workers", lambda settings, say, arguments: begun.append((settings, arguments))
     )
     limits = ["--limit", "items=5", "--limit", "rate=2.5"]
     with pytest.raises(SystemExit) as left:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from rankloop.core.errors import Conflict
-from rankloop.service.http.workers import listening_sockets, renewed_socket, share_of
+from rankloop.service.http.workers import _renewed_socket, listening_sockets, share_of
 from rankloop.service.settings import Settings
 from tests.service.cases import Location, items, running, until
 from tests.service.processes import THINKING, serving
@@ -147,7 +147,7 @@ def test_nobody_waits_for_a_worker_that_has_died() -> None:
     settings = Settings(port=0, workers=2, store="postgresql://nowhere")
     left, other = listening_sockets(settings)
     port = left.getsockname()[1]
-    fresh = renewed_socket(settings, left)
+    fresh = _renewed_socket(settings, left)
     assert dealt(port, [other], 40) == [40]  # while the next one starts
     fresh.listen()  # as it does when it answers
     assert min(dealt(port, [fresh, other], 80)) >= 10

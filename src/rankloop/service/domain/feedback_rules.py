@@ -72,7 +72,7 @@ class TrackedImpression(msgspec.Struct):
         if verdict in (ACCEPTED, CLOSED):
             self.closed = verdict == CLOSED
             if isinstance(event, FeedbackReceived):
-                self.feedback = merge_feedback(self.feedback, event)
+                self.feedback = _merged_feedback(self.feedback, event)
                 self.received.add(mark)
         return verdict
 
@@ -133,13 +133,13 @@ def settle_feedback(
     outcomes = () if body.outcomes is None else _received_outcomes(body.outcomes, config, impression)
     if body.outcomes is not None and not body.final and all(getattr(body, kind) is None for kind in FEEDBACK_KINDS):
         return outcomes or REPEATED
-    feedback = received_feedback(body, impression.ranked, config)
+    feedback = _received_feedback(body, impression.ranked, config)
     verdict = impression.verdict(feedback)
     if verdict == REPEATED:
         return outcomes or verdict
     if verdict == LATE:
         raise LateFeedback(f"the impression {name!r} is closed; late feedback is not learned from")
-    merged, ranked = merge_feedback(impression.feedback, feedback), impression.ranked
+    merged, ranked = _merged_feedback(impression.feedback, feedback), impression.ranked
     expected = len(ranked.order[: config.problem.depth])
     is_due = merged.feedback_kind == "relevances" and merged.final and ranked.trainable
     if is_due and len(merged.items) != expected:
@@ -192,14 +192,8 @@ def settle_end(impression: TrackedImpression | None) -> Closed | str:
     return end if verdict == CLOSED else verdict
 
 
-def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) -> FeedbackReceived:
-    """Return the event of a feedback request.
-
-    Args:
-      body: The request.
-      ranked: The impression that it is about.
-      config: The ranker's configuration.
-    """
+def _received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) -> FeedbackReceived:
+    """Return the event of a feedback request, or refuse it."""
     problem = config.problem
     try:
         kind, value = one_kind({name: getattr(body, name) for name in FEEDBACK_KINDS})
@@ -237,13 +231,8 @@ def _shown_numbers(named: Any, ranked: Ranked) -> dict[str, int]:
     return {str(ranked.ids[i]): i for i in ranked.order}
 
 
-def merge_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceived) -> FeedbackReceived:
-    """Merge feedback into earlier feedback: a click keeps its largest weight, other values are replaced.
-
-    Args:
-      earlier: All earlier feedback on the impression.
-      feedback: The new feedback.
-    """
+def _merged_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceived) -> FeedbackReceived:
+    """Merge feedback into earlier feedback: a click keeps its largest weight, other values are replaced."""
     if earlier is None or feedback.feedback_kind in REPLACING_KINDS:
         return feedback
     if earlier.feedback_kind != feedback.feedback_kind:

@@ -17,14 +17,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from rankloop.service.http.middleware import (
-    FILE_MEDIA,
-    JSON_MEDIA,
-    MSGPACK_MEDIA,
-    JsonResponse,
-    check_media,
-    receive_content,
-)
+from rankloop.service.http.middleware import FILE_MEDIA, JSON_MEDIA, MSGPACK_MEDIA, JsonResponse, receive_content
 from rankloop.service.http.problems import PROBLEM_MEDIA, invalid_body
 from rankloop.service.settings import Settings
 
@@ -126,14 +119,8 @@ class Endpoints:
                 endpoint = endpoint._replace(handler=answering, media=media)
                 self.direct[method, path.split("/")[1], path.split("/")[3]] = endpoint
                 answering = _signature_of(handler)
-            self.app.add_api_route(
-                path,
-                answering,
-                methods=[method],
-                tags=[tag] if tag else None,
-                include_in_schema=bool(tag),
-                openapi_extra=described,
-            )
+            documented: dict[str, Any] = {"tags": [tag], "openapi_extra": described} if tag else {}
+            self.app.add_api_route(path, answering, methods=[method], include_in_schema=bool(tag), **documented)
             if "{" in path:
                 self._routes.append((self.app.routes[-1], endpoint))
             else:
@@ -151,12 +138,10 @@ class Endpoints:
         """Return the OpenAPI document."""
         app = self.app
         if app.openapi_schema is None:
-            document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            document = app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            bodies = self._bodies.values()
-            schemas.update(msgspec.json.schema_components(bodies, ref_template=SCHEMA_REFERENCE)[1])
+            schemas |= msgspec.json.schema_components(self._bodies.values(), ref_template=SCHEMA_REFERENCE)[1]
             schemas["Problem"] = PROBLEM_SCHEMA
-            app.openapi_schema = document
         return app.openapi_schema
 
     def find(self, scope: Scope) -> tuple[Endpoint, str | None]:
@@ -174,15 +159,13 @@ class Endpoints:
 def _operation(role: str, body: type | None, packed: type | None, answer: type | None) -> dict[str, Any]:
     """Return the `openapi_extra` of an endpoint."""
     wrong = {PROBLEM_MEDIA: {"schema": {"$ref": SCHEMA_REFERENCE.format(name="Problem")}}}
-    described: dict[str, Any] = {
-        "x-role": role,
-        "responses": {
-            "200": {"description": "Done", "content": {JSON_MEDIA: {"schema": _schema_of(answer) if answer else {}}}},
-            "4XX": {"description": "The request was refused", "content": wrong},
-            "503": {"description": "The log cannot be written now", "content": wrong},
-            "507": {"description": "The disk of the log is full", "content": wrong},
-        },
+    responses = {
+        "200": {"description": "Done", "content": {JSON_MEDIA: {"schema": _schema_of(answer) if answer else {}}}},
+        "4XX": {"description": "The request was refused", "content": wrong},
+        "503": {"description": "The log cannot be written now", "content": wrong},
+        "507": {"description": "The disk of the log is full", "content": wrong},
     }
+    described: dict[str, Any] = {"x-role": role, "responses": responses}
     media = {FILE_MEDIA if body is bytes else JSON_MEDIA: body, MSGPACK_MEDIA: packed}
     content = {kind: {"schema": _schema_of(each)} for kind, each in media.items() if each is not None}
     return described | ({"requestBody": {"required": True, "content": content}} if content else {})
@@ -246,8 +229,8 @@ async def read_content(request: Request, media: str = JSON_MEDIA) -> bytes:
       request: The request.
       media: The expected Content-Type, also assumed if the request has none.
     """
-    check_media(request.headers.get("content-type", media), (media,))
-    return await receive_content(request.receive, request.scope["declared"].max_bytes)
+    sent = request.headers.get("content-type", media)
+    return await receive_content(request.receive, request.scope["declared"].max_bytes, sent, (media,))
 
 
 def stream(parts: Iterator[bytes], media: str) -> Response:

@@ -126,10 +126,10 @@ class AccessMiddleware:
             if endpoint.handler is None:
                 await self.app(scope, receive, send_with_headers)
             else:
-                check_media(headers.get(b"content-type", b"").decode("latin-1") or JSON_MEDIA, endpoint.media)
+                media = headers.get(b"content-type", b"").decode("latin-1") or JSON_MEDIA
                 # The content is not assigned to a name: it is large, and would stay in memory while the disk writes.
                 response = await endpoint.handler(
-                    scope["ranker"], await receive_content(receive, endpoint.max_bytes), headers
+                    scope["ranker"], await receive_content(receive, endpoint.max_bytes, media, endpoint.media), headers
                 )
                 head = RESPONSE_HEAD % scope["request_id"].encode()
                 if not self.state.stopping and send_at_once(send, head, _encode(response)):
@@ -257,25 +257,18 @@ class AccessMiddleware:
         self._tokens[client] = (tokens - 1, now)
 
 
-def check_media(sent: str, accepted: tuple[str, ...]) -> None:
-    """Refuse a Content-Type that is not accepted.
-
-    Args:
-      sent: The Content-Type of the request.
-      accepted: The accepted types.
-    """
-    if not sent.lower().startswith(accepted):
-        advice = f"send {MEDIA_NAMES[accepted[0]]} with the header Content-Type: {accepted[0]}"
-        raise WrongMedia(f"the body has the Content-Type {sent!r:.80}; {advice}")
-
-
-async def receive_content(receive: Receive, max_bytes: int) -> bytes:
-    """Return the body of a request.
+async def receive_content(receive: Receive, max_bytes: int, media: str, accepted: tuple[str, ...]) -> bytes:
+    """Return the body of a request, or refuse it as soon as more bytes have come than are allowed.
 
     Args:
       receive: The ASGI channel.
       max_bytes: The limit.
+      media: The Content-Type of the request.
+      accepted: The accepted types.
     """
+    if not media.lower().startswith(accepted):
+        advice = f"send {MEDIA_NAMES[accepted[0]]} with the header Content-Type: {accepted[0]}"
+        raise WrongMedia(f"the body has the Content-Type {media!r:.80}; {advice}")
     parts, size, more = [], 0, True
     while more:
         message = await receive()

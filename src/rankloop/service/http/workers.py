@@ -72,7 +72,7 @@ def run_service(
 
         serve(share_of(settings), announce_start, number, addition)
     elif settings.workers > 1:
-        serve_with_workers(settings, announce, command)
+        _serve_with_workers(settings, announce, command)
     else:
         serve(settings, announce, addition=addition)
 
@@ -84,15 +84,10 @@ def share_of(settings: Settings) -> Settings:
     return replace(settings, workers=1, sharers=n, rate=settings.rate / n, max_open_bytes=memory)
 
 
-def serve_with_workers(settings: Settings, announce: Callable[[str], None], command: list[str]) -> None:
+def _serve_with_workers(settings: Settings, announce: Callable[[str], None], command: list[str]) -> None:
     """Run `settings.workers` worker processes until a signal to stop.
 
     SIGHUP replaces them one by one, so a new version of the program on disk is started without a failed call.
-
-    Args:
-      settings: The settings of all processes together.
-      announce: Called with the address.
-      command: Starts a worker.
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(each) for each in listening_sockets(settings)]
@@ -110,7 +105,7 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], comm
             for position, worker in enumerate(workers):
                 if worker.process.poll() is not None:
                     worker.finish(0)
-                    sockets[position] = stack.enter_context(renewed_socket(settings, sockets[position]))
+                    sockets[position] = stack.enter_context(_renewed_socket(settings, sockets[position]))
                     workers[position] = WorkerProcess(command, sockets[position])
             if signal.SIGHUP in signals:
                 signals.remove(signal.SIGHUP)
@@ -150,15 +145,11 @@ def listening_sockets(settings: Settings) -> list[Socket]:
     return sockets
 
 
-def renewed_socket(settings: Settings, old: Socket) -> Socket:
+def _renewed_socket(settings: Settings, old: Socket) -> Socket:
     """Return a new socket for a worker that has ended, and close the old one.
 
     Linux assigns connections to a socket as long as it is open, and they would wait for a worker that takes seconds to
     start. Elsewhere all workers share one socket, so the others accept the connections.
-
-    Args:
-      settings: The settings of the service.
-      old: The socket of the worker that has ended.
     """
     if sys.platform != "linux":
         return old
