@@ -16,7 +16,7 @@ from rankloop.core.learner import from_layers
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.counters import Counters
 from rankloop.service.domain.health import clicks_of, health_of
-from rankloop.service.domain.trainer import logged_decision
+from rankloop.service.domain.trainer import logged_query
 from rankloop.service.records import FeedbackReceived, Ranked
 from rankloop.service.requests import CreateBody, ProblemBody
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running
@@ -68,7 +68,7 @@ def test_contributions_add_up_to_the_score(client: httpx.Client) -> None:
     (logged, *_) = inside(client).store.records_of_impression(runtime.entity, shown["impression"])
     ranked = logged.event
     found = client.get("/rankers/shop/explain", params={"impression": shown["impression"], "id": "7"}).json()
-    query, _ = logged_decision(ranked, runtime.config)
+    query = logged_query(ranked, runtime.config)
     table = from_layers(runtime.serving.state, "table")
     columns = [*query.features.columns, runtime.config.schema.n_hashed]
     weights = table.at(np.array(columns))[:, 0].copy()

@@ -12,6 +12,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
+from rankloop.core.serialisation import decision_from_plain
 from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.features.schema import Schema
@@ -20,8 +21,7 @@ from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
 from rankloop.service.domain.feedback_rules import TrackedImpression, add_outcomes, late_outcomes, learner_feedback
-from rankloop.service.domain.named_values import logged_values
-from rankloop.service.domain.trainer import logged_decision
+from rankloop.service.domain.trainer import logged_query
 from rankloop.service.log.archive import Archive
 from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
 from rankloop.service.stores.open import log_at
@@ -68,7 +68,8 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
                 continue
             n_rankings += 1
             config = replay.trainer.config
-            query, decision = logged_decision(ranked, config)
+            query = logged_query(ranked, config)
+            decision = decision_from_plain(ranked.decision or {}, config.learner)
             policy = RankingPolicy(learner, config.fitted(state))
             received = impression.feedback or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
@@ -76,7 +77,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
             ids, shown = [ranked.ids[i] for i in candidates], None
             if ranked.schema:
-                values = logged_values(ranked, config)
+                values = config.logged_values(ranked)
                 rows = [values.rows[i] for i in candidates]
                 shown = ShownList(ranked.query_id, ids, rows, values.context, values.at)
             for event in late.get(ranked.impression, ()):

@@ -24,7 +24,7 @@ from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, save
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.named_values import add_values, named_request, same_values
 from rankloop.service.domain.projection import TEAM_DRAFT
-from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_session
+from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
@@ -106,7 +106,7 @@ class ServedRanker:
 
     def change_config(self, config: RankerConfig) -> None:
         """Rank by a configuration with a newer schema."""
-        self.config, self.serving = config, evolved_session(self.serving, config)
+        self.config, self.serving = config, config.evolved_session(self.serving)
         self.published = self.published._replace(state=self.serving.state)
 
     def rank(self, request: QueryRequest, impression: str, compared: bool | None = None) -> Ranked:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
+from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import ranking_of, scores_of
 from rankloop.core.learner import from_layers
@@ -27,8 +27,9 @@ from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
 from rankloop.service.domain import base_score
 from rankloop.service.domain.base_score import BASE_SCORE
+from rankloop.service.domain.named_values import unpacked
 from rankloop.service.errors import Unavailable
-from rankloop.service.records import Values
+from rankloop.service.records import Ranked, Values
 from rankloop.service.requests import CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
 
 if TYPE_CHECKING:
@@ -206,6 +207,20 @@ class RankerConfig(NamedTuple):
     def fitted(self, state: Any) -> Any:
         """Return a state, perhaps of an earlier schema, with a column for everything in the newest schema."""
         return with_columns(state, self.problem.n_features) if self.encoders else state
+
+    def evolved_session(self, session: Session) -> Session:
+        """Return a session continued under the newest schema."""
+        state, generator, learned, refused = session.snapshot()
+        evolved = Session(self.learner, self.problem, self.body.seed)
+        evolved.restore(self.fitted(state), generator, learned, refused)
+        return evolved
+
+    def logged_values(self, ranked: Ranked) -> RawValues:
+        """Return the values by name that an impression was ranked by."""
+        if ranked.schema not in self.encoders:
+            raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
+        rows, context = unpacked(ranked.values, len(ranked.ids))
+        return RawValues(rows, context, ranked.at, ranked.schema)
 
     def notes(self) -> dict[str, Any]:
         """Return the names that a saved file keeps."""

@@ -14,7 +14,6 @@ from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import Counters
 from rankloop.service.domain.drift import click_rate_drift
-from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked
 
 MAX_WEIGHTS = 100
@@ -147,7 +146,7 @@ def recent_weights(config: RankerConfig, state: Any, recent: Sequence[Ranked]) -
 
 def _top_items(ranked: Ranked, config: RankerConfig) -> tuple[list[Id], RawValues]:
     """Return the items at the top of an impression, with their values."""
-    values = logged_values(ranked, config)
+    values = config.logged_values(ranked)
     top = ranked.order[: config.problem.shown or MAX_ITEMS_NAMED][:MAX_ITEMS_NAMED]
     return [ranked.ids[i] for i in top], values._replace(rows=[values.rows[i] for i in top])
 
@@ -155,7 +154,7 @@ def _top_items(ranked: Ranked, config: RankerConfig) -> tuple[list[Id], RawValue
 def _explained(config: RankerConfig, state: Any, ranked: Ranked, item: int) -> Explanation:
     id = ranked.ids[item]
     if ranked.schema:
-        values = logged_values(ranked, config)
+        values = config.logged_values(ranked)
         encoder = Encoder(config.encoders[ranked.schema].schema)
         table, trust = from_layers(state, "table"), memory_trust(config.learner, state)
         return explain_item(encoder, table, id, values.rows[item], values.context, values.at, trust)

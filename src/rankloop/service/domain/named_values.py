@@ -3,18 +3,20 @@
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, QueryRequest, RawValues, is_valid_id
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.features.encoder import Encoder
 from rankloop.service.domain.base_score import BASE_SCORE
 from rankloop.service.domain.catalogue import ItemCatalogue, RowChanges, merged_rows
-from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.records import Ranked, Values
 from rankloop.service.requests import RankBody
+
+if TYPE_CHECKING:
+    from rankloop.service.domain.configuration import RankerConfig
 
 MAX_FIELDS = 1_000  # of a row in a catalogue
 MAX_NAME_LENGTH = 128  # characters of a field name
@@ -86,20 +88,7 @@ def add_values(ranked: Ranked, request: QueryRequest) -> None:
         ranked.at, ranked.schema = values.at, values.schema
 
 
-def logged_values(ranked: Ranked, config: RankerConfig) -> RawValues:
-    """Return the values that an impression was ranked by.
-
-    Args:
-      ranked: The impression.
-      config: The ranker's configuration.
-    """
-    if ranked.schema not in config.encoders:
-        raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
-    rows, context = unpacked(ranked.values, len(ranked.ids))
-    return RawValues(rows, context, ranked.at, ranked.schema)
-
-
-def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue | None) -> QueryRequest:
+def named_request(body: RankBody, config: "RankerConfig", catalogue: ItemCatalogue | None) -> QueryRequest:
     """Make the query of a request to a ranker with a schema.
 
     Args:
@@ -146,7 +135,7 @@ def same_values(ranked: Ranked, request: QueryRequest) -> bool:
     return context == request.values.context and (request.has_catalogue or rows == request.values.rows)
 
 
-def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Iterable[RankerConfig]) -> dict[str, Any]:
+def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: "Iterable[RankerConfig]") -> dict[str, Any]:
     """Return the rows of a request that change a catalogue.
 
     Args:

@@ -13,11 +13,10 @@ from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpd
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.serialisation import decision_from_plain, to_plain
 from rankloop.core.session import Session, as_robust
-from rankloop.core.types import Decision, Query
+from rankloop.core.types import Query
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_rules import learner_feedback
-from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import FeedbackReceived, Ranked
 
 logger = logging.getLogger("rankloop.service")
@@ -67,13 +66,14 @@ class Trainer:
 
     def evolve(self, config: RankerConfig) -> None:
         """Continue under the next version of the schema; new columns start at 0."""
-        self.config, self.session = config, evolved_session(self.session, config)
+        self.config, self.session = config, config.evolved_session(self.session)
         self.number += 1  # since snapshots of both versions may exist
 
     def learn(self, ranked: Ranked, received: FeedbackReceived, is_late_outcome: bool = False) -> None:
         """Learn from a closed impression; an update that fails is counted, not raised."""
         try:
-            query, decision = logged_decision(ranked, self.config)
+            query = logged_query(ranked, self.config)
+            decision = decision_from_plain(ranked.decision or {}, self.config.learner)
             query = query._replace(item_ids=()) if is_late_outcome else query
             shadow = self.config.body.shadow or ranked.ingested or ranked.reordered
             feedback = learner_feedback(received, ranked, decision, self.config.problem, shadow)
@@ -109,29 +109,6 @@ class Trainer:
         return digest(self.session.state)
 
 
-def evolved_session(session: Session, config: RankerConfig) -> Session:
-    """Return a session continued under the newest schema.
-
-    Args:
-      session: The session so far.
-      config: The ranker's new configuration.
-    """
-    state, generator, learned, refused = session.snapshot()
-    evolved = Session(config.learner, config.problem, config.body.seed)
-    evolved.restore(config.fitted(state), generator, learned, refused)
-    return evolved
-
-
-def logged_decision(ranked: Ranked, config: RankerConfig) -> tuple[Query, Decision[Any]]:
-    """Return the query and the decision of a logged impression.
-
-    Args:
-      ranked: The impression.
-      config: The ranker's configuration.
-    """
-    return logged_query(ranked, config), decision_from_plain(ranked.decision or {}, config.learner)
-
-
 def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
     """Return the query of a logged impression.
 
@@ -143,7 +120,7 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
     ids, context = [ranked.ids[i] for i in candidates], NO_CONTEXT
     features: Any
     if ranked.schema:
-        values = logged_values(ranked, config)
+        values = config.logged_values(ranked)
         rows = [values.rows[i] for i in candidates]
         features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
     else:
