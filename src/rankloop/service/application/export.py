@@ -140,6 +140,7 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
     if feedback is not None:
         items = ranking if feedback.feedback_kind == "reward" else feedback.items
         values = {i: value for i, value in zip(items, feedback.values) if i in candidates}
+    names = [str(id) for id in ranked.ids]
     row = {
         "seq": record.seq,
         "at": record.at,
@@ -149,20 +150,16 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
         "log_propensity": ranked.log_propensity,
         "evaluation": ranked.mixed is not None,
         "base_model": ranked.base_model or None,
-        "ranking": _names(ranked, ranking),
-        "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
+        "ranking": [names[i] for i in ranking],
+        "pinned": [names[i] for i in ranked.order if i not in candidates],
         "feedback": None if feedback is None else feedback.feedback_kind,
-        "items": _names(ranked, values),
+        "items": [names[i] for i in values],
         "values": list(values.values()),
         "user": ranked.user or None,
         "session": ranked.session or None,
         "tags": list(ranked.tags.items()) or None,
     }
     return row, ranking
-
-
-def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
-    return [str(ranked.ids[i]) for i in items]
 
 
 def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
@@ -176,27 +173,18 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
     for record in records:
         event = record.event
         if isinstance(event, Ranked):
-            query = UbiRanking(
-                application, event.impression, event.query_id, event.user, event.session, _names(event, event.order)
-            )
+            ids = [str(event.ids[i]) for i in event.order]
+            query = UbiRanking(application, event.impression, event.query_id, event.user, event.session, ids)
             shown.setdefault(event.impression, (event, query))
             attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
             yield query.query_lines(event.at or record.at, attributes)
         elif isinstance(event, FeedbackReceived) and event.impression in shown:
-            ranked, query = shown[event.impression]
-            yield _ubi_events(event, ranked, query, record.at)
+            (ranked, query), kind = shown[event.impression], event.feedback_kind
+            positions = {item: position for position, item in enumerate(ranked.order)}
+            items = ranked.order[:1] if kind == "reward" else event.items  # a reward belongs to the first item
+            pairs = list(zip(items, event.values or [1.0] * len(items)))
+            if kind in ("clicks", "reward"):
+                pairs = [(item, value) for item, value in pairs if value != 0.0]
+            yield b"".join(query.event_lines(record.at, kind, positions[item], value) for item, value in pairs)
         if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
             shown.pop(event.impression, None)
-
-
-def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, query: UbiRanking, at: float) -> bytes:
-    """Return the events of feedback; a reward belongs to the first item, and a click of weight 0 is left out."""
-    positions = {item: position for position, item in enumerate(ranked.order)}
-    items = ranked.order[:1] if feedback.feedback_kind == "reward" else feedback.items
-    pairs = zip(items, feedback.values or [1.0] * len(items))
-    counts = feedback.feedback_kind not in ("clicks", "reward")
-    return b"".join(
-        query.event_lines(at, feedback.feedback_kind, positions[item], value)
-        for item, value in pairs
-        if counts or value != 0.0
-    )
