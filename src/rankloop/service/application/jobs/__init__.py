@@ -1,1 +1,1 @@
-"""Jobs that run beside requests: leases, expiry of feedback windows, publication of states, history."""
+"""Jobs that run beside requests: leases, publication of states, history."""
