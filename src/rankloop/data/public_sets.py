@@ -22,7 +22,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import cache_folder
 from rankloop.core.registry.specs import nearest
 from rankloop.data.folder import given_path
-from rankloop.data.parts.source import PartSource, entries_in, is_folder, read_text
+from rankloop.data.parts.source import PartSource, entries_in, read_text
 
 PART_ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
@@ -96,8 +96,8 @@ def folds_in(address: str) -> list[FoldFiles]:
         if set_path is None:
             raise
         return [_fold(set_path[1], entries_in(set_path[1])[0], set_path[2], f"{set_path[2]}.")]
-    if not is_folder(address):
-        return []
+    if any(source.address == address for source in files.values()):
+        return []  # a file
     if FOLDS_FILE in files:
         return _folds_of_list(address, files)
     numbered = sorted((int(match[1]), name) for name in folders if (match := FOLD_NAME.fullmatch(name)))

@@ -20,7 +20,7 @@ from rankloop.engine import Threads
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE as NORMALISED_NOTE
 from rankloop.learners.baseline import FixedWeights
 from rankloop.measures.base import mean_of, parse_measure
-from rankloop.training.bundle import Solution, minimise
+from rankloop.training.bundle import minimise
 from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import hinge_of_pairs
 from rankloop.training.solution_path import Fit, SolverSettings, fit
@@ -51,12 +51,6 @@ class RankBundle(Estimator):
     >>> RankBundle(regularisation=0.1).fit(X, y, qid=qid).score(X, y, qid=qid)
     1.0
     """
-
-    coef_: Floats
-    n_features_in_: int
-    max_grade_: int
-    n_queries_: int
-    solution_: Solution
 
     def __init__(
         self,

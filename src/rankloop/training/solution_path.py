@@ -276,7 +276,7 @@ def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: 
       engine: Reads data on disk.
     """
     if isinstance(dataset, Dataset):
-        return [mean_of(_values(dataset, *pair)) for pair in pairs]
+        return [mean_of(_values(dataset, weights, measure)) for weights, measure in pairs]
     with engine.sum_over(parts_of(dataset), _measure_part) as total:
         sums, counts = total(list(pairs))
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]

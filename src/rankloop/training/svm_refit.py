@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
 from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Preferred, Problem, Query
 from rankloop.learners._shared.swap_propensity import correction, moved_to_top
 from rankloop.training.bundle import minimise
 
@@ -88,7 +88,12 @@ class RefittedSVM(GreedyLearner):
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         """Store the example of the feedback, and fit when it is time."""
-        example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))
+        if isinstance(feedback, Preferred):
+            better = feedback.ranking
+        else:
+            items, clicks = expect(feedback, Clicks)
+            better = moved_to_top(decision.ranking, clicked_weights(len(decision.ranking), items, clicks))
+        example = weighted_rows(query.features, correction(decision.ranking, better))
         stored, recent = state.stored, state.recent
         largest = np.abs(example).max(initial=0.0)
         if not largest <= MAX_FEATURE:
@@ -110,18 +115,6 @@ class RefittedSVM(GreedyLearner):
             return start
         for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
             with suppress(InvalidInput):
-                solution = minimise(
-                    partial(_hinge_of_examples, examples),
-                    first,
-                    regularisation=self.regularisation,
-                    tolerance=FIT_TOLERANCE,
-                )
-                return require_finite(solution.weights)
+                risk, strength = partial(_hinge_of_examples, examples), self.regularisation
+                return require_finite(minimise(risk, first, regularisation=strength, tolerance=FIT_TOLERANCE).weights)
         raise UnstableUpdate("the examples are too large to fit: the update was refused and the state is unchanged")
-
-
-def _row_weights(ranking: Ints, feedback: Feedback) -> Floats:
-    if isinstance(feedback, Preferred):
-        return correction(ranking, feedback.ranking)
-    items, weights = expect(feedback, Clicks)
-    return correction(ranking, moved_to_top(ranking, clicked_weights(len(ranking), items, weights)))

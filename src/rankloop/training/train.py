@@ -56,11 +56,6 @@ class DatasetTraining(NamedTuple):
         return float(np.mean([fold.test[measure] for fold in self.folds]))
 
     @property
-    def reported(self) -> list[str]:
-        """The measures of every fold."""
-        return list(self.folds[0].test)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         return tuple(self.model.warnings(self.solver.loss, self.solver.tight))
 
@@ -70,7 +65,7 @@ class DatasetTraining(NamedTuple):
         save(session_of(self.model.weights), path, notes | {NORMALISED_NOTE: self.is_normalised})
 
     def __str__(self) -> str:
-        names = self.reported
+        names = list(self.folds[0].test)
         header = ("fold", "regularisation", *(SHORT_NAMES.get(name, name) for name in names))
         values = [(fold.fold, fold.regularisation, fold.test) for fold in self.folds]
         values.append(("mean", self.best, {name: self.mean(name) for name in names}))
@@ -83,7 +78,7 @@ class DatasetTraining(NamedTuple):
             validation = dict(zip(map(str, self.path), curve.tolist()))
             numbers = {"validation": validation, "test": test, "gap": model.solution.gap}
             folds.append({"fold": fold, "regularisation": regularisation, **numbers})
-        mean = {name: self.mean(name) for name in self.reported}
+        mean = {name: self.mean(name) for name in self.folds[0].test}
         return {"regularisation": self.best, "mean": mean, "folds": folds, "notes": list(self.notes)}
 
     def plot(self, path: str | os.PathLike[str]) -> None:

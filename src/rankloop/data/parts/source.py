@@ -95,7 +95,7 @@ def sources_in(address: str) -> list[PartSource]:
     files, folders = entries_in(address)
     if not files and len(folders) == 1:
         return sources_in(f"{address.rstrip('/')}/{folders[0]}")
-    parts = [source for name, source in files.items() if is_part(name)] if is_folder(address) else list(files.values())
+    parts = [source for name, source in files.items() if is_part(name) or source.address == address]
     if not parts:
         raise NotFound(
             f"{address!r} holds no parts: LETOR files ({', '.join(LETOR_SUFFIXES)}, also compressed), "
@@ -128,13 +128,6 @@ def read_text(source: PartSource) -> str:
     with filesystem.open_input_stream(path) as file:
         content: bytes = file.read()
     return content.decode("utf-8")
-
-
-def is_folder(address: str) -> bool:
-    """Return true if an address is that of a folder."""
-    fs = import_extra("pyarrow.fs")
-    filesystem, path = _open_filesystem(address)
-    return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
 
 
 def scratch_folder() -> Path:

@@ -116,7 +116,9 @@ def xgboost_structure(text: str) -> Grown:
         grown = booster["model"]["trees"]
         trees = [_xgboost_tree(tree, number, n_features, f"tree {number}") for number, tree in enumerate(grown)]
         names = tuple(map(str, learner.get("feature_names") or ()))
-        shift = _shift(model["base_score"], str(learner["objective"]["name"]))
+        shift = float(str(model["base_score"]).strip("[]"))  # added to the sum of the trees, unless it is transformed
+        if not str(learner["objective"]["name"]).startswith(IDENTITY_OBJECTIVES) or not np.isfinite(shift):
+            shift = 0.0
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(f"the file was not written to the end, or is not JSON: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -179,12 +181,6 @@ def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: 
         "tree_param": {"num_deleted": "0", "num_feature": str(n_features), "num_nodes": str(n_nodes)}
         | {"size_leaf_vector": "1"},
     }
-
-
-def _shift(base_score: Any, objective: str) -> float:
-    """Return the constant that XGBoost adds to the sum of the trees; 0 for objectives where it is transformed."""
-    shift = float(str(base_score).strip("[]"))
-    return shift if objective.startswith(IDENTITY_OBJECTIVES) and np.isfinite(shift) else 0.0
 
 
 def _reachable_nodes(left: Ints, right: Ints, is_leaf: IsLeaf, where: str) -> list[int]:
