@@ -29,7 +29,7 @@ from rankloop.evaluation.report import Report
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog
 from rankloop.logs.list_log import ListLog, ShownList, feedback_of
-from rankloop.logs.reader import read_log
+from rankloop.logs.reader import LogKind, read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
@@ -126,15 +126,9 @@ def evaluate(
     )
     target, by_propensity = _target_of(model), Options(**{"limit": MAX_WEIGHT} | of_choices)
     if not isinstance(log, ListLog | ChoiceLog):
-        kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
-        log = read_log(
-            log,
-            kind=kind,  # type: ignore[arg-type]
-            columns=columns,
-            schema=target.schema,
-            ranker=ranker,
-            skip_bad_rows=skip_bad_rows,
-        )
+        kind: LogKind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
+        schema = target.schema
+        log = read_log(log, kind=kind, columns=columns, schema=schema, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
     method = estimator_choice.choose_estimator(estimator, log)

@@ -1,7 +1,6 @@
 """Logs of single choices: tables with an action, a reward and its propensity in each row, read piece by piece."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,13 +100,6 @@ class ChoiceLog:
         self.source = TableReader(path)
         self.name, self.names = self.source.name, self.source.names
         self.columns = ChoiceColumns.of(self.names, named, self.name)
-
-    @property
-    def path(self) -> Path:
-        """The file that it is."""
-        if self.source.path is None:
-            raise InvalidInput(f"{self.name} is not a file")
-        return self.source.path
 
     def pieces(self) -> Iterator[LogPiece]:
         """From the first row to the last."""

@@ -226,11 +226,6 @@ class ListLog:
         return int(self.offsets[-1])
 
     @property
-    def n_positions(self) -> int:
-        """The number of positions."""
-        return int(self.position.max()) + 1
-
-    @property
     def schemas(self) -> tuple[Schema, ...]:
         """The schemas that the log itself tells, the newest last."""
         return () if self.export is None else self.export.schemas

@@ -130,9 +130,6 @@ def read_list_table(
       columns: Which column is what, where the names do not tell.
       without: Columns that are left alone.
       skip_bad_rows: Leave out rows with a cell that is not what it should be, instead of refusing the table.
-
-    Raises:
-      InvalidInput: If a needed column is missing, or a cell is not what it should be: the first 20, with their rows.
     """
     source, named = TableReader(table), columns or {}
     if len(names := source.names) < 2:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.logs.ubi.log import read_ubi
-from rankloop.logs.ubi.records import documents_in
+from rankloop.logs.ubi.log import documents_in, read_ubi
 from tests.service.cases import SHOP, Location, feed, rank, running
 
 

@@ -10,8 +10,7 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.logs.list_table import read_list_table
-from rankloop.logs.ubi.log import read_ubi
-from rankloop.logs.ubi.records import read_events, read_queries
+from rankloop.logs.ubi.log import read_events, read_queries, read_ubi
 from rankloop.training.clicks.weights import weighted_clicks
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
