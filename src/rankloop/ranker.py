@@ -496,9 +496,9 @@ class Ranker:
         if shown.values is None:
             row = row_in_range(self.session.state, shown.query().features[item])
             return explanation.explanation_of_weights(id, self.weights, row.tolist())
-        state, (rows, context, at, _) = self.session.state, shown.values
-        trust, table = memory_trust(self.session.learner, state), from_layers(state, "table")
-        return explanation.explain_item(self._encoder(shown.values), table, id, rows[item], context, at, trust)
+        values, table = shown.values, from_layers(self.session.state, "table")
+        trust = memory_trust(self.session.learner, self.session.state)
+        return explanation.explain_item(self._encoder(values), table, id, values.rows[item], values, trust)
 
     def _query(self, shown: Impression) -> Query:
         """Return the query of an impression, encoded by the schema of its ranking."""

@@ -33,7 +33,7 @@ def random_table(schema, seed=0):
 
 def test_contributions_add_up():
     encoder, table = Encoder(SCHEMA), random_table(SCHEMA)
-    explanation = explain_item(encoder, table, "p", ROW, ASKED, 0.0)
+    explanation = explain_item(encoder, table, "p", ROW, RawValues([ROW], ASKED, 0.0, 1))
     rows = encoder.rows(["p"], [ROW], ASKED)
     weights = table.at(np.concatenate([rows.columns, SCHEMA.n_hashed + np.arange(SCHEMA.n_dense)]))[:, 0]
     assert explanation.score == pytest.approx(scores_of(rows, weights)[0], abs=1e-12)
@@ -54,7 +54,8 @@ def test_contributions_add_up():
 
 
 def test_huge_numbers_can_be_told():
-    explanation = explain_item(Encoder(SCHEMA), random_table(SCHEMA), "p", {"price": -1.7e308}, {}, 0.0)
+    row = {"price": -1.7e308}
+    explanation = explain_item(Encoder(SCHEMA), random_table(SCHEMA), "p", row, RawValues([row], {}, 0.0, 1))
     assert any("price ≈ -" in part.name for part in explanation.contributions)
 
 
@@ -65,7 +66,7 @@ def test_names_that_share_a_column():
     by_column = {}
     for column in encoder.columns("i", row, {}):
         by_column.setdefault(column.column, set()).add(column.name)
-    for part in explain_item(encoder, table, "i", row, {}, 0.0).contributions:
+    for part in explain_item(encoder, table, "i", row, RawValues([row], {}, 0.0, 1)).contributions:
         column = next(names for names in by_column.values() if part.name in names)
         assert set(part.shares_column_with) == column - {part.name}
     requests = [(["i"], RawValues([row], {}, 0.0, 1))]

@@ -79,7 +79,7 @@ REFUSED = {
     "context only": (lambda: Schema({"a": "flag"}, dict.fromkeys("cd", "flag"), ["c*d"]), "no field of the items"),
     "crosses as a text": (lambda: Schema({"a": "flag"}, crosses="a*b"), "a list of texts"),
     "crosses as a number": (lambda: Schema({"a": "flag"}, crosses=5), "a list of texts"),
-    "a cross as a number": (lambda: Schema({"a": "flag"}, crosses=[5]), "are texts"),
+    "a cross as a number": (lambda: Schema({"a": "flag"}, crosses=[5]), "a list of texts"),
     "too few bits": (lambda: Schema({"a": "flag"}, bits=3), "bits must be from 4 to 26, got 3"),
     "too many bits": (lambda: Schema({"a": "flag"}, bits=27), "bits must be from 4 to 26"),
     "very many bits": (lambda: Schema({"a": "flag"}, bits=TOO_LONG), "bits must be from 4 to 26"),

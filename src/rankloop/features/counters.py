@@ -35,8 +35,7 @@ class ClickCounters:
     """
 
     def __init__(self, schema: Schema | None) -> None:
-        features = {} if schema is None else schema.features
-        in_context = {} if schema is None else schema.context
+        features, in_context = ({}, {}) if schema is None else (schema.features, schema.context)
         self.fields = {name: kind for name, kind in features.items() if isinstance(kind, Counter)}
         for name, kind in self.fields.items():
             if kind.by and (kind.by == name or (kind.by not in features and kind.by not in in_context)):

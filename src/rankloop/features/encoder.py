@@ -130,7 +130,8 @@ class Encoder:
         return columns
 
     def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
-        check_context_names(context, self.schema.context)
+        if fault := unknown_field_fault(context, self.schema.context):
+            raise Rejected("context", fault)
         hashes, values, bounds = list[int](), list[float](), [0]
         for field in self._context_fields:
             try:
@@ -175,7 +176,7 @@ class Encoder:
             if not isinstance(row, Mapping):
                 raise InvalidInput(f"item {short_text(id)} must be a table of values by name, got {short_text(row)}")
             if not row.keys() <= names:
-                check_item_names(id, row, self.schema.features)
+                raise InvalidInput(f"item {short_text(id)} {unknown_field_fault(row, self.schema.features)}")
         by_field = [field.all_tokens(ids, rows, at) for field in self._item_fields]
         dense = [self._numbers(id, row) for id, row in zip(ids, rows)] if self.schema.slots else []
         return self._store.add([column[i] for i in range(len(ids)) for column in by_field], len(ids), dense)
@@ -319,30 +320,13 @@ def _column_plan(schema: Schema) -> ColumnPlan:
     )
 
 
-def check_context_names(context: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Raise if a context has an unknown field.
+def unknown_field_fault(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
+    """Return the fault of values by name of which one is not a field of the schema.
 
     Args:
-      context: Values by name.
-      fields: The context fields of the schema.
+      values: Values by name.
+      fields: The fields of the items, or of the context.
     """
-    if (fault := _unknown_name(context, fields)) is not None:
-        raise Rejected("context", fault)
-
-
-def check_item_names(id: Any, row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Raise if an item has an unknown field.
-
-    Args:
-      id: The item id.
-      row: Its values by name.
-      fields: The item fields of the schema.
-    """
-    if (fault := _unknown_name(row, fields)) is not None:
-        raise InvalidInput(f"item {short_text(id)} {fault}")
-
-
-def _unknown_name(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
     for name in values:
         if name not in fields:
             hint = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"

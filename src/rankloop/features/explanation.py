@@ -50,13 +50,7 @@ def explanation_of_weights(id: Any, weights: Mapping[str, float], values: Sequen
 
 
 def explain_item(
-    encoder: Encoder,
-    table: WeightTable,
-    id: Any,
-    row: Mapping[str, Any],
-    context: Mapping[str, Any],
-    at: float,
-    trust: float = 1.0,
+    encoder: Encoder, table: WeightTable, id: Any, row: Mapping[str, Any], values: RawValues, trust: float = 1.0
 ) -> Explanation:
     """Explain the score of an item with a schema, which is encoded again from its values.
 
@@ -65,10 +59,10 @@ def explain_item(
       table: The weights.
       id: The item.
       row: Its values by name.
-      context: The values of the context by name.
-      at: The time of the ranking in seconds since 1970.
+      values: The context and the time of the request.
       trust: The factor of the weights in the memory half of the table.
     """
+    context, at = values.context, values.at
     rows: Rows = encoder.rows([id], [row], context, at)
     n_hashed, dense = encoder.schema.n_hashed, rows.dense[0].tolist()
     columns: list[tuple[str, int, float]] = [*encoder.columns(id, row, context, at)]

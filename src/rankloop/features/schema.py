@@ -183,14 +183,13 @@ class Schema:
 
     def _slots(self) -> dict[str, int]:
         """Return the first position of each field in the dense block; new fields come last."""
-        slots = {}
         if not isinstance(self.slots, Mapping):
             raise InvalidInput(f"slots are a table of whole numbers by name, got {short_text(self.slots)}")
-        for name, first in self.slots.items():
+        slots = dict(self.slots)
+        for name, first in slots.items():
             has_field = name in self.features or name in self.retired
             if not has_field or type(first) is not int or not 0 <= first < MAX_DENSE:
                 raise InvalidInput(f"slots: {name!r:.60} cannot begin at {short_text(first)}")
-            slots[name] = first
         end = max((first + self._field(name).size for name, first in slots.items()), default=0)
         for name, kind in self.features.items():
             if kind.size and name not in slots:
@@ -272,14 +271,9 @@ def _build_fields(fields: Any, part: str) -> dict[str, Any]:
 
 
 def _texts(values: Any) -> list[str]:
-    try:
-        texts = None if isinstance(values, str) else list(values)
-    except TypeError:  # not iterable
-        texts = None
-    if texts is None:
-        raise InvalidSchema("crosses", f"crosses and names are a list of texts, got {values!r:.60}")
+    texts: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [None]
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidSchema("crosses", f"crosses and names are texts, got {texts!r:.80}")
+        raise InvalidSchema("crosses", f"crosses and names are a list of texts, got {values!r:.80}")
     return [re.sub(r"\s*\*\s*", "*", text.strip()) for text in texts]
 
 
@@ -301,7 +295,10 @@ def schema_of(features: Any, context: Any, crosses: Any) -> Schema | None:
       context: Kinds by name.
       crosses: Combinations of context and item fields.
     """
-    no_context, no_crosses = _is_empty(context), _is_empty(crosses)
+    no_context, no_crosses = (
+        isinstance(values, Sequence | Mapping) and not isinstance(values, str) and not values
+        for values in (context, crosses)
+    )
     if isinstance(features, Schema):
         if not no_context or not no_crosses:
             raise InvalidInput("a Schema has its own context and crosses; leave out context= and crosses=")
@@ -311,7 +308,3 @@ def schema_of(features: Any, context: Any, crosses: Any) -> Schema | None:
     if isinstance(context, Mapping) or not no_crosses:
         raise InvalidInput('crosses and kinds of a context need features by kind, too, as in {"price": "number"}')
     return None
-
-
-def _is_empty(values: Any) -> bool:
-    return isinstance(values, Sequence | Mapping) and not isinstance(values, str) and not len(values)

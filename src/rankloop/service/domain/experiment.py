@@ -7,13 +7,14 @@ import msgspec
 import numpy as np
 
 from rankloop.adapter import NO_CONTEXT, QueryRequest
-from rankloop.core.errors import NotFound, Rejected
+from rankloop.core.errors import InvalidInput, NotFound, Rejected
 from rankloop.core.learner import best_ranking, from_layers
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Query, Rows
-from rankloop.features.encoder import Encoder, check_context_names, check_item_names
+from rankloop.features.encoder import Encoder, unknown_field_fault
+from rankloop.features.kinds import short_text
 from rankloop.interleaving import interleave
 from rankloop.outcomes import declared_outcomes
 from rankloop.service.domain.base_score import check_weights
@@ -60,9 +61,11 @@ class JointEncoder:
 
     def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
         """Return the rows of the first variant, after both variants have checked theirs."""
-        check_context_names(context, self.context)
+        if fault := unknown_field_fault(context, self.context):
+            raise Rejected("context", fault)
         for id, row in zip(ids, rows):
-            check_item_names(id, row, self.features)
+            if fault := unknown_field_fault(row, self.features):
+                raise InvalidInput(f"item {short_text(id)} {fault}")
         first, *_ = [_encoded_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
         return first
 

@@ -157,7 +157,7 @@ def _explained(config: RankerConfig, state: Any, ranked: Ranked, item: int) -> E
         values = config.logged_values(ranked)
         encoder = Encoder(config.encoders[ranked.schema].schema)
         table, trust = from_layers(state, "table"), memory_trust(config.learner, state)
-        return explain_item(encoder, table, id, values.rows[item], values.context, values.at, trust)
+        return explain_item(encoder, table, id, values.rows[item], values, trust)
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:
         raise InvalidInput("this learner has no weight per feature, so its scores cannot be explained by contributions")
