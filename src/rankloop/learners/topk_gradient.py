@@ -94,7 +94,8 @@ def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItem
     if is_familiar.all():
         return terms / likely
     shared = surrogate.terms(scores, items[is_familiar], grades[is_familiar])
-    return shared / likely + (terms - shared) / unlikely
+    with np.errstate(invalid="ignore"):  # a step that is not finite is refused later
+        return shared / likely + (terms - shared) / unlikely
 
 
 @kernel

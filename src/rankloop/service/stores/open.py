@@ -81,6 +81,7 @@ def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
         begin_query = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
         def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+            """Return the rows of a query whose places for values are question marks."""
             return super().rows(query.replace("?", "%s"), values)
 
         def version(self) -> int:
