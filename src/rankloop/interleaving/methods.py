@@ -91,6 +91,17 @@ def _draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
     return mixed, teams
 
 
+@kernel
+def _draft_credit(ranking: Ints, teams: Ints, n_rankers: int, items: Ints, weights: Floats) -> Floats:
+    """Return the clicks on each ranker's picks."""
+    positions, earned = positions_of(ranking), np.zeros(n_rankers)
+    for i in range(len(items)):
+        team = teams[positions[items[i]]]
+        if team >= 0:
+            earned[team] += weights[i]
+    return earned
+
+
 @register("team_draft")
 class TeamDraft:
     """In each round the rankers, in random order, pick their best item that is left; a click counts for its picker.
@@ -108,10 +119,7 @@ class TeamDraft:
         return Mixed(mixed, rankings, teams)
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        teams = mixed.teams[positions_of(mixed.ranking)[clicks.items]]
-        named = teams >= 0
-        earned = np.bincount(teams[named], clicks.weights[named], len(mixed.rankings))
-        return np.asarray(earned, dtype=np.float64)
+        return _draft_credit(mixed.ranking, mixed.teams, len(mixed.rankings), clicks.items, clicks.weights)
 
 
 @kernel

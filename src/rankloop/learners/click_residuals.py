@@ -38,12 +38,15 @@ class Receipt(NamedTuple):
 
 @kernel
 def _updated(
-    rows: Features, weights: Floats, rates: Floats, counts: Floats, items: Ints, clicked: Floats, rate: float
+    rows: Features, weights: Floats, rates: Floats, counts: Floats, page: Ints, clicked: Floats, rate: float, below: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weights, rates and counts after a step from the examined items, in the order in which they stood."""
-    after, rates, counts = weights.copy(), rates.copy(), counts.copy()
-    for position in range(len(items)):
-        item, p = items[position], min(position, N_RATES - 1)
+    """Return weights, rates and counts after a step from the examined positions: to the last click and `below` more."""
+    after, rates, counts, end = weights.copy(), rates.copy(), counts.copy(), below
+    for position in range(len(page)):
+        if clicked[page[position]] > 0.0:
+            end = position + 1 + below
+    for position in range(min(end, len(page))):
+        item, p = page[position], min(position, N_RATES - 1)
         residual = clicked[item] - rates[p]
         counts[p] += 1.0
         rates[p] += residual / min(counts[p] + PRIOR_UPDATES, MAX_COUNTED_UPDATES)
@@ -109,11 +112,8 @@ class ClickResiduals(PairSwapper):
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
-        clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        clicked_positions = np.flatnonzero(clicked[seen_items] > 0.0)
-        last = clicked_positions[-1] if len(clicked_positions) else -1
+        clicked, page = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, rates, counts, rate = state.weights, state.rates, state.counts, self.learning_rate
-        examined = seen_items[: last + 1 + self.below]
-        weights, rates, counts = _updated(query.features, weights, rates, counts, examined, clicked, rate)
+        weights, rates, counts = _updated(query.features, weights, rates, counts, page, clicked, rate, self.below)
         weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
         return State(weights, rates, counts, state.shown)

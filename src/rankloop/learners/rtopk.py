@@ -43,6 +43,7 @@ def _cells_left(explored: Ints) -> int:
     return count
 
 
+@kernel
 def _exploration_probability(n_cells: int, rounds_left: int) -> float:
     """Return the probability c/r of exploring, which makes every placing of the cells in a block equally likely.
 
@@ -53,6 +54,7 @@ def _exploration_probability(n_cells: int, rounds_left: int) -> float:
     return n_cells / rounds_left if n_cells < rounds_left else 1.0
 
 
+@kernel
 def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
     """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers.
 
@@ -60,18 +62,37 @@ def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: fl
     """
     if whether >= _exploration_probability(n_cells, rounds_left):
         return NO_CELL
-    return int(np.flatnonzero(explored == 0)[int(which * n_cells)])
+    skip = int(which * n_cells)
+    for cell in range(len(explored)):
+        if explored[cell] == 0:
+            if skip == 0:
+                return cell
+            skip -= 1
+    return NO_CELL
 
 
+@kernel
 def _cell_first(order: Ints, cell: int, depth: int) -> Ints:
     """Return the items of a cell in their order, then all others in theirs: Algorithm 4, line 10."""
-    is_inside = order // depth == cell
-    return np.concatenate([order[is_inside], order[~is_inside]])
+    ranking = np.empty_like(order)
+    inside, outside = 0, min(depth, len(order) - cell * depth)
+    for item in order:
+        if item // depth == cell:
+            ranking[inside] = item
+            inside += 1
+        else:
+            ranking[outside] = item
+            outside += 1
+    return ranking
 
 
+@kernel
 def _is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
     """Return true if the ranking begins with all items of the cell."""
-    return bool(np.all(ranking[: min(depth, len(ranking) - cell * depth)] // depth == cell))
+    for position in range(min(depth, len(ranking) - cell * depth)):
+        if ranking[position] // depth != cell:
+            return False
+    return True
 
 
 @kernel
@@ -131,7 +152,8 @@ def _with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: 
     """Return the block after one more round."""
     number, rounds, explored, sums, counts = block
     if cell != NO_CELL:
-        explored = explored + (np.arange(len(explored)) == cell)
+        explored = explored.copy()
+        explored[cell] += 1
     if revealed is not None:
         sums = require_finite(fixed_set.with_gains(sums, revealed.items, revealed.grades, gain.form, gain.start))
         counts = counts.copy()

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import Positive, PositiveCount
-from rankloop.core.kernels import kernel, positions_of, ranking_of, seen_count
-from rankloop.core.learner import check_receipt, clicks_by_item, point_log_prob, shown_or_all
+from rankloop.core.kernels import clicked_weights, kernel, positions_of, ranking_of, seen_count
+from rankloop.core.learner import check_receipt, clicks_by_item, expect, point_log_prob, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
@@ -339,9 +339,11 @@ def _optimistic(examinations: Floats, clicks: Floats, allowance: float) -> Ints:
 
 
 @kernel
-def _after_clicks(looks: Floats, clicks: Floats, ranking: Ints, shown: int, clicked: Floats) -> tuple[Floats, Floats]:
+def _after_clicks(
+    looks: Floats, clicks: Floats, ranking: Ints, shown: int, items: Ints, weights: Floats
+) -> tuple[Floats, Floats]:
     """Count the items down to the first click as examined; without a click, all that were shown."""
-    looks, clicks = looks.copy(), clicks.copy()
+    looks, clicks, clicked = looks.copy(), clicks.copy(), clicked_weights(len(ranking), items, weights)
     for item in ranking[: seen_count(shown, len(ranking))]:
         looks[item] += 1.0
         if clicked[item] > 0.0:
@@ -392,8 +394,8 @@ class CascadeUcb:
     def learn(
         self, state: CascadeState, query: Query, decision: Decision[tuple[()]], feedback: Feedback
     ) -> CascadeState:
-        clicked = clicks_by_item(feedback, len(state.looks))
-        looks, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, clicked)
+        items, weights = expect(feedback, Clicks)
+        looks, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, items, weights)
         return CascadeState(looks, clicks, state.rounds + 1, state.shown)
 
     def predict(self, state: CascadeState, query: Query) -> Ints:
