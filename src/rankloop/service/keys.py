@@ -133,8 +133,11 @@ class Keyring:
     """
 
     def __init__(self, keys: Iterable[tuple[str, str]] = (), file: Path | None = None) -> None:
-        lines = (read_line(f"{role}:{key}") for role, key in keys)
-        self._fixed_grants = dict(sorted(lines, key=lambda line: KEY_ROLES.index(line[1].role)))  # the last role counts
+        lines = [read_line(f"{role}:{key}") for role, key in keys]
+        # Of several roles of a key the last of `KEY_ROLES` counts, and of several lines with it the first.
+        self._fixed_grants: dict[str, Grant] = {}
+        for hashed, grant in sorted(lines, key=lambda line: KEY_ROLES.index(line[1].role), reverse=True):
+            self._fixed_grants.setdefault(hashed, grant)
         self._file = file
         self._stamp = None if file is None else _stamp(file)
         self.grants = self._fixed_grants if file is None else self._fixed_grants | grants_in(file)  # by hash
