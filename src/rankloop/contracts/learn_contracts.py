@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.contracts.cases import (
-    Case,
-    ContractViolation,
-    contract,
-    leaves,
-    play_history,
-    require,
-    require_finite_state,
-    require_same,
-)
+from rankloop.contracts import cases
+from rankloop.contracts.cases import Case, ContractViolation, contract, play_history, require
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build, spec_of
@@ -42,7 +34,7 @@ def check_purity(case: Case) -> None:
         case.learner.predict(state, arrival.query)
         case.learner.log_prob(state, arrival.query, arrival.decision.ranking)
     for part, then, now in zip(history._fields, original, history, strict=True):
-        require_same(tuple(then), tuple(now), f"{part} changed in place at")
+        cases.require_same(tuple(then), tuple(now), f"{part} changed in place at")
 
 
 @contract("keep nothing on `self` or in the module: what `learn` needs is in the state or in the receipt")
@@ -51,9 +43,9 @@ def check_replay(case: Case) -> None:
     history, again = play_history(case), build(spec_of(case.learner))
     state = again.init(case.problem)
     for t, arrival in enumerate(history.arrivals):
-        require_same(state, history.states[t], f"replay differs after {t} arrivals at")
+        cases.require_same(state, history.states[t], f"replay differs after {t} arrivals at")
         state = case._replace(learner=again).learned(state, copy.deepcopy(arrival))
-    require_same(state, history.states[-1], "replay differs at the end at")
+    cases.require_same(state, history.states[-1], "replay differs at the end at")
 
 
 @contract("draw in `rank` alone; what `learn` needs of the draws goes into the receipt")
@@ -65,7 +57,7 @@ def check_no_draws_elsewhere(case: Case) -> None:
     for _ in range(3):
         log_prob = learner.log_prob(state, query, arrival.decision.ranking)
         answers.append((case.learned(state, arrival), learner.predict(state, query), log_prob))
-        require_same(answers[0], answers[-1], "a second call differs at")
+        cases.require_same(answers[0], answers[-1], "a second call differs at")
 
 
 @contract(
@@ -81,9 +73,9 @@ def check_late_feedback(case: Case) -> None:
             posted = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), again)
             learned = again.learn(state, query, decision, feedback)
             again_learned = again.learn(state, query, posted, feedback)
-            require_same(learned, again_learned, "a decision that was sent as JSON leads to another state at")
+            cases.require_same(learned, again_learned, "a decision that was sent as JSON leads to another state at")
             state = learned
-    require_finite_state(state)
+    cases.require_finite_state(state)
 
 
 @contract("name in `accepts` what `learn` can use, no more")
@@ -103,7 +95,7 @@ def check_foreign_feedback(case: Case) -> None:
         try:
             session.learn(query, decision, feedback)
         except IncompatibleFeedback:
-            require_same(session.state, state, "refused feedback changed the state at")
+            cases.require_same(session.state, state, "refused feedback changed the state at")
         else:
             raise ContractViolation(f"{feedback} was accepted, though accepts = {case.learner.accepts}")
 
@@ -128,8 +120,8 @@ def check_huge_numbers(case: Case) -> None:
                 try:
                     session.learn(query, decision, _scale_feedback(feedback, reward))
                 except RankloopError:
-                    require_same(old_state, session.state, "a refused step changed the state at")
-        require_finite_state(session.state)
+                    cases.require_same(old_state, session.state, "a refused step changed the state at")
+        cases.require_finite_state(session.state)
 
 
 @contract("a state is a NamedTuple of arrays and numbers, nothing else")
@@ -141,14 +133,14 @@ def check_state_form(case: Case) -> None:
         decision = session.rank(query)
         for feedback in case.feedbacks(decision, rng):
             session.learn(query, decision, feedback)
-    require_finite_state(session.state)
+    cases.require_finite_state(session.state)
     with tempfile.TemporaryDirectory() as folder_name:
         path = Path(folder_name) / "saved"
         save(session, path)
         loaded = load(path)
-    require_same(session.state, loaded.state, "the loaded state differs at")
+    cases.require_same(session.state, loaded.state, "the loaded state differs at")
     query = case.query(5, rng)
-    require_same(session.rank(query), loaded.rank(query), "after loading, the next ranking differs at")
+    cases.require_same(session.rank(query), loaded.rank(query), "after loading, the next ranking differs at")
 
 
 @contract(
@@ -167,8 +159,8 @@ def check_declarations(case: Case) -> None:
         kind = type(value).__name__
         require(isinstance(value, int | float), f"reports has {path!r}, which is not a number but {kind}")
     first, second = case.learner.init(case.problem), case.learner.init(case.problem)
-    require_same(first, second, "two calls of init differ at")
-    for (path, a), (_, b) in zip(leaves(first), leaves(second), strict=True):
+    cases.require_same(first, second, "two calls of init differ at")
+    for (path, a), (_, b) in zip(cases.leaves(first), cases.leaves(second), strict=True):
         shared = isinstance(a, np.ndarray) and a.size and np.shares_memory(a, b)
         require(not shared, f"two initial states share the array {path}")
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rankloop.contracts.cases import ContractViolation, contract, require
@@ -30,9 +29,15 @@ def check_spec(thing: Any) -> None:
 @contract("annotate parameters with int, float, str, bool, Literal, tuples of them, or a protocol such as Measure")
 def check_parameters(thing: Any) -> None:
     """Any accepted value of a parameter survives the way to a spec and back."""
-    for changed in _neighbours(thing):
-        again = _rebuilt(changed)
-        require(again == changed, f"{spec_of(changed)} builds {again}")
+    hints = get_type_hints(type(thing))
+    for field in dataclasses.fields(thing):
+        for value in _others(getattr(thing, field.name), hints[field.name]) if field.init else ():
+            try:
+                changed = dataclasses.replace(thing, **{field.name: value})
+            except InvalidInput:
+                continue
+            again = _rebuilt(changed)
+            require(again == changed, f"{spec_of(changed)} builds {again}")
 
 
 @contract("give a parameter that may be None the default None")
@@ -41,8 +46,9 @@ def check_none(thing: Any) -> None:
     hints = get_type_hints(type(thing))
     for field in dataclasses.fields(thing):
         if field.init and type(None) in get_args(hints[field.name]):
-            kept = field.default is None
-            require(kept, f"a spec cannot contain {field.name} = None, which would become {field.default}")
+            require(
+                field.default is None, f"a spec cannot contain {field.name} = None, which would become {field.default}"
+            )
 
 
 @contract("begin the class with a docstring: one line that ends with a full stop, then an empty one")
@@ -93,17 +99,6 @@ def check_frozen(thing: Any) -> None:
 
 def _rebuilt(thing: Any) -> Any:
     return build(json.loads(json.dumps(spec_of(thing))), entry_of(thing).category)
-
-
-def _neighbours(thing: Any) -> Iterator[Any]:
-    """Yield the thing with each of its parameters in turn at other values that it accepts."""
-    hints = get_type_hints(type(thing))
-    for field in dataclasses.fields(thing):
-        for value in _others(getattr(thing, field.name), hints[field.name]) if field.init else ():
-            try:
-                yield dataclasses.replace(thing, **{field.name: value})
-            except InvalidInput:
-                continue
 
 
 def _others(value: Any, annotation: Any) -> list[Any]:

@@ -18,18 +18,12 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.search import texts
 from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
+from rankloop.search.indexes import meaning_index
 from rankloop.search.indexes.document_table import DamagedIndex, DocumentRow, DocumentTable
 from rankloop.search.indexes.facets import count_facets, document_tokens, filter_tokens, satisfies
 from rankloop.search.indexes.latent_space import Vectors
 from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, joined, matches
-from rankloop.search.indexes.meaning_index import (
-    NO_VECTOR,
-    Embed,
-    MeaningIndex,
-    PastQueries,
-    QueryMeaning,
-    embedding_of,
-)
+from rankloop.search.indexes.meaning_index import Embed, MeaningIndex, QueryMeaning
 from rankloop.search.indexes.query_terms import QueryTerms, TermReader
 from rankloop.search.indexes.stemmers import StemNumbers, WordStems, check_language, is_tantivy_installed
 from rankloop.search.indexes.text_index import IndexQuery, SqliteIndex, TantivyIndex, TextIndex
@@ -100,7 +94,7 @@ class LocalEngine:
             check_language(language)
         self.kind = engine or ("tantivy" if is_tantivy_installed() else "sqlite")
         self._language, self._uses_meaning = language, meaning != "off"
-        self._embed, self._embedding_name = embedding_of(meaning)
+        self._embed, self._embedding_name = meaning_index.embedding_of(meaning)
         self._made = f"{FORMAT_VERSION} {self.kind} {INDEX_KINDS[self.kind].version} {language}"
         self._folder = folder / "index"
         self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
@@ -155,7 +149,7 @@ class LocalEngine:
         self._stems_of = self._stems_by_language[self.languages[0]]
         self._terms = TermReader(self.index, self.table, self.languages, self.n_documents)
         self._memo: dict[TextQuery, MatchedQuery] = {}
-        self.past_queries = PastQueries(self._folder.parent / "queries.txt", self._query_vector)
+        self.past_queries = meaning_index.PastQueries(self._folder.parent / "queries.txt", self._query_vector)
 
     def close(self) -> None:
         """Leave the folder to others; once is enough."""
@@ -250,16 +244,17 @@ class LocalEngine:
 
     def index_query(self, query: TextQuery, terms: QueryTerms) -> IndexQuery:
         """Return the query of the word index: any word or alternative, where all phrases are and no excluded word."""
-        runs = [tuple(self._stems_of(run)) for run in texts.runs_of(terms.words)]
+
+        def stemmed(runs: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+            return tuple(tuple(self._stems_of(run)) for run in runs)
+
         others = [(stem,) for stems in terms.alternatives.values() for stem in stems]
-        phrases = [tuple(self._stems_of(run)) for run in query.phrases]
-        excluded = [(stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))]
         return IndexQuery(
-            any_of=tuple(dict.fromkeys([*runs, *others])),
-            all_of=tuple(phrases),
-            none_of=tuple(excluded),
-            facets=tuple(filter_tokens(condition) for condition in query.filters),
-            title_only=terms.only_frequent and not phrases,
+            any_of=tuple(dict.fromkeys([*stemmed(texts.runs_of(terms.words)), *others])),
+            all_of=stemmed(query.phrases),
+            none_of=tuple((stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))),
+            facets=tuple(map(filter_tokens, query.filters)),
+            title_only=terms.only_frequent and not query.phrases,
         )
 
     def _match(self, query: TextQuery, n: int = N_SCORED) -> MatchedQuery:
@@ -387,7 +382,7 @@ class LocalEngine:
 
     def _query_vector(self, name: str) -> Vectors:
         if self._meaning is None:
-            return NO_VECTOR
+            return meaning_index.NO_VECTOR
         words = texts.read_text(name[: texts.MAX_QUERY_CHARACTERS]).words
         return self._meaning.query_meaning(self._numbers_of(self._stems_of(words)).astype(np.int64), "").latent
 

@@ -109,9 +109,7 @@ OFFICE_READERS: dict[str, tuple[str, Callable[[bytes], FileText]]] = {  # with t
 class OfficeReader:
     """Reads files one by one in a process that is replaced when a file takes too long, too much memory, or crashes.
 
-    Args:
-      max_seconds: For one file.
-      max_memory: Bytes that the process may have.
+    The limits are seconds for one file, and bytes that the process may have.
     """
 
     def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
@@ -119,11 +117,7 @@ class OfficeReader:
         self._process: Any = None
 
     def read(self, suffix: str, data: bytes) -> FileText:
-        """Return title and text of a file.
-
-        Args:
-          suffix: One of `OFFICE_READERS`.
-          data: Its content.
+        """Return title and text of a file with one of the suffixes of `OFFICE_READERS`.
 
         Raises:
           InvalidInput: If a package is missing, the file is damaged, or a limit is reached.

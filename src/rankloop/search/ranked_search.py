@@ -222,7 +222,7 @@ class RankedSearch:
         """Forget a query, a visitor or what is older than some days, and return the number of searches."""
         if days is not None and not (isinstance(days, int | float) and 0 <= days < MAX_DAYS):
             raise InvalidInput(f"days = {days!r:.40} must be a number of days from 0")
-        _check_visitor(visitor or "")
+        _check_visitor("" if visitor is None else visitor)
         if visitor == "":
             raise InvalidInput("visitor is empty: give an id; searches without one are deleted by query or by days")
         name = None if query is None else same_query(read_text(query))

@@ -1,7 +1,6 @@
 """Meilisearch as a search engine."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import meilisearch
 from meilisearch.errors import MeilisearchApiError
@@ -45,18 +44,6 @@ class MeilisearchAdapter:
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
         """Return the best documents by the engine's ranking score."""
-        answer = self._index.search(adapter.operator_text(query), self._parameters(query, n))
-        hits = [
-            EngineHit(
-                adapter.document_from(self._settings, hit),
-                float(hit["_rankingScore"]),
-                adapter.snippet_from(str(hit.get("_formatted", {}).get(self._body, ""))),
-            )
-            for hit in answer["hits"]
-        ]
-        return EngineAnswer(hits, answer.get("facetDistribution") or {})
-
-    def _parameters(self, query: TextQuery, n: int) -> dict[str, Any]:
         filters, at = list[str](), self._settings.column("at")
         for condition in query.filters:
             if condition.field != "at":
@@ -64,7 +51,7 @@ class MeilisearchAdapter:
             elif at:
                 filters += [f"{at} >= {int(condition.start)}"] if condition.start else []
                 filters += [f"{at} < {int(condition.end)}"] if condition.end else []
-        return {
+        parameters = {
             "limit": n,
             "filter": filters,
             "facets": list(self._settings.fields),
@@ -75,3 +62,9 @@ class MeilisearchAdapter:
             "highlightPostTag": adapter.MARK_END,
             "showRankingScore": True,
         }
+        answer = self._index.search(adapter.operator_text(query), parameters)
+        hits = list[EngineHit]()
+        for hit in answer["hits"]:
+            snippet = adapter.snippet_from(str(hit.get("_formatted", {}).get(self._body, "")))
+            hits.append(EngineHit(adapter.document_from(self._settings, hit), float(hit["_rankingScore"]), snippet))
+        return EngineAnswer(hits, answer.get("facetDistribution") or {})

@@ -50,10 +50,7 @@ class ServerEngine:
     last answer to the same query counts for five minutes; `age_seconds` tells its age. Without such an answer the
     search raises `EngineUnavailable`: an order is never made up.
 
-    Args:
-      adapter: Translates queries and answers.
-      field_names: Fields that can be filtered.
-      language: Whose endings are cut, for the match features; "auto" is English.
+    The language is the one whose endings are cut, for the match features; "auto" is English.
     """
 
     def __init__(self, adapter: EngineAdapter, field_names: Sequence[str] = (), language: str = "auto") -> None:

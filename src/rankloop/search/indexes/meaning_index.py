@@ -131,10 +131,8 @@ class LatentState(NamedTuple):
 class MeaningIndex:
     """The latent space of a collection with its documents' vectors, and those of an embedding where there is one.
 
-    Args:
-      folder: Files of vectors are kept in it. They are derived from the document table and made again when missing.
-      embed: Returns an array with a row for each of some texts; None for the latent space alone.
-      embedding_name: Vectors are made again when the embedding has another name.
+    Files of vectors are kept in the folder. They are derived from the document table, and made again when they are
+    missing or the embedding has another name.
     """
 
     def __init__(self, folder: Path, embed: Embed | None, embedding_name: str) -> None:
@@ -247,9 +245,7 @@ def _load_table(path: Path, name: str = "") -> VectorTable:
 class PastQueries:
     """Past queries in the order of their first search, so that clicks for one count for those of similar meaning.
 
-    Args:
-      path: The file of names, all that is kept on disk. It is personal data: `forget` takes names out again.
-      vector_of: Returns the vector of a query by its name; empty where it has none.
+    Only names are kept, in a file of personal data: `forget` takes names out again.
     """
 
     def __init__(self, path: Path, vector_of: Callable[[str], Vectors]) -> None:

@@ -102,12 +102,7 @@ def stemmer_for(language: str) -> Callable[[list[str]], list[str]]:
 
 
 class WordStems:
-    """Stems of words, each computed once.
-
-    Args:
-      stemmed: Returns the stems of some words.
-      on_new: Called with words that were stemmed for the first time, and their stems.
-    """
+    """Stems of words, each computed once; `on_new` is called with new words and their stems."""
 
     def __init__(
         self,

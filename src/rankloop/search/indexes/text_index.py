@@ -4,6 +4,7 @@ What is added and removed counts from `commit` on.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,11 +94,9 @@ class TantivyIndex:
     def rollback(self) -> None:
         """Discard what was added and removed since the last commit."""
         writer, self._writer = self._writer, None
-        if writer is not None:
-            try:
+        with suppress(ValueError, OSError):  # What was not committed is not there anyway.
+            if writer is not None:
                 writer.rollback()
-            except (ValueError, OSError):
-                return  # what was not committed is not there anyway
 
     def _write(self, call: Callable[[Any], Any]) -> None:
         try:
