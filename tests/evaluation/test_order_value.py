@@ -10,17 +10,16 @@ import pytest
 from rankloop.click_models.examination import estimate_examination, given_examination, rows_as_log
 from rankloop.click_models.reading import (
     Reading,
+    _last_clicked_rows,
     appeal_of,
     appeal_of_last_click,
     fit_readings,
     group_of_distance,
     groups_of_last_clicks,
-    last_clicked_rows,
 )
-from rankloop.evaluation.attraction import AttractionModel
 from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
 from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
-from rankloop.evaluation.order_value import OrderJudge, _group_at, _target_shares, _walk_pages
+from rankloop.evaluation.order_value import AttractionModel, OrderJudge, _group_at, _target_shares, _walk_pages
 
 CURVE = np.array([1.0, 0.5, 0.25])
 
@@ -138,7 +137,7 @@ def test_log_examination_adds_up() -> None:
 
 def test_appeal_is_that_of_the_item_clicked_last_above() -> None:
     clicked, offsets = np.array([1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), np.array([0, 4, 6])
-    np.testing.assert_array_equal(last_clicked_rows(clicked, offsets), [-1, 0, 0, 2, -1, -1])
+    np.testing.assert_array_equal(_last_clicked_rows(clicked, offsets), [-1, 0, 0, 2, -1, -1])
     np.testing.assert_allclose(appeal_of(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.0, 1.0])), [-0.5, 0.0, 0.5])
     # Item 0 is clicked on the other page and item 1 is not, so a click on 0 has the higher appeal.
     log = rows_as_log(

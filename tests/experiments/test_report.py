@@ -12,7 +12,7 @@ import pytest
 
 from rankloop.engine import Here
 from rankloop.experiments.analysis.summary import finding_of
-from rankloop.experiments.report.charts import Line, band, chart, spread
+from rankloop.experiments.report.charts import Line, _spread, band, chart
 from rankloop.experiments.report.html import page, write_report
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import _run_one, run_experiment
@@ -120,7 +120,7 @@ def test_the_band_is_the_standard_error_and_skips_what_is_missing() -> None:
 
 @pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.5, 0.9], [0.1, 0.2, 0.25, 0.26, 0.3], []])
 def test_labels_stand_apart(heights: list[float]) -> None:
-    moved = spread(heights, 0.06)
+    moved = _spread(heights, 0.06)
     assert len(moved) == len(heights)
     assert all(high - low > 0.06 - 1e-9 for low, high in pairwise(moved))
     assert sum(moved) == pytest.approx(sum(heights))

@@ -206,28 +206,23 @@ class FoldTask(NamedTuple):
     out: np.ndarray[tuple[int], np.dtype[np.bool_]]  # by page: it is held out
 
 
-class JudgedFold(NamedTuple):
-    """The log-likelihood of each held-out page, and the surprise at each position with the rows behind it."""
+def judge_fold(task: FoldTask) -> tuple[Floats, Floats, Floats]:
+    """Fit a model to the pages of the other folds, and judge it by those of this one.
 
-    by_page: Floats
-    bits: Floats
-    counts: Floats
-
-
-def judge_fold(task: FoldTask) -> JudgedFold:
-    """Fit a model to the pages of the other folds, and judge it by those of this one."""
+    Returns the log-likelihood of each held-out page, and the surprise at each position with the rows behind it.
+    """
     log, out = task.log, task.out
     fitted = MODELS[task.model].fit(log.pages(np.flatnonzero(~out)))
     judges = log.pages(np.flatnonzero(out))
     bits = np.bincount(judges.position, fitted.surprises(judges), log.n_positions).astype(np.float64)
     counts = np.bincount(judges.position, minlength=log.n_positions).astype(np.float64)
-    return JudgedFold(fitted.log_likelihood(judges), bits, counts)
+    return fitted.log_likelihood(judges), bits, counts
 
 
-def _held_out(part: Ints, folds: list[JudgedFold]) -> HeldOutFit:
+def _held_out(part: Ints, folds: list[tuple[Floats, Floats, Floats]]) -> HeldOutFit:
     by_page = np.zeros(len(part))
-    for number, fold in enumerate(folds):
-        by_page[part == number] = fold.by_page
-    bits, counts = sum(fold.bits for fold in folds), np.asarray(sum(fold.counts for fold in folds))
+    for number, (log_likelihoods, _, _) in enumerate(folds):
+        by_page[part == number] = log_likelihoods
+    bits, counts = (sum(fold[column] for fold in folds) + np.zeros(1) for column in (1, 2))
     by_position = 2.0 ** (bits / np.maximum(counts, 1.0))
     return HeldOutFit(float(by_page.mean()), float(by_position[counts > 0].mean()), by_position, by_page)

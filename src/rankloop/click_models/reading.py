@@ -72,17 +72,12 @@ def group_of_distance(distance: Ints) -> Ints:
 
 def groups_of_last_clicks(log: ClickArrays) -> Ints:
     """Return by row the group of the distance to the last click above it on its page."""
-    last = last_clicked_rows(log.clicked, log.offsets)
+    last = _last_clicked_rows(log.clicked, log.offsets)
     return group_of_distance(np.where(last >= 0, log.position - log.position[last], 0))
 
 
-def last_clicked_rows(clicked: Floats, offsets: Ints) -> Ints:
-    """Return by row the last clicked row above it on its page, −1 where there is none.
-
-    Args:
-      clicked: By row, from the top within each page.
-      offsets: Where pages begin, and the number of rows at the end.
-    """
+def _last_clicked_rows(clicked: Floats, offsets: Ints) -> Ints:
+    """Return by row the last clicked row above it on its page, −1 where there is none."""
     hit = np.where(clicked > 0, np.arange(len(clicked)), -1)
     last = np.maximum.accumulate(np.append(-1, hit[:-1])) if len(hit) else hit
     return np.where(last >= np.repeat(offsets[:-1], np.diff(offsets)), last, -1)
@@ -110,7 +105,7 @@ def appeal_of_last_click(log: ClickArrays, curve: Floats) -> Floats:
     mean = float(clicks.sum() / examined.sum())
     others = np.bincount(log.pair, clicks)[log.pair] - clicks + RATE_PRIOR_CLICKS
     rate = others / (np.bincount(log.pair, examined)[log.pair] - examined + RATE_PRIOR_CLICKS / mean)
-    last = last_clicked_rows(clicks, log.offsets)
+    last = _last_clicked_rows(clicks, log.offsets)
     return np.where(last >= 0, appeal_of(rate, clicks)[last], 0.0)
 
 

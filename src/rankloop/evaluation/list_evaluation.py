@@ -14,10 +14,9 @@ from rankloop.core.session import Session
 from rankloop.core.statistics import normal_quantiles, student_quantile
 from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.engine import Engine
-from rankloop.evaluation.attraction import AttractionModel
 from rankloop.evaluation.list_estimate import Diagnostics, Interval, ListEstimate, OrderEstimate, side_of
 from rankloop.evaluation.list_pages import LOCAL_ENGINE, NOT_SHOWN, PageTable, ShownPage, page_table
-from rankloop.evaluation.order_value import MAX_WEIGHT, OrderJudge, OrderValues
+from rankloop.evaluation.order_value import MAX_WEIGHT, AttractionModel, OrderJudge, OrderValues
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
 CLICK_OUTCOME = "clicks"

@@ -118,17 +118,12 @@ def _label(axes: "Axes", lines: Sequence[Line]) -> None:
             height = axes.transAxes.inverted().transform(axes.transData.transform((1.0, last)))[1]
             ends.append((float(height), f"{line.name}  {number(last)}", colour_of(line)))
     ends.sort()
-    for height, (_, text, colour) in zip(spread([end[0] for end in ends], MIN_LABEL_GAP), ends):
+    for height, (_, text, colour) in zip(_spread([end[0] for end in ends], MIN_LABEL_GAP), ends):
         axes.text(1.015, height, text, color=colour, transform=axes.transAxes, va="center", fontsize=9.5)
 
 
-def spread(heights: list[float], gap: float) -> list[float]:
-    """Move rising heights as little as needed to stand at least `gap` apart.
-
-    Args:
-      heights: The heights, in rising order.
-      gap: The least distance.
-    """
+def _spread(heights: list[float], gap: float) -> list[float]:
+    """Move rising heights as little as needed to stand at least `gap` apart."""
 
     def bottom(group: list[float]) -> float:
         return sum(group) / len(group) - gap * (len(group) - 1) / 2
