@@ -67,11 +67,7 @@ def read_log(
 
 
 def lists_in(log: Any, **options: Any) -> ListLog:
-    """Return a log of lists as it is, or read one with the arguments of `read_log`.
-
-    Raises:
-      InvalidInput: If it is a log of single choices.
-    """
+    """Return a log of lists as it is, or read one with the arguments of `read_log`; refuse a log of single choices."""
     lists = log if isinstance(log, ListLog | ChoiceLog) else read_log(log, kind="lists", **options)
     if isinstance(lists, ChoiceLog):
         raise InvalidInput(f"{lists.name} is a log of single choices; a log of lists is needed")

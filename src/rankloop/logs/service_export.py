@@ -114,11 +114,7 @@ def exported_schemas(path: Path) -> list[Schema]:
 
 
 def read_service_export(path: Path) -> ListLog:
-    """Read an export; rankings that were mixed for a comparison of two rankers are left out.
-
-    Raises:
-      InvalidInput: If the file lacks a column of an export or has no impressions, or a row does not fit together.
-    """
+    """Read an export; rankings that were mixed for a comparison of two rankers are left out."""
     pq = import_extra("pyarrow.parquet")
     file = pq.ParquetFile(path)
     names, notes = file.schema_arrow.names, _notes(file, path.name)

@@ -39,10 +39,8 @@ class RankingPolicy(NamedTuple):
         """Return the log-probability of a ranking with the learner in another state."""
         value = self.learner.log_prob(state, query, ranking)
         if math.isnan(value):
-            raise InvalidInput(
-                f"{self.name} cannot say with which probability it shows these items at these positions "
-                "(it has no closed form)"
-            )
+            action = "shows these items at these positions (it has no closed form)"
+            raise InvalidInput(f"{self.name} cannot say with which probability it {action}")
         return value
 
 
@@ -122,9 +120,8 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
     if from_layers(policy.state, "shown") is None:
-        raise InvalidInput(
-            f"{policy.name} does not keep `shown` in its state: the probabilities of positions are unknown"
-        )
+        problem = "does not keep `shown` in its state: the probabilities of positions are unknown"
+        raise InvalidInput(f"{policy.name} {problem}")
     return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 
 
