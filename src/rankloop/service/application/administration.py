@@ -24,7 +24,7 @@ from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.health import explanation_of, recent_weights
 from rankloop.service.domain.named_values import catalogue_changes
-from rankloop.service.domain.rollback import LoggedQuery, StateRow, listed_states, order_difference, state_before
+from rankloop.service.domain.rollback import StateRow, listed_states, order_difference, state_before
 from rankloop.service.domain.state_size import check_file_fits, check_fits
 from rankloop.service.domain.trainer import Trainer, logged_query
 from rankloop.service.errors import Unavailable
@@ -240,11 +240,8 @@ class Administration:
                 state = Trainer(configuration.config_of(first.body), first.start).first
             else:
                 state = loads(snapshot.session).state
-            queries = []
-            for record in store.newest_rankings(entity, MAX_PREVIEW_LISTS):
-                ranked: Any = record.event
-                ids = ranked.ids if ranked.candidates is None else [ranked.ids[i] for i in ranked.candidates]
-                queries.append(LoggedQuery(ranked.impression, logged_query(ranked, config), ids))
+            newest: list[Any] = [record.event for record in store.newest_rankings(entity, MAX_PREVIEW_LISTS)]
+            queries = {ranked.impression: logged_query(ranked, config) for ranked in newest}
             return order_difference(config.learner, runtime.published.state, config.fitted(state), queries)
 
         return {"state": to} | await asyncio.to_thread(difference)

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.adapter import Id
 from rankloop.core.errors import Conflict
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.types import Ints, Query
@@ -21,14 +20,6 @@ class StateRow(NamedTuple):
     seq: int  # the last event that is in it
     at: float
     same_as: int | None = None
-
-
-class LoggedQuery(NamedTuple):
-    """A query of the log with the ids of its candidates."""
-
-    impression: str
-    query: Query
-    ids: list[Id]
 
 
 def listed_states(
@@ -66,26 +57,26 @@ def state_before(rows: Sequence[StateRow], current: int) -> int:
     return earlier[-1].state if earlier[-1].same_as is None else earlier[-1].same_as
 
 
-def order_difference(learner: AnyLearner, now: Any, then: Any, queries: Sequence[LoggedQuery]) -> dict[str, Any]:
+def order_difference(learner: AnyLearner, now: Any, then: Any, queries: Mapping[str, Query]) -> dict[str, Any]:
     """Compare the orders that two states give to logged queries, by numbers and by examples.
 
     Args:
       learner: Of the ranker.
       now: The state that is served.
       then: The state of a rollback.
-      queries: Recent ones.
+      queries: Recent ones, with the ids of their items, by impression.
     """
-    pairs = [(each, learner.predict(now, each.query), learner.predict(then, each.query)) for each in queries]
+    pairs = [(name, learner.predict(now, query), learner.predict(then, query)) for name, query in queries.items()]
     different = [pair for pair in pairs if not np.array_equal(pair[1], pair[2])]
     correlations = [_rank_correlation(first, second) for _, first, second in pairs]
     examples = [
         {
-            "impression": each.impression,
-            "query_id": each.query.id,
-            "now": [each.ids[i] for i in first[:MAX_EXAMPLE_IDS]],
-            "then": [each.ids[i] for i in second[:MAX_EXAMPLE_IDS]],
+            "impression": name,
+            "query_id": queries[name].id,
+            "now": [queries[name].item_ids[i] for i in first[:MAX_EXAMPLE_IDS]],
+            "then": [queries[name].item_ids[i] for i in second[:MAX_EXAMPLE_IDS]],
         }
-        for each, first, second in different[:MAX_EXAMPLES]
+        for name, first, second in different[:MAX_EXAMPLES]
     ]
     return {
         "lists": len(pairs),
