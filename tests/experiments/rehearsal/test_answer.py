@@ -80,6 +80,25 @@ def test_where_nothing_ever_moved_it_cannot_tell():
     assert "examination is a guess" in answer.sentence
 
 
+def test_where_positions_follow_earlier_clicks_it_cannot_tell():
+    rng, rows = np.random.default_rng(3), []
+    attraction, recent = rng.uniform(0.1, 0.6, (10, 6)), np.zeros((10, 6))
+    orders = np.tile(np.arange(6), (10, 1))
+    for page in range(2000):
+        if page % 100 == 0:  # every day the order is that of yesterday's clicks
+            orders, recent = np.argsort(-recent - 0.5 * rng.random((10, 6)), axis=1), np.zeros((10, 6))
+        query = int(rng.integers(10))
+        for position, item in enumerate(orders[query].tolist()):
+            clicked = rng.random() < EXAMINED[position] * attraction[query, item]
+            recent[query, item] += clicked
+            name = {"session": f"s{page}", "query": f"q{query}", "product": f"p{query}-{item}"}
+            rows.append(name | {"position": position + 1, "clicked": int(clicked), "true_attraction": 0.0})
+    answer = asked(pa.Table.from_pylist(rows), learners=LEARNER)
+    assert answer.users.examination.reacts
+    assert answer.word == "cannot tell"
+    assert "positions follow earlier clicks" in answer.sentence
+
+
 def test_fields_and_clicks_of_items_make_the_world():
     table = shop("helps", n_pages=500)
     log = rehearsal_log(lists_in(table.drop_columns("true_attraction")))

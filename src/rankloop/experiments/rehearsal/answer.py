@@ -129,7 +129,7 @@ def rehearse(
     word: Word = "no gain"
     chosen, take = results[int(np.argmax(choosing_gains))], ""
     needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
-    if users.examination.evidence == "none" and len(users.examination.curve) > 1:
+    if users.examination.reacts or (users.examination.evidence == "none" and len(users.examination.curve) > 1):
         word = "cannot tell"
     elif chosen.late["clicks"].low > 0.0 and chosen.late["clicks"].mean > needed:
         word, take = "take", chosen.name

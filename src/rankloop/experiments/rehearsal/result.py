@@ -87,6 +87,11 @@ class Rehearsal(NamedTuple):
     @property
     def sentence(self) -> str:
         """The answer in one line."""
+        if self.word == "cannot tell" and self.users.examination.reacts:
+            return (
+                "This log cannot tell: positions follow earlier clicks, so today's order knows what a learner would "
+                "learn, and its gain is mistaken. Show some lists in a random order, then ask again."
+            )
         if self.word == "cannot tell":
             return (
                 f"This log cannot tell: examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, "
