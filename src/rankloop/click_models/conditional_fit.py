@@ -125,16 +125,13 @@ def _moments(cells: UnitCells, design: Floats, log_theta: Floats) -> tuple[float
 def fit_conditional(
     cells: UnitCells, cell_design: Floats, prior: GaussianPrior, offset: Floats | float = 0.0
 ) -> ConditionalFit:
-    """Maximise the conditional likelihood and the prior by Newton's method.
+    """Maximise the conditional likelihood and the prior by Newton's method; without any unit in two cells, the prior.
 
     Args:
       cells: Clicks by unit and cell.
       cell_design: (n_cells, n), log θ = cell_design · β.
       prior: Keeps coefficients finite about which the log says nothing.
       offset: By entry, what is added to log θ.
-
-    Returns:
-      The fit; without any unit in two cells it is the prior.
     """
     coefficients, n = prior.mean.copy(), cell_design.shape[1]
     if not cells.n_units:

@@ -1,6 +1,7 @@
 """Values of an experiment's runs by arm: one row per seed, one column per checkpoint."""
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +31,11 @@ class Curves:
 
     def of(self, stream: str, arm: str, measure: str, quantity: str) -> Floats | None:
         """Return the values as (n_seeds, n_checkpoints), or None if the arm has no such quantity."""
-        return self._stack([run.values[measure].get(quantity) for run in self._seeds(stream, arm)])
+        return _stacked(self._runs[stream, arm, seed].values[measure].get(quantity) for seed in self.seeds)
 
     def report(self, stream: str, arm: str, path: str) -> Floats | None:
         """Return values that a learner reports, as (n_seeds, n_checkpoints), or None if it does not report them."""
-        return self._stack([run.reports.get(path) for run in self._seeds(stream, arm)])
+        return _stacked(self._runs[stream, arm, seed].reports.get(path) for seed in self.seeds)
 
     def reported(self) -> list[str]:
         """Return the names of all reported values."""
@@ -49,12 +50,10 @@ class Curves:
         """Return the column of a checkpoint; the last for None."""
         return -1 if round is None else int(np.searchsorted(self.rounds, round))
 
-    def _seeds(self, stream: str, arm: str) -> list[Run]:
-        return [self._runs[stream, arm, seed] for seed in self.seeds]
 
-    def _stack(self, series: list[Series | None]) -> Floats | None:
-        present = [values for values in series if values is not None]
-        return np.array(present, dtype=np.float64) if present else None
+def _stacked(series: Iterable[Series | None]) -> Floats | None:
+    present = [values for values in series if values is not None]
+    return np.array(present, dtype=np.float64) if present else None
 
 
 def values_at(curves: Curves, arm: str, measure: str, quantity: str, stream: str = "", column: int = -1) -> Floats:

@@ -38,11 +38,6 @@ class MeasuredRounds:
         self.rankings.append(ranking)
         self.relevance.append(relevance)
 
-    def add_best(self, relevance: Floats) -> None:
-        """Measure the best ranking of a round."""
-        self.values[:, self.filled] = [measure.best(relevance) for measure in self.measures]
-        self.filled += 1
-
     def judge(self) -> None:
         """Measure every held round; for a measure of scores a ranking becomes scores that fall with the position."""
         if not self.rankings:

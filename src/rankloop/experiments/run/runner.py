@@ -92,7 +92,7 @@ def _play(task: Task) -> tuple[Values, dict[str, Series], int]:
         for round in _rounds(
             experiment, Arm(name=CEILING, learner="random_order"), build("random_order"), stream, seed
         ):
-            best.add_best(round.relevance)
+            best.values[:, round.t] = [measure.best(round.relevance) for measure in best.measures]
         return best.by_quantity(experiment), {}, 0
     arm = next(arm for arm in experiment.all_arms if arm.name == task.arm)
     learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
