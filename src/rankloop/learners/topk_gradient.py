@@ -91,11 +91,9 @@ def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItem
     likely, unlikely = _probabilities(graded, n_items, span)
     terms = surrogate.terms(scores, items, grades)
     is_familiar = np.isin(items, familiar) if len(items) < n_items else np.ones(n_items, np.bool_)
-    if is_familiar.all():
-        return terms / likely
-    shared = surrogate.terms(scores, items[is_familiar], grades[is_familiar])
-    with np.errstate(invalid="ignore"):  # a step that is not finite is refused later
-        return shared / likely + (terms - shared) / unlikely
+    shared = terms if is_familiar.all() else surrogate.terms(scores, items[is_familiar], grades[is_familiar])
+    with np.errstate(all="ignore"):  # a step that is not finite is refused later
+        return terms / likely if shared is terms else shared / likely + (terms - shared) / unlikely
 
 
 @kernel
