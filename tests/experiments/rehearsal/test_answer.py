@@ -85,8 +85,8 @@ def test_where_positions_follow_earlier_clicks_it_cannot_tell():
     attraction, recent = rng.uniform(0.1, 0.6, (10, 6)), np.zeros((10, 6))
     orders = np.tile(np.arange(6), (10, 1))
     for page in range(2000):
-        if page % 100 == 0:  # every day the order is that of yesterday's clicks
-            orders, recent = np.argsort(-recent - 0.5 * rng.random((10, 6)), axis=1), np.zeros((10, 6))
+        if page % 20 == 0:  # every day the order is that of yesterday's clicks
+            orders, recent = np.argsort(-recent - 0.4 * rng.random((10, 6)), axis=1), np.zeros((10, 6))
         query = int(rng.integers(10))
         for position, item in enumerate(orders[query].tolist()):
             clicked = rng.random() < EXAMINED[position] * attraction[query, item]
