@@ -13,7 +13,7 @@ import pytest
 from rankloop.cli.commands.search import _forget_options
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
-from rankloop.search.box import data_beside
+from rankloop.search.box import SearchBox, data_beside
 from rankloop.service.records import Ranked
 from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 
@@ -157,6 +157,23 @@ def test_what_is_wrong_is_one_line(
     assert found[-1].startswith("rankloop: ")
     if arguments == ["nowhere"]:
         assert not (tmp_path / "nowhere-rankloop").exists()
+
+
+@pytest.mark.parametrize("mode", [["--mcp", "stdio"], ["--forget", "boat"]])
+def test_every_option_of_the_box_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: list[str]) -> None:
+    options: dict[str, object] = {}
+
+    def record(source: Path, data: Path, **given: object) -> SearchBox:
+        options.update(given)
+        return SearchBox(source, data, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("rankloop.search.box.SearchBox", record)
+    monkeypatch.setattr("rankloop.search.integrations.agent_server.run_agent_server", lambda *_: None)
+    write_notes(tmp_path / "notes")
+    arguments = ["--engine", "sqlite", "--language", "german", "--meaning", "off", "--seed", "3", "--remember-visitors"]
+    assert code(str(tmp_path / "notes"), *arguments, *mode) == 0
+    expected = {"engine": "sqlite", "language": "german", "meaning": "off", "seed": 3, "columns": {}, "fields": ()}
+    assert options == expected | ({"remember_visitors": True} if "--mcp" in mode else {})
 
 
 def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,10 +81,11 @@ def search(
     for part, name in parts.items():
         if part not in COLUMN_PARTS or not name:
             raise InvalidInput(f"--column {part}={name} names no part: write PART=NAME of {', '.join(COLUMN_PARTS)}")
+    new_box = partial(
+        SearchBox, source, folder, columns=parts, seed=seed, fields=names, engine=engine, language=language
+    )
     if forget is not None:
-        with SearchBox(
-            source, folder, fields=names, engine=engine, language=language, seed=seed, columns=parts, meaning="off"
-        ) as box:
+        with new_box(meaning="off") as box:
             count = box.forget(**_forget_options(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"deleted: {count} searches")
         return
@@ -93,7 +95,7 @@ def search(
         transports: Any = {"stdio": "stdio", "http": "streamable-http"}
         if mcp not in transports:
             raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http")
-        with SearchBox(source, folder, fields=names, engine=engine, columns=parts) as box:
+        with new_box(meaning=meaning, remember_visitors=remember_visitors) as box:
             run_agent_server(box, transports[mcp], port)
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
