@@ -10,10 +10,7 @@ from rankloop.click_models.base import (
     ALIKE_ROWS,
     ClickModel,
     Prior,
-    draw_clicks,
     estimate_prior,
-    examined_given_clicks,
-    examined_whatever_clicks,
     rows_of,
 )
 from rankloop.click_models.fit import MODELS
@@ -93,21 +90,19 @@ def test_probabilities_are_sums_over_all_histories(name):
     assert len(possible) == (N + 1 if name == "cascade" else len(PATTERNS))
     likelihoods = np.exp(model.log_likelihood(log))
     np.testing.assert_allclose(likelihoods[possible], [of_pattern[PATTERNS[page]] for page in possible], rtol=1e-5)
-    anyhow, given = model.click_probabilities(log), model.click_probabilities(log, given_clicks=True)
-    examined_anyhow = examined_whatever_clicks(model.parameters, rows_of(log))
-    examined_given = examined_given_clicks(model.parameters, rows_of(log))
+    anyhow, given = model.probabilities(log), model.probabilities(log, given_clicks=True)
     for position in range(N):
         examined = sum(p for p, examined, _, _ in every if examined[position])
         clicked = sum(p for p, _, clicks, _ in every if clicks[position])
-        np.testing.assert_allclose(examined_anyhow[position::N], examined, rtol=1e-9)
-        np.testing.assert_allclose(anyhow[position::N], clicked, rtol=1e-9)
+        np.testing.assert_allclose(anyhow.examined[position::N], examined, rtol=1e-9)
+        np.testing.assert_allclose(anyhow.clicked[position::N], clicked, rtol=1e-9)
         for page in possible:
             above = PATTERNS[page][:position]
             alike = [(p, e, c) for p, e, c, _ in every if c[:position] == above]
             total = sum(p for p, *_ in alike)
             row = page * N + position
-            assert examined_given[row] == pytest.approx(sum(p for p, e, _ in alike if e[position]) / total)
-            assert given[row] == pytest.approx(sum(p for p, _, c in alike if c[position]) / total)
+            assert given.examined[row] == pytest.approx(sum(p for p, e, _ in alike if e[position]) / total)
+            assert given.clicked[row] == pytest.approx(sum(p for p, _, c in alike if c[position]) / total)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -115,7 +110,7 @@ def test_drawn_clicks_are_as_frequent_as_they_are_probable(name):
     model, rng = model_of(name), np.random.default_rng(3)
     counts = dict.fromkeys(PATTERNS, 0)
     for draws in rng.random((N_DRAWN_PAGES, 3, N)):
-        counts[tuple(draw_clicks(model.parameters, np.array(ORDER), draws).tolist())] += 1
+        counts[tuple(model.observe(np.array(ORDER), draws).tolist())] += 1
     probabilities = np.exp(model.log_likelihood(log_of(PATTERNS)))
     for pattern, probability in zip(PATTERNS, probabilities):
         margin = 4 * math.sqrt(probability * (1 - probability) / N_DRAWN_PAGES)
@@ -128,8 +123,8 @@ def test_browsers_need_one_number_per_position(name):
     model = model_of(name)
     for page in draws:
         np.testing.assert_array_equal(
-            draw_clicks(model.parameters, np.array(ORDER), page),
-            draw_clicks(model.parameters, np.array(ORDER), np.ascontiguousarray(page[:1])),
+            model.observe(np.array(ORDER), page),
+            model.observe(np.array(ORDER), np.ascontiguousarray(page[:1])),
         )
 
 
@@ -183,7 +178,7 @@ def test_what_is_fitted_is_a_spec_of_users_who_click_alike(logs, fits, name):
     page = log.pages(np.array([7]))
     clicked = by_relevance.click_probabilities(page.pair, fitted.attraction)
     margin = 0.1 if "satisfaction" in fitted.numbers else 1e-5  # satisfaction is that of the levels
-    np.testing.assert_allclose(clicked, fitted.click_probabilities(page), atol=margin)
+    np.testing.assert_allclose(clicked, fitted.probabilities(page).clicked, atol=margin)
 
 
 @pytest.mark.parametrize("name", ["pbm", "ubm", "dbn"])

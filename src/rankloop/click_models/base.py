@@ -145,6 +145,13 @@ def examined_whatever_clicks(parameters: ClickParameters, rows: ClickRows) -> Fl
     return examined
 
 
+class ClickProbabilities(NamedTuple):
+    """By row: the probability that it is examined, and that it is clicked."""
+
+    examined: Floats
+    clicked: Floats
+
+
 class Prior(NamedTuple):
     """A belief about every pair: as if `rows` rows had been examined of which a share `mean` was clicked."""
 
@@ -203,21 +210,35 @@ class ClickModel:
             persistence=self.persistence,
         )
 
-    def click_probabilities(self, log: ClickArrays, *, given_clicks: bool = False) -> Floats:
-        """Return how likely each row of a log is clicked, given the clicks above on its page or whatever they are."""
+    def observe(self, pair: Ints, draws: Floats) -> Ints:
+        """Draw the clicks on a page: 1 for a click and 0 elsewhere, by position.
+
+        Args:
+          pair: The pair in each position.
+          draws: Uniform numbers, (3, n_positions); the first row is enough where nobody stops (pbm, ubm).
+        """
+        return draw_clicks(self.parameters, pair, draws)
+
+    def probabilities(self, log: ClickArrays, *, given_clicks: bool = False) -> ClickProbabilities:
+        """Return how likely each row of a log is examined and clicked.
+
+        Args:
+          log: What was shown and clicked.
+          given_clicks: Condition on the clicks above each row on its page, instead of summing over them.
+        """
         examined_rows = examined_given_clicks if given_clicks else examined_whatever_clicks
-        probabilities: Floats = examined_rows(self.parameters, rows_of(log)) * self.attraction[log.pair]
-        return probabilities
+        examined = examined_rows(self.parameters, rows_of(log))
+        return ClickProbabilities(examined, examined * self.attraction[log.pair])
 
     def log_likelihood(self, log: ClickArrays) -> Floats:
         """Return the log-likelihood of each page; the impossible (two clicks in a cascade) counts as a millionth."""
-        logs = row_log_likelihoods(self.click_probabilities(log, given_clicks=True), log.clicked)
+        logs = row_log_likelihoods(self.probabilities(log, given_clicks=True).clicked, log.clicked)
         pages: Floats = np.add.reduceat(logs, log.offsets[:-1])
         return pages
 
     def surprises(self, log: ClickArrays) -> Floats:
         """Return the surprise of each row in bits: how little the model expected it, whatever happened above."""
-        bits: Floats = -row_log_likelihoods(self.click_probabilities(log), log.clicked) / np.log(2.0)
+        bits: Floats = -row_log_likelihoods(self.probabilities(log).clicked, log.clicked) / np.log(2.0)
         return bits
 
     @classmethod
@@ -260,7 +281,7 @@ class ClickModel:
         and two, and a beta distribution with that variance has m(1 − m)/E δ² − 1 rows. Where the sum is within chance,
         pairs are taken to be as the model says.
         """
-        p, mean = clipped(self.click_probabilities(log, given_clicks=True)), self.attraction
+        p, mean = clipped(self.probabilities(log, given_clicks=True).clicked), self.attraction
         examined = p / mean[log.pair]
 
         def two_and_two(values: Floats) -> float:

@@ -13,9 +13,7 @@ from rankloop.click_models.base import (
     ClickModel,
     Prior,
     clipped,
-    examined_given_clicks,
     row_log_likelihoods,
-    rows_of,
 )
 from rankloop.click_models.examination import Examination
 from rankloop.click_models.fit import UserFit
@@ -156,8 +154,7 @@ def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attractio
     """
     pages, click_model = log.pages, type(users.fitted)
     table = click_model.examination_table(pages, users.examination)
-    examined = examined_given_clicks(users.fitted.parameters, rows_of(pages))
-    examined = np.clip(examined, MIN_PROBABILITY, 1.0)
+    examined = np.clip(users.fitted.probabilities(pages, given_clicks=True).examined, MIN_PROBABILITY, 1.0)
     means, matters = _by_fields(log, examined, seed)
     if matters:
         counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
