@@ -29,6 +29,7 @@ def grown(path: Path, kind: str = "lightgbm", gaps: bool = False, columns: Any =
     grades = ((rows[:, 0] > 50) == (rows[:, 1] > 0)).astype(float) + (rows[:, 2] > 0)
     if gaps:
         rows[rng.random(600) < 0.3, 0] = np.nan
+        grades += 2.0 * np.isnan(rows[:, 0])  # LightGBM then splits gaps from values at the largest 64-bit number
     if columns:
         rows[:, 1] = rng.integers(0, len(columns[1].values), 600)
         grades = np.isin(rows[:, 1], (0, 3)) + (rows[:, 2] > 0.0)

@@ -18,6 +18,7 @@ from rankloop.training.trees.tree_ranker import LIGHTGBM, TreeRanker
 
 SOLR_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
 N_CHECKED_ROWS = 400  # random items by which the nodes are compared with the library of the trees
+MAX_THRESHOLD = 1e38  # above it, splits tell gaps from values; engines keep 32 bits
 MAX_RELATIVE_ERROR = 1e-5  # of a score, of which engines keep 32 bits
 LOST_MISSING = (
     "missing values of {}, which count as 0 there: give every item these features, or fill the gaps before training"
@@ -113,9 +114,8 @@ class TreeModel(NamedTuple):
 
     def to_plain(self, name: str) -> dict[str, Any]:
         """Return the columns and the nodes as plain tables."""
-        columns = [column._asdict() for column in self.columns]
         trees = [_plain_node(tree, self.names) for tree in self.trees]
-        return {"kind": "trees", "name": name, "columns": columns, "trees": trees}
+        return {"kind": "trees", "name": name, "columns": [part._asdict() for part in self.columns], "trees": trees}
 
 
 def read_tree_model(path: Path) -> TreeModel:
@@ -184,7 +184,7 @@ def _lightgbm_node(node: Mapping[str, Any], share: float) -> Any:
         return node["leaf_value"] * share
     is_category = node["decision_type"] == "=="
     codes = tuple(map(int, node["threshold"].split("||"))) if is_category else ()
-    threshold = 0.0 if is_category else float(node["threshold"])
+    threshold = 0.0 if is_category else min(float(node["threshold"]), MAX_THRESHOLD)
     missing_left = {"None": not is_category and threshold >= 0.0, "NaN": node["default_left"]}.get(node["missing_type"])
     if missing_left is None:
         raise InvalidInput("the trees take 0 as missing (zero_as_missing), which other formats cannot tell apart")
@@ -218,7 +218,7 @@ def _sample(model: TreeModel) -> Floats:
     rng, splits = np.random.default_rng(0), list(model.splits())
     rows = np.zeros((N_CHECKED_ROWS, len(model.names)))
     for column in range(rows.shape[1]):
-        thresholds = np.array([split.threshold for split in splits if split.feature == column] or [0.0])
+        thresholds = [s.threshold for s in splits if s.feature == column and s.threshold < MAX_THRESHOLD] or [0.0]
         step = 0.1 * max(float(np.std(thresholds)), 1e-3)
         rows[:, column] = rng.choice(thresholds, len(rows)) + step * rng.normal(size=len(rows))
         if any(split.codes for split in splits if split.feature == column):
