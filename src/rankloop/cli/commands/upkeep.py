@@ -1,4 +1,4 @@
-"""`rankloop backup`, `restore`, `replay`, `rollback` and `user`: maintain the log and the states of a service."""
+"""`rankloop backup`, `restore`, `migrate`, `replay`, `rollback` and `user`: maintain log and states of a service."""
 
 import os
 import tempfile
@@ -79,6 +79,29 @@ def restore(
         typer.echo(f"{'the database' if '://' in to else to} has {_sizes_of(summary)}")
     if check:
         _check(to, data, as_json)
+
+
+@command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data")
+def migrate(
+    log: Log,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print the version of the log.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Upgrade the log of an earlier version of rankloop.
+
+    `rankloop serve` does the same when it starts. Make a backup: an older version cannot read the upgraded log.
+    """
+    from rankloop.service.application.backup import migrate_log
+    from rankloop.service.stores.base import LOG_VERSION
+
+    version = migrate_log(log, dry_run)
+    if as_json:
+        print_json({"version": version, "current": LOG_VERSION, "migrated": version < LOG_VERSION and not dry_run})
+    elif version == LOG_VERSION:
+        typer.echo(f"the log has version {version}: it is up to date")
+    else:
+        verb = "can be migrated" if dry_run else "was migrated"
+        typer.echo(f"the log has version {version}: it {verb} to version {LOG_VERSION}")
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")

@@ -23,8 +23,9 @@ from rankloop.service.application.rebuild import ReplayResult, replay_log
 from rankloop.service.errors import DamagedArchive, Unavailable
 from rankloop.service.log.archive import ARCHIVE_FOLDER, Archive, read_rows
 from rankloop.service.records import partition_of
+from rankloop.service.settings import Settings
 from rankloop.service.stores.base import COLUMNS, LOG_VERSION, MAX_SEQ, check_version
-from rankloop.service.stores.open import POSTGRES_SCHEMES, ReadOnlyLog, log_at
+from rankloop.service.stores.open import POSTGRES_SCHEMES, ReadOnlyLog, log_at, open_store
 from rankloop.service.stores.sqlite import FILE_NAME, acquire_file_lock, connect, migrate
 
 MAX_TRIES = 3  # while files of the archive are being replaced
@@ -241,3 +242,26 @@ def _restore_to_postgres(file: Path, address: str) -> None:
             migrate_postgres(connection)  # events are numbered after those of the backup from now on
     except psycopg.Error as error:
         raise Unavailable(f"this PostgreSQL cannot be written: {error}") from None
+
+
+def migrate_log(where: str, dry_run: bool = False) -> int:
+    """Upgrade a log as `rankloop serve` does when it starts; return the version that it had.
+
+    Args:
+      where: The folder, the file or the address of the log.
+      dry_run: Only read its version.
+
+    Raises:
+      Conflict: If a newer rankloop wrote the log.
+      InvalidInput: If it is not the log of a service.
+    """
+    with log_at(where) as log:
+        version = log.version()
+        folder = log.folder
+    check_version(version)
+    if not dry_run:
+        is_database = where.startswith(POSTGRES_SCHEMES)
+        if not is_database and not Path(where).is_dir() and Path(where).name != FILE_NAME:
+            raise InvalidInput(f"a service reads {folder / FILE_NAME}; {where} is another file")
+        open_store(Settings(store=where) if is_database else Settings(data=folder)).close()
+    return version
