@@ -87,8 +87,7 @@ class PostgresAdapter:
         headline = sql.SQL("ts_headline({}, {}, {}, {}) AS rankloop_piece")
         piece = headline.format(self._language, self._piece, self._tsquery(query), sql.Literal(HEADLINE))
         rows = self._rows(SELECT_BY_ID, self._names["id"], piece, self._table, sql.Literal(list(ids)))
-        name = self._settings.column("id")
-        return {row[name]: adapter.snippet_from(row["rankloop_piece"] or "") for row in rows}
+        return {row[self._settings.column("id")]: adapter.snippet_from(row["rankloop_piece"] or "") for row in rows}
 
     def _condition(self, query: TextQuery) -> tuple[sql.Composable, sql.Composable]:
         """Return the condition on rows, and their score; letters of scripts without spaces are found by LIKE."""
@@ -118,39 +117,32 @@ class PostgresAdapter:
         """Return the condition of phrases, excluded words and filters."""
         conditions = [sql.SQL("true").format()]
         for phrase in query.phrases:
-            near = sql.SQL("{} @@ phraseto_tsquery({}, {})")
-            conditions.append(near.format(self._words, self._language, sql.Literal(" ".join(phrase))))
+            words = " ".join(phrase)
+            conditions.append(sql.SQL("{} @@ phraseto_tsquery({}, {})").format(self._words, self._language, words))
         for word in query.excluded:
-            without = sql.SQL("NOT {} @@ plainto_tsquery({}, {})")
-            conditions.append(without.format(self._words, self._language, sql.Literal(word)))
+            conditions.append(sql.SQL("NOT {} @@ plainto_tsquery({}, {})").format(self._words, self._language, word))
         for field, value, start, end in query.filters:
             if field != "at":
                 equal = sql.SQL("lower({}::text) = lower({})")
                 conditions.append(equal.format(sql.Identifier(field), sql.Literal(value)))
             elif "at" in self._names:
                 dated = sql.SQL("{0} >= to_timestamp({1}) AND {0} < to_timestamp({2})")
-                end = end or adapter.MAX_SECONDS
-                conditions.append(dated.format(self._names["at"], sql.Literal(start), sql.Literal(end)))
+                conditions.append(dated.format(self._names["at"], start, end or adapter.MAX_SECONDS))
         return sql.SQL(" AND ").join(conditions)
 
     def _best(self, score: sql.Composable, matching: sql.Composable, order: sql.Composable, n: int) -> dict[str, Any]:
         """Return the n best rows by id."""
         columns = sql.SQL("{} AS {}, {}").format(self._piece, self._names["body"], self._columns)
-        id, limit = self._names["id"], sql.Literal(n)
-        rows = self._rows(SELECT_BEST, id, columns, score, self._table, matching, order, limit)
+        rows = self._rows(SELECT_BEST, self._names["id"], columns, score, self._table, matching, order, sql.Literal(n))
         return {row[self._settings.column("id")]: row for row in rows}
 
     def _rows(self, statement: str, *parts: sql.Composable) -> list[Any]:
         connection: Any = getattr(self._local, "connection", None)
         if connection is None or connection.closed:
-            milliseconds = int(1000 * self._settings.timeout_seconds)
-            connection = self._local.connection = psycopg.connect(
-                self._settings.url,
-                autocommit=True,
-                connect_timeout=max(milliseconds // 1000, 1),
-                options=f"-c statement_timeout={milliseconds} -c default_transaction_read_only=on",
-                row_factory=dict_row,
-            )
+            seconds = self._settings.timeout_seconds
+            options = f"-c statement_timeout={int(1000 * seconds)} -c default_transaction_read_only=on"
+            limits: dict[str, Any] = {"connect_timeout": max(int(seconds), 1), "options": options}
+            connection = psycopg.connect(self._settings.url, autocommit=True, row_factory=dict_row, **limits)
+            self._local.connection = connection
             self._connections.append(connection)
-        rows: list[Any] = connection.execute(sql.SQL(statement).format(*parts)).fetchall()
-        return rows
+        return list(connection.execute(sql.SQL(statement).format(*parts)).fetchall())
