@@ -256,7 +256,7 @@ def sorted_cross(cross: str) -> tuple[str, ...]:
 
 
 def _build_fields(fields: Any, part: str) -> dict[str, Any]:
-    if isinstance(fields, str) or not isinstance(fields, Mapping):
+    if not isinstance(fields, Mapping):
         fault = f'are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}'
         raise InvalidSchema(part, f"{part} {fault}")
     kinds = {}
@@ -271,7 +271,8 @@ def _build_fields(fields: Any, part: str) -> dict[str, Any]:
 
 
 def _texts(values: Any) -> list[str]:
-    texts: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [None]
+    is_list = isinstance(values, Iterable) and not isinstance(values, str) and getattr(values, "ndim", 1) != 0
+    texts: list[Any] = list(values) if is_list else [None]
     if not all(isinstance(text, str) for text in texts):
         raise InvalidSchema("crosses", f"crosses and names are a list of texts, got {values!r:.80}")
     return [re.sub(r"\s*\*\s*", "*", text.strip()) for text in texts]
@@ -295,10 +296,8 @@ def schema_of(features: Any, context: Any, crosses: Any) -> Schema | None:
       context: Kinds by name.
       crosses: Combinations of context and item fields.
     """
-    no_context, no_crosses = (
-        isinstance(values, Sequence | Mapping) and not isinstance(values, str) and not values
-        for values in (context, crosses)
-    )
+    parts = (context, crosses)
+    no_context, no_crosses = (isinstance(part, Sequence | Mapping) and part != "" and not part for part in parts)
     if isinstance(features, Schema):
         if not no_context or not no_crosses:
             raise InvalidInput("a Schema has its own context and crosses; leave out context= and crosses=")

@@ -12,7 +12,6 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.training.clicks.test_trees import BRANDS, written_shop
 
 from rankloop.client import Client
 from rankloop.core.types import Query
@@ -21,6 +20,7 @@ from rankloop.service.domain.trainer import digest
 from rankloop.training.clicks.train import train_click_trees
 from rankloop.training.trees import TreeSettings
 from tests.service.cases import Location, feed, inside, rank, report, running
+from tests.training.clicks.test_train_trees import BRANDS, written_shop
 
 lightgbm = pytest.importorskip("lightgbm")
 NAMES = ["price", "rating", "age"]
