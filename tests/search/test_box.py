@@ -17,7 +17,7 @@ from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import SearchBox
 from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
 from rankloop.search.ranked_search import DAY_SECONDS, SearchResults
-from rankloop.service.application.learning import LearnerWorker
+from rankloop.service.application import learning
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
@@ -55,13 +55,13 @@ def assert_replays(box: SearchBox) -> None:
 
 
 def test_the_next_search_goes_by_what_was_learned(box: SearchBox, monkeypatch: pytest.MonkeyPatch) -> None:
-    learned = LearnerWorker._apply
+    applied = learning._applied
 
-    def later(self: LearnerWorker, records: Any, now: float) -> Any:
+    def later(work: Any) -> Any:
         time.sleep(2.2)  # as on a machine that has to compile first: longer than an answer over HTTP waits
-        return learned(self, records, now)
+        return applied(work)
 
-    monkeypatch.setattr(LearnerWorker, "_apply", later)
+    monkeypatch.setattr(learning, "_applied", later)
     box.learn(box.search("boat"), clicks=["knots.md"])
     assert box.predict("boat").state == 1
 
@@ -306,6 +306,11 @@ UNKNOWN: list[Any] = [
     lambda box, shown: box.explain("nobody", "knots.md"),
     lambda box, shown: box.explain(shown, "bread.md"),
 ]
+
+
+def test_a_call_that_forgets_nothing_names_what_it_takes(box: SearchBox) -> None:
+    with pytest.raises(InvalidInput, match="give query, visitor or days"):
+        box.forget()
 
 
 def test_what_cannot_be_used_is_refused_and_changes_nothing(box: SearchBox) -> None:

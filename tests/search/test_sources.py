@@ -128,6 +128,7 @@ def test_a_changed_mailbox_keeps_the_ids_of_its_messages(tmp_path: Path) -> None
     assert id == "mail//2@x"
     assert document is not None
     assert (document.title, document.body) == ("Two", "second")
+    assert document.fields == {"type": "eml", "folder": "mail"}
 
 
 def test_a_maildir(tmp_path: Path) -> None:

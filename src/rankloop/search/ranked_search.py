@@ -61,7 +61,7 @@ class SearchResult:
     highlights: tuple[tuple[int, int], ...]  # places of those words in the snippet: start, end
     score: float  # the engine's own, without what was learned; `SearchBox.explain` returns the score that sorts
     at: float = 0.0  # the date in seconds since 1970; 0: unknown
-    fields: Mapping[str, str] = field(default_factory=dict)  # further values by name
+    fields: Mapping[str, str] = field(default_factory=dict)  # further values by name, joined by \x1f where several
     by_meaning: bool = False  # it has none of the words, but is near in meaning
 
 
@@ -203,8 +203,7 @@ class RankedSearch:
             now = time.monotonic()
             while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
                 self._undos.popleft()
-            n_of_visitor = sum(name == visitor for _, name in self._undos)
-            if n_of_visitor >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
+            if [by for _, by in self._undos].count(visitor) >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
                 raise TooMany(f"visitors may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
             self._undos.append((now, visitor))
             shown = await self.node.ranking.logged_ranking(f"ranker/{RANKER}", impression)
@@ -223,12 +222,11 @@ class RankedSearch:
         if days is not None and not (isinstance(days, int | float) and 0 <= days < MAX_DAYS):
             raise InvalidInput(f"days = {days!r:.40} must be a number of days from 0")
         _check_visitor("" if visitor is None else visitor)
-        if visitor == "":
-            raise InvalidInput("visitor is empty: give an id; searches without one are deleted by query or by days")
+        if visitor == "" or (query, visitor, days) == (None, None, None):
+            raise InvalidInput("give query, visitor or days; searches without a visitor are deleted by the other two")
         name = None if query is None else same_query(read_text(query))
         shown_before = None if days is None else time.time() - days * DAY_SECONDS
-        forget = self.node.administration.forget
-        count = await forget(RANKER, query_id=name, user=visitor, shown_before=shown_before)
+        count = await self.node.administration.forget(RANKER, query_id=name, user=visitor, shown_before=shown_before)
         if isinstance(self.engine, LocalEngine):
             await asyncio.to_thread(self.engine.past_queries.forget, name)
         return count

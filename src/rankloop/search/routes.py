@@ -290,16 +290,15 @@ def _example_words(titles: Iterable[str]) -> list[str]:
     """Return a few words to begin with: those that stand in most titles."""
     words = [sorted(set(words_of(title.lower()))) for title in titles]
     counts = Counter(word for title_words in words for word in title_words if len(word) > 4 and word.isalpha())
-    best = sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))
-    return best[:EXAMPLES]
+    return sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))[:EXAMPLES]
 
 
 def _visitor(request: Request, name: str = "") -> str | None:
     """Return the visitor by the cookie of the page, or else by a name that a page elsewhere gives."""
-    for value in (request.cookies.get(COOKIE, ""), name):
-        if VISITOR.fullmatch(value):
-            return value
-    return None
+    cookie = request.cookies.get(COOKIE, "")
+    if name and not VISITOR.fullmatch(name):
+        raise InvalidInput(f"visitor = {name!r:.40} must be 32 hexadecimal digits, 0-9 and a-f")
+    return cookie if VISITOR.fullmatch(cookie) else name or None
 
 
 def _of_refresh(refresh: Refresh) -> dict[str, Any]:

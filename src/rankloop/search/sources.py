@@ -102,8 +102,7 @@ class TableSource:
             raise InvalidInput(f"neither {self.title!r} nor {self.body!r} has a text")
         if len(body) > MAX_BODY:
             self.skipped.add(f"row {number}", f"only the first {MAX_BODY:,} characters of it are indexed")
-        values = {name: _text(row.get(name))[:MAX_VALUE] for name in self.fields}
-        fields = {name: value for name, value in values.items() if value}
+        fields = {name: value for name in self.fields if (value := _text(row.get(name))[:MAX_VALUE])}
         return TextDocument(id, title[:MAX_TITLE], body[:MAX_BODY], fields=fields)
 
 
@@ -305,7 +304,7 @@ class FolderSource:
             try:
                 read = file_formats.read_email(data)
                 title, at = read.title or message_id, read.at or status.st_mtime
-                document = self._cut(TextDocument(message_id, title, read.body, at))
+                document = self._cut(TextDocument(message_id, title, read.body, at, {"type": "eml", "folder": id}))
                 yield SourceDocument(message_id, _stamp(status), document)
             except InvalidInput as error:
                 self.skipped.add(message_id, str(error))

@@ -290,6 +290,37 @@ def test_filters_count_and_narrow(fresh: str, open_page: Any) -> None:
     expect(page.locator("#results li").nth(1)).to_be_visible()
 
 
+def test_results_keep_their_width_beside_a_document(fresh: str, open_page: Any) -> None:
+    page = open_page(f"{fresh}/search")
+    title(page, ask(page, "hostile")[0]).click()
+    page.wait_for_selector("#reader[open]")
+    ask(page, "hostile names")
+    assert page.eval_on_selector("#filters", "filters => !filters.hidden")
+    assert page.eval_on_selector("#results", "results => results.clientWidth") > 400
+
+
+def test_the_field_for_other_pages(fresh: str, open_page: Any) -> None:
+    """Links keep the slashes of a path, and a server that is gone is told."""
+    from playwright.sync_api import expect
+
+    page = open_page(f"{fresh}/search")
+    page.evaluate(
+        """address => { const script = document.createElement('script'); script.src = address + '/search-field.js';
+        document.body.innerHTML = '<div id=here></div>'; script.dataset.into = '#here';
+        script.dataset.link = '/docs/{id}'; document.body.append(script); }""",
+        fresh,
+    )
+    answer = {"impression": "x", "results": [{"id": "a/b c?.md", "title": "A", "snippet": "a", "highlights": []}]}
+    page.route("**/search", lambda route: route.fulfill(json=answer))
+    page.fill("#here input", "apple")
+    page.press("#here input", "Enter")
+    expect(page.locator("#here a")).to_have_attribute("href", "/docs/a/b%20c%3F.md")
+    page.unroute_all()
+    page.route("**/search", lambda route: route.abort())
+    page.press("#here input", "Enter")
+    expect(page.locator("#here p[role=status]")).to_have_text("The search does not answer.")
+
+
 def said_facets(address: str, text: str) -> Any:
     body = {"text": text, "private": True, "facets": True}
     return httpx.post(f"{address}/search", json=body, timeout=60).raise_for_status().json()["facets"]

@@ -95,6 +95,8 @@ def search(
         transports: Any = {"stdio": "stdio", "http": "streamable-http"}
         if mcp not in transports:
             raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http")
+        if watch or study or origins:
+            raise InvalidInput("--watch, --study and --allow-origin are of the page: leave them out with --mcp")
         with new_box(meaning=meaning, remember_visitors=remember_visitors) as box:
             run_agent_server(box, transports[mcp], port)
         return

@@ -1,7 +1,10 @@
 """A Model Context Protocol server over a search box: agents search, read, and report what they used."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
+from rankloop import __version__
 from rankloop.core.errors import NotFound, RankloopError
 from rankloop.search.box import SearchBox
 
@@ -16,9 +19,10 @@ def make_agent_server(box: SearchBox) -> Any:
     """Return a server with the tools `search`, `read` and `used`; raise `NotFound` if its package is not installed."""
     try:
         from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
     except ImportError:
         raise NotFound("--mcp needs the package mcp: pip install 'rankloop[search-agents]'") from None
-    server: Any = MCPServer("rankloop search", instructions=INSTRUCTIONS, log_level="WARNING")
+    server: Any = MCPServer("rankloop search", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def search(query: str, n: int = 10) -> dict[str, Any]:
         """Search the documents by words and meaning.
@@ -39,14 +43,18 @@ def make_agent_server(box: SearchBox) -> Any:
 
     def used(impression: str, ids: list[str]) -> str:
         """Report which results of a search were used in the answer; an empty list says that none was useful."""
-        try:
-            box.learn(impression, used=ids)
-        except RankloopError as error:
-            return f"not learned: {error}"
+        box.learn(impression, used=ids)
         return "learned"
 
+    @contextmanager
+    def reasons() -> Iterator[None]:
+        try:
+            yield
+        except RankloopError as error:
+            raise ToolError(str(error)) from None  # agents see the text of this exception only
+
     for tool in (search, read, used):
-        server.add_tool(tool)
+        server.add_tool(reasons()(tool))
     return server
 
 
@@ -58,8 +66,5 @@ def run_agent_server(box: SearchBox, transport: Literal["stdio", "streamable-htt
       transport: By which agents call.
       port: For HTTP, on this machine only.
     """
-    server = make_agent_server(box)
-    if transport == "stdio":
-        server.run("stdio")
-    else:
-        server.run("streamable-http", host="127.0.0.1", port=port)
+    address = {} if transport == "stdio" else {"host": "127.0.0.1", "port": port}
+    make_agent_server(box).run(transport, **address)

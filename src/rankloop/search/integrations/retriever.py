@@ -17,13 +17,10 @@ class RetrievedText(NamedTuple):
 
     @property
     def content(self) -> str:
-        """Return the text, under the name of Haystack."""
+        """Return the text, under the name of Haystack; LlamaIndex calls it `text`."""
         return self.page_content
 
-    @property
-    def text(self) -> str:
-        """Return the text, under the name of LlamaIndex."""
-        return self.page_content
+    text = content
 
 
 class Retriever:

@@ -7,11 +7,8 @@
   const key = script.dataset.key;
   let visitor = "";
   try {
-    visitor = localStorage.rankloop || "";
-    if (!visitor) {
-      visitor = Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
-      localStorage.rankloop = visitor;
-    }
+    const random = () => crypto.getRandomValues(new Uint8Array(16));
+    visitor = localStorage.rankloop ||= Array.from(random(), (b) => b.toString(16).padStart(2, "0")).join("");
   } catch { /* storage is off */ }
   const make = (tag, text, parent) => {
     const element = document.createElement(tag);
@@ -44,7 +41,7 @@
   };
   const search = async (text) => {
     const body = JSON.stringify({ text, visitor });
-    const answer = await fetch(`${base}/search`, { method: "POST", headers, body });
+    const answer = await fetch(`${base}/search`, { method: "POST", headers, body }).catch(() => 0);
     if (!answer.ok) return (status.textContent = "The search does not answer.");
     const shown = await answer.json();
     status.textContent = shown.results.length ? "" : "Nothing found.";
@@ -56,7 +53,7 @@
     list.replaceChildren(...shown.results.map((result) => {
       const row = make("li");
       const title = make("a", result.title || result.id, row);
-      title.href = link ? link.replace("{id}", encodeURIComponent(result.id)) : "#";
+      title.href = link ? link.replace("{id}", result.id.split("/").map(encodeURIComponent).join("/")) : "#";
       title.onclick = () => report(shown.impression, result.id);
       marked(result, make("p", "", row));
       return row;
