@@ -129,7 +129,7 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["image.png"], "can be searched"),
         (["notes", "--engine", "none"], "tantivy, sqlite"),
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
-        (["notes", "--mcp", "stdio", "--watch"], "leave them out with --mcp"),
+        (["notes", "--mcp", "stdio", "--watch"], "without --watch"),
         (["notes", "--port", "70000"], "'--port': "),
         (["table.csv", "--column", "id=key"], "no text"),
         (["table.csv", "--column", "key"], "PART=NAME"),

@@ -93,10 +93,8 @@ def search(
         from rankloop.search.integrations.agent_server import run_agent_server
 
         transports: Any = {"stdio": "stdio", "http": "streamable-http"}
-        if mcp not in transports:
-            raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http")
-        if watch or study or origins:
-            raise InvalidInput("--watch, --study and --allow-origin are of the page: leave them out with --mcp")
+        if mcp not in transports or watch or study or origins:
+            raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http, without --watch, --study or --allow-origin")
         with new_box(meaning=meaning, remember_visitors=remember_visitors) as box:
             run_agent_server(box, transports[mcp], port)
         return

@@ -17,10 +17,13 @@ class RetrievedText(NamedTuple):
 
     @property
     def content(self) -> str:
-        """Return the text, under the name of Haystack; LlamaIndex calls it `text`."""
+        """Return the text, under the name of Haystack."""
         return self.page_content
 
-    text = content
+    @property
+    def text(self) -> str:
+        """Return the text, under the name of LlamaIndex."""
+        return self.page_content
 
 
 class Retriever:
