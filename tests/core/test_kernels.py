@@ -164,3 +164,20 @@ def test_compressed_code_of_the_package_is_used(tmp_path, monkeypatch):
     n_packaged = compilation.progress.origins["wheel"]
     assert kernel(doubled)(1.5) == 3.0
     assert compilation.progress.origins["wheel"] == n_packaged + 1
+
+
+def test_machine_code_that_another_process_saved_under_the_same_name_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compilation.kernel_folder.cache_clear()
+    try:
+        saved, fresh = compilation.kernel(twice), compilation.kernel(twice)
+        assert (saved(2), saved(0.5)) == (4, 1.0)
+        whole, fraction = sorted(tmp_path.rglob("*.nbc"))
+        fraction.write_bytes(whole.read_bytes())
+        assert (fresh(2), fresh(0.5)) == (4, 1.0)
+    finally:
+        compilation.kernel_folder.cache_clear()
+
+
+def twice(number):
+    return number + number

@@ -165,7 +165,7 @@ class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
                 loaded = None if data is None else self._impl.rebuild(target_context, data)
             except Exception:  # whatever a file of another process or version holds, the kernel can be compiled
                 continue
-            if loaded is not None:
+            if loaded is not None and loaded.signature.args == tuple(sig):  # two processes may save under one name
                 progress.origins[origin] += 1
                 return loaded
         progress.start()
