@@ -127,8 +127,9 @@ def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -
             outcomes=entry.outcomes or (weighted_outcomes(entry.rewards) if weighted else {}),
             session=entry.session or None,
             pairs=[(entry.query.id, item) for item in entry.ids] if entry.ids else None,
-            drawn_by=entry.drawn_by,
+            drawn_by=entry.drawn_by if entry.propensity is None else None,
             drawn_for=entry.query,
+            propensity=None if entry.propensity is None else np.full(len(clicked), entry.propensity),
         )
 
 

@@ -144,12 +144,10 @@ class _OnnxTree:
         """Add a node and those below it, and return its number."""
         if not isinstance(node, Split):
             leaf = self._begin("LEAF", 0, 0.0, False)
-            targets = {"treeids": self.number, "nodeids": leaf, "ids": 0, "weights": node}
-            for name, value in targets.items():
+            for name, value in {"treeids": self.number, "nodeids": leaf, "ids": 0, "weights": node}.items():
                 self.attributes[f"target_{name}"].append(value)
             return leaf
-        tests: list[tuple[str, float]] = [("BRANCH_EQ", float(code)) for code in node.codes]
-        tests = tests or [("BRANCH_LEQ", node.threshold)]
+        tests = [("BRANCH_EQ", float(code)) for code in node.codes] or [("BRANCH_LEQ", node.threshold)]
         missing_left = node.missing_left and not node.codes
         chain = [self._begin(mode, node.feature, value, missing_left) for mode, value in tests]
         left, right = self.add(node.left), self.add(node.right)
@@ -205,11 +203,8 @@ def _xgboost_node(node: Mapping[str, Any], share: float) -> Any:
 def _leaf_of(node: Any, row: list[float]) -> float:
     while isinstance(node, Split):
         value = row[node.feature]
-        if value != value:
-            is_left = node.missing_left
-        else:
-            is_left = int(value) in node.codes if node.codes else value <= node.threshold
-        node = node.left if is_left else node.right
+        is_left = int(value) in node.codes if node.codes and value == value else value <= node.threshold
+        node = node.left if (node.missing_left if value != value else is_left) else node.right
     return float(node)
 
 

@@ -78,6 +78,31 @@ def test_the_states_that_drew_the_rankings_are_found_again(log: Location) -> Non
         assert round(float(np.log(probabilities).sum()), 9) in written[tuple(entry.ranking.tolist())]
 
 
+def test_lists_whose_states_were_unlearned_keep_the_propensity_that_was_logged(
+    best: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location, written = Location(tmp_path), {}
+    body = {"learner": "pdgd", "problem": {"n_features": 3, "shown": 2}}
+    with running(location) as client:
+        client.put("/rankers/shop", json=body)
+        for number in range(60):
+            page = {"items": features(), "user": f"u{number % 30}"}
+            answer = client.post("/rankers/shop/rank", json=page).json()
+            if number % 30 != 5:
+                written[number] = math.exp(answer["log_propensity"])
+            body = {"impression": answer["impression"], "clicks": answer["ranking"][:1], "final": True}
+            assert client.post("/rankers/shop/feedback", json=body).status_code == 200
+        assert client.request("DELETE", "/users/u5?relearn=true").status_code == 200
+    lists = list(logged_rankings(str(location.data)))
+    assert len(lists) == len(written) == 58
+    assert [entry.propensity is None for entry in lists[:5]] == [True] * 5  # nothing before them was erased
+    assert lists[-1].propensity is not None  # 58 updates remain, and the state of number 59 drew it
+    for entry, propensity in zip(lists, written.values()):
+        drawn = prefix_probabilities(entry.drawn_by, entry.query, entry.ranking, 2).prod()
+        assert (drawn if entry.propensity is None else entry.propensity) == pytest.approx(propensity)
+    assert "58 pages" in run(capsys, str(best), "--log", str(location.data))[1]
+
+
 def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, query = load(best), Query.of(np.eye(3))
     orders = [np.array(order) for order in permutations(range(3))]

@@ -38,6 +38,7 @@ class LoggedRanking(NamedTuple):
     session: str = ""  # whose it is, where the log tells
     ids: Sequence[str] = ()  # of the items
     outcomes: Mapping[str, Floats] = {}  # by name and position, where the ranker declares some
+    propensity: float | None = None  # as logged, of a list that `drawn_by` did not draw: its state was unlearned
 
     def query_by(self, encoder: Encoder | None) -> Query:
         """Return the query as a ranker with this schema sees it; as it was where there is none."""
@@ -85,7 +86,7 @@ def ranking_series(
       limit: The weight beyond which the estimator cuts or uses the model.
       encoder: The encoder of the target's schema; None: the queries as they are.
     """
-    entries, first = iter(log), 1
+    entries, first = (entry for entry in log if entry.propensity is None), 1
     while piece := [entry._replace(rewards=entry.rewards[:positions]) for entry in islice(entries, MAX_PIECE_RANKINGS)]:
         judged, totals = [], np.array([entry.rewards.sum() for entry in piece])
         for number, entry in enumerate(piece, first):

@@ -1,5 +1,6 @@
 """Read the log of a service for evaluation: closed impressions, and by a replay the states that ranked them."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -25,6 +26,8 @@ from rankloop.service.domain.trainer import logged_query
 from rankloop.service.log.archive import Archive
 from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
 from rankloop.service.stores.open import log_at
+
+MAX_LOG_ERROR = 1e-6  # of a propensity; a replayed state that misses it is another one than drew the list
 
 
 def read_service_log(where: str, ranker: str = "") -> ListLog:
@@ -70,7 +73,10 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             config = replay.trainer.config
             query = logged_query(ranked, config)
             decision = decision_from_plain(ranked.decision or {}, config.learner)
-            policy = RankingPolicy(learner, config.fitted(state))
+            policy = RankingPolicy(learner, config.fitted(replay.trainer.session.state if state is None else state))
+            written = math.nan if ranked.log_propensity is None else ranked.log_propensity
+            drawn = learner.log_prob(policy.state, query, decision.ranking)
+            propensity = math.exp(written) if state is None or abs(drawn - written) > MAX_LOG_ERROR else None
             received = impression.feedback or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, policy.positions_seen(len(decision.ranking)))
@@ -78,15 +84,14 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             ids, shown = [ranked.ids[i] for i in candidates], None
             if ranked.schema:
                 values = config.logged_values(ranked)
-                rows = [values.rows[i] for i in candidates]
-                shown = ShownList(ranked.query_id, ids, rows, values.context, values.at)
+                shown = ShownList(ranked.query_id, ids, [values.rows[i] for i in candidates], values.context, values.at)
             for event in late.get(ranked.impression, ()):
                 add_outcomes(outcomes, event.values)
             shown_items = [candidates[i] for i in decision.ranking.tolist()[: len(rewards)]]
             brought = {name: outcomes.get(name, {}) for name in declared}
             by_position = {name: np.array([brought[name].get(item, 0.0) for item in shown_items]) for name in declared}
             user, names = ranked.session or ranked.user, [str(id) for id in ids]
-            yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, names, by_position)
+            yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, names, by_position, propensity)
         if n_reordered and not n_rankings:
             raise InvalidInput(
                 "rules have changed the order of every page, so that the probabilities of the orders are unknown: "
@@ -109,7 +114,7 @@ def _schemas_of(records: Iterable[Record]) -> list[Schema]:
 
 
 def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[tuple[TrackedImpression, Any]]:
-    """Apply the log, and yield every impression that an event closes, with the state that ranked it."""
+    """Apply the log, and yield every impression that an event closes, with the state of the number that ranked it."""
     states = OrderedDict({0: replay.trainer.session.state})
     ranked_from: dict[str, Any] = {}
     for record in records:
@@ -126,9 +131,7 @@ def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[t
         while len(states) > MAX_RECENT_STATES:  # a ranking may come from a state that was already outdated
             states.popitem(last=False)
         if impression is not None and impression.ranked.impression not in replay.projection.open:
-            state = ranked_from.pop(impression.ranked.impression, None)
-            if state is not None:
-                yield impression, state
+            yield impression, ranked_from.pop(impression.ranked.impression, None)
 
 
 def _entity(entities: list[str], ranker: str, where: str) -> str:

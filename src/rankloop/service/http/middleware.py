@@ -286,7 +286,7 @@ def _check_grant(grant: Grant | None, has_key: bool, scope: Scope, endpoint: "En
     """Refuse a call whose key does not allow its endpoint."""
     if grant is None:
         scope["refusal"] = "unknown-key" if has_key else "no-key"
-        raise Unauthorised("this call needs a valid key: send the header Authorization: Bearer KEY")
+        raise Unauthorised("this call needs a valid key: header Authorization: Bearer KEY (commands: RANKLOOP_KEY)")
     if KEY_ROLES.index(grant.role) < KEY_ROLES.index(endpoint.role):
         scope["refusal"] = "role"
         allowed = "feedback" if grant.role == "feedback" else "ranking and feedback"
