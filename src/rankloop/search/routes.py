@@ -295,10 +295,9 @@ def _example_words(titles: Iterable[str]) -> list[str]:
 
 def _visitor(request: Request, name: str = "") -> str | None:
     """Return the visitor by the cookie of the page, or else by a name that a page elsewhere gives."""
-    cookie = request.cookies.get(COOKIE, "")
     if name and not VISITOR.fullmatch(name):
         raise InvalidInput(f"visitor = {name!r:.40} must be 32 hexadecimal digits, 0-9 and a-f")
-    return cookie if VISITOR.fullmatch(cookie) else name or None
+    return next(filter(VISITOR.fullmatch, (request.cookies.get(COOKIE, ""), name)), None)
 
 
 def _of_refresh(refresh: Refresh) -> dict[str, Any]:

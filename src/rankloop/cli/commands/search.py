@@ -76,14 +76,12 @@ def search(
     from rankloop.service.http.server import serve
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
-    folder = data or (Path("rankloop-search") if source is None else data_beside(source))
+    data = data or (Path("rankloop-search") if source is None else data_beside(source))
     names, parts = tuple(fields or ()), dict(text.partition("=")[::2] for text in columns or ())
     for part, name in parts.items():
         if part not in COLUMN_PARTS or not name:
             raise InvalidInput(f"--column {part}={name} names no part: write PART=NAME of {', '.join(COLUMN_PARTS)}")
-    new_box = partial(
-        SearchBox, source, folder, columns=parts, seed=seed, fields=names, engine=engine, language=language
-    )
+    new_box = partial(SearchBox, source, data, columns=parts, seed=seed, fields=names, engine=engine, language=language)
     if forget is not None:
         with new_box(meaning="off") as box:
             count = box.forget(**_forget_options(forget))
@@ -98,10 +96,10 @@ def search(
         with new_box(meaning=meaning, remember_visitors=remember_visitors) as box:
             run_agent_server(box, transports[mcp], port)
         return
-    settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
-    documents = source_for(source, engine, folder, parts, names)  # reports a wrong source before an index is opened
+    settings = Settings(host=host, port=port, data=data, keys=environment_keys(), keys_file=keys_file())
+    documents = source_for(source, engine, data, parts, names)  # reports a wrong source before an index is opened
     page = SearchPage(
-        open_engine(engine, folder, parts, names, language, meaning),
+        open_engine(engine, data, parts, names, language, meaning),
         documents,
         study=study,
         seed=seed,
@@ -115,7 +113,7 @@ def search(
 
     def announce(address: str) -> None:
         n = page.last_refresh.documents
-        typer.echo(f"rankloop: searching {n:,} documents on {address}/search, log in {folder}", err=True)
+        typer.echo(f"rankloop: searching {n:,} documents on {address}/search, log in {data}", err=True)
         if browse:
             webbrowser.open(f"{address}/search")
 
