@@ -1,5 +1,6 @@
 """The contracts have teeth: an honest learner keeps them all, and each way of breaking one is caught by it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def test_the_first_broken_contract_is_raised_with_how_to_fix_it():
         ContractViolation, match=rf"^{check}: HasNoExample cannot be built .*; to fix it, declare parameters"
     ):
         check_learner(HasNoExample)
+
+
+def test_an_error_of_the_learner_is_reported_with_its_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Honest, "predict", lambda self, state, query: 1 // 0)
+    failure = outcome_of("rankings", entry_of(Honest)).failure
+    assert re.fullmatch(r"ZeroDivisionError: .* \(test_mutants\.py, line \d+\)", str(failure))
 
 
 def test_a_class_of_a_program_is_told_to_move(monkeypatch: pytest.MonkeyPatch):

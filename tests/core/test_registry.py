@@ -167,6 +167,24 @@ def test_a_taken_name_is_a_conflict():
         register("mirror", category="feedback")(type("Mirror2", (Mirror,), {}))
 
 
+def test_a_class_that_lacks_methods_of_its_category_is_told_which():
+    class Forgetful:
+        def init(self, problem): ...
+        def rank(self, state, query, rng): ...
+        def predict(self, state, query): ...
+
+    with pytest.raises(InvalidInput, match=r"methods of no category; a learner needs learn, log_prob$"):
+        register("forgetful")(Forgetful)
+    with pytest.raises(InvalidInput, match="no category; name its category"):
+        register("forgetful")(type("Empty", (), {}))
+
+
+def test_the_kinds_of_feedback_are_a_tuple():
+    with pytest.raises(InvalidInput, match="`accepts` of Single must be a tuple"):
+        register("single", category="learner")(type("Single", (), {"accepts": int}))
+    assert all(entry.kind != "single" for entry in entries("learner"))
+
+
 def test_recipes_are_frozen():
     with pytest.raises(InvalidInput, match="frozen"):
         register("loose", category="feedback")(dataclass(type("Loose", (), {})))

@@ -1,6 +1,7 @@
 """The reference pages leave nothing out: every registered kind, public name, command and HTTP call has its place."""
 
 import importlib
+import inspect
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 import rankloop
 from rankloop.core.registry import categories, entries
+from rankloop.training import ClickTraining
 from tests.coroutines import run_coroutine
 from tests.docs.pages import ROOT
 
@@ -47,6 +49,15 @@ def test_a_docstring_becomes_markdown_and_a_table(hooks):
     assert "**References.** A paper." in text
     assert "```python\n>>> 1 + 1\n2\n```" in text
     assert meanings == {"rate": "The step, in any unit."}
+
+
+def test_the_comment_behind_a_field_is_its_meaning(hooks):
+    meaning_of = importlib.import_module("field_comments").meaning_of
+    assert meaning_of("    n_lists: int  # of the log\n") == "Of the log."
+    assert meaning_of("    loss: str = ''") == ""
+    assert meaning_of("    loss: Any  # type: ignore[misc]") == ""
+    fields = inspect.getsource(ClickTraining).partition('"""\n\n')[2].partition("\n\n")[0].splitlines()
+    assert all(meaning_of(line) for line in fields)
 
 
 def test_every_public_name_is_in_the_python_reference(hooks):

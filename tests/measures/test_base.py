@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
-from rankloop.core.registry import build, entry_of, spec_of
+from rankloop.core.registry import build, entry_of, register, spec_of, unregister
+from rankloop.core.types import Floats, Ints
+from rankloop.evaluation.ranking.score import measures_of
 from rankloop.measures import parse_measure
 from rankloop.measures.base import RankedMeasure
 from rankloop.measures.kinds import NDCG
@@ -39,6 +42,31 @@ def test_a_name_and_a_spec_give_the_measure_back(measure: RankedMeasure) -> None
 )
 def test_a_name_is_written_as_it_was_read(name: str) -> None:
     assert str(parse_measure(name)) == name
+
+
+def test_a_measure_of_your_own_has_a_name_that_parses_back() -> None:
+    @register("Share")
+    class Share:
+        cutoff: int | None = None
+        of: float = 1.0
+        higher_is_better: ClassVar[bool] = True
+
+        def __call__(self, ranking: Ints, relevance: Floats) -> float:
+            return self.of * float(relevance[ranking][: self.cutoff].mean())
+
+        def of_scores(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
+            raise NotImplementedError
+
+        def best(self, relevance: Floats) -> float:
+            return self(ranking_of(relevance), relevance)
+
+    try:
+        for name in ("Share", "Share@2", "Share(of=0.5)@2"):
+            assert str(parse_measure(name)) == name
+        with pytest.raises(InvalidInput, match=r"Share@2 cannot score a file: give it the method of_rankings"):
+            measures_of(["Share@2"])
+    finally:
+        unregister("Share", "measure")
 
 
 def test_defaults_are_not_written() -> None:
@@ -182,5 +210,5 @@ def test_a_grade_off_the_scale_is_refused() -> None:
 
 
 def test_shown_has_one_number_per_query() -> None:
-    with pytest.raises(InvalidInput, match="one number for each of the 1 queries, got 2"):
+    with pytest.raises(InvalidInput, match="a number for each of 1 queries, got 2"):
         parse_measure("AP").of_rankings([0, 1], [0, 1], [0, 2], [1, 1])

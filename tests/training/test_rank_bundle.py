@@ -103,7 +103,7 @@ def test_preferences_without_grades():
     X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     model = RankBundle("preferences", 1e-2).fit_pairs(X, [(0, 1), (0, 2)], costs=[1.0, 0.5])
     assert model.predict(X)[0] == model.predict(X).min()
-    with pytest.raises(InvalidInput, match="rows 0 to 2"):
+    with pytest.raises(InvalidInput, match="X has 0 to 2"):
         model.fit_pairs(X, [(0, 3)])
     with pytest.raises(InvalidInput, match='needs loss="preferences"'):
         RankBundle().fit_pairs(X, [(0, 1)])

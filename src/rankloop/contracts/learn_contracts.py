@@ -60,9 +60,7 @@ def check_no_draws_elsewhere(case: Case) -> None:
         cases.require_same(answers[0], answers[-1], "a second call differs at")
 
 
-@contract(
-    "learn from the decision and its receipt, not from the present state; annotate `rank(...) -> Decision[Receipt]`"
-)
+@contract("learn from the decision and its receipt, not the present state; annotate `rank(...) -> Decision[Receipt]`")
 def check_late_feedback(case: Case) -> None:
     """Feedback that comes late, out of order, twice, or through JSON is accepted by any copy of the learner."""
     history, order = play_history(case), default_rng(10)

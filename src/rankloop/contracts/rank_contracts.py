@@ -89,9 +89,7 @@ def check_fixed_draws(case: Case) -> None:
     require(len(counts) == 1, message)
 
 
-@contract(
-    "follow the draws of `rank`, over the seen part only (`seen_count`); nan always where there is no closed form"
-)
+@contract("follow the draws of `rank`, over the seen part only (`seen_count`); nan where there is no closed form")
 def check_log_prob(case: Case) -> None:
     """exp(log_prob) is the probability of the seen part: it sums to 1 and matches how often `rank` shows it."""
     history, rng = play_history(case), default_rng(6)

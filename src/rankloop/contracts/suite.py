@@ -11,7 +11,7 @@ from rankloop.contracts.process import Trial, run_isolated
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import Entry, build, entries, entry_of
 from rankloop.core.registry.specs import nearest
-from rankloop.experiments.spec.plugins import import_modules, modules_of
+from rankloop.experiments.spec.plugins import import_modules, modules_of, place_of
 
 RECIPE_CONTRACTS = contracts_of(recipe_contracts)
 LEARNER_CONTRACTS = tuple(
@@ -66,9 +66,7 @@ def _require_isolated(trial: Trial, entry: Entry, interpreted: bool = True) -> N
     require(failure is None, str(failure))
 
 
-@contract(
-    "declare parameters to try it with (`examples: ClassVar`) or a problem that fits (`example_problem: ClassVar`)"
-)
+@contract("declare parameters to try (`examples: ClassVar`) or a problem that fits (`example_problem: ClassVar`)")
 def check_cases(entry: Entry) -> None:
     """It can be built with its `examples` or without parameters, and accepts some problem."""
     cases_of(entry.kind, entry.cls)
@@ -179,6 +177,7 @@ def outcome_of(name: str, entry: Entry) -> ContractOutcome:
                 checked(subject)
             except Exception as error:
                 text = " ".join(str(error).split())
-                failure = text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
-                return outcome._replace(failure=failure, case=description)
+                if not isinstance(error, AssertionError):
+                    text = f"{type(error).__name__}: {text}{place_of(error)}"
+                return outcome._replace(failure=text, case=description)
     return outcome

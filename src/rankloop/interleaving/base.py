@@ -147,9 +147,7 @@ def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Compa
     for name, ranker in (("first", first), ("second", second)):
         whole_number(ranker, name, 0)
     if not isinstance(credits, Iterable) or getattr(credits, "ndim", 1) < 1:
-        raise InvalidInput(
-            f"credits must be a list with the result of `credit` for each list, got {type(credits).__name__}"
-        )
+        raise InvalidInput(f"credits must list the result of `credit` for each list, got {type(credits).__name__}")
     counts = {1: 0, 0: 0, -1: 0}
     for credit_of_list in credits:
         earned = finite_floats(credit_of_list, 1, "the credit of a list")

@@ -1,6 +1,5 @@
 """The base class of measures: names that parse back, the rule for empty queries, one ranking or many queries."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from rankloop.core.checks import Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
-from rankloop.core.registry import build, entry_of
+from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
 from rankloop.measures import formulas
 from rankloop.measures.formulas import NO_CUTOFF, checked_offsets
@@ -94,9 +93,7 @@ class RankedMeasure:
         borders = checked_offsets(offsets, len(items))
         n_shown = np.diff(borders) if shown is None else item_indices(shown, "shown")
         if len(n_shown) != len(borders) - 1:
-            raise InvalidInput(
-                f"shown must have one number for each of the {len(borders) - 1} queries, got {len(n_shown)}"
-            )
+            raise InvalidInput(f"shown must have a number for each of {len(borders) - 1} queries, got {len(n_shown)}")
         return self._many(items, grades, borders, n_shown)
 
     def best(self, relevance: ArrayLike) -> float:
@@ -104,12 +101,6 @@ class RankedMeasure:
         plain = isinstance(relevance, np.ndarray) and relevance.dtype is FLOAT64 and relevance.ndim == 1
         grades = cast(Floats, relevance) if plain else finite_floats(relevance, 1, "relevance")
         return self(ranking_of(grades), grades)
-
-    def __str__(self) -> str:
-        changed = [f for f in dataclasses.fields(self) if f.name != "cutoff" and getattr(self, f.name) != f.default]
-        options = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in changed)
-        cutoff = getattr(self, "cutoff", None)
-        return entry_of(self).kind + (f"({options})" if options else "") + (f"@{cutoff}" if cutoff else "")
 
     def _many(self, rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints) -> Floats:
         try:

@@ -167,9 +167,7 @@ def _expected_reciprocal_rank(grades: Floats, shown: int, options: MeasureOption
     for position in range(len(grades)):
         grade = grades[position]
         if grade > options.max_grade:
-            raise InvalidInput(
-                "a grade is above max_grade; name the highest grade of the scale, as in ERR(max_grade=5)"
-            )
+            raise InvalidInput("a grade is above max_grade; name the highest of the scale, as in ERR(max_grade=5)")
         any_relevant |= grade > 0.0
         if grade > 0.0 and position < last:
             satisfied = exponential_gain(grade) / 2.0**options.max_grade

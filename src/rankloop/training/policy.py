@@ -26,6 +26,7 @@ class PolicyTraining(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """Warnings: none."""
         return ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -39,6 +40,7 @@ class PolicyTraining(NamedTuple):
         return self.report.text(self.name)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the ads, the columns, and the estimates of the policies."""
         encoding = self.trained.encoding
         plain = {"ads": encoding.ads, "columns": encoding.columns, "epsilon": self.trained.epsilon}
         return plain | (self.report.to_json() if self.report is not None else {})
@@ -47,7 +49,7 @@ class PolicyTraining(NamedTuple):
         """Draw the estimates of the policies, where there are any."""
         if self.report is None:
             raise InvalidInput(
-                "all rows were used for training, so there is no estimate to plot; train on a smaller share"
+                "all rows were used for training, so no estimate can be plotted; train on a smaller share"
             )
         self.report.plot(Path(path))
 

@@ -97,9 +97,7 @@ class RankBundle(Estimator):
             raise InvalidInput(f"pairs must be rows of two row numbers of X, got shape {table.shape}")
         rows = item_indices(table.ravel(), "pairs").reshape(-1, 2)
         if rows.min() < 0 or rows.max() >= len(features):
-            raise InvalidInput(
-                f"pairs name rows from {rows.min()} to {rows.max()}; X has rows 0 to {len(features) - 1}"
-            )
+            raise InvalidInput(f"pairs name rows from {rows.min()} to {rows.max()}; X has 0 to {len(features) - 1}")
         prices = finite_floats(np.ones(len(rows)) if costs is None else costs, 1, "costs")
         if len(prices) != len(rows) or prices.min() < 0.0:
             raise InvalidInput(f"costs must be {len(rows)} numbers from 0, one for each pair")

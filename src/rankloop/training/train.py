@@ -57,6 +57,7 @@ class DatasetTraining(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """Warnings about the model."""
         return tuple(self.model.warnings(self.solver.loss, self.solver.tight))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -73,6 +74,7 @@ class DatasetTraining(NamedTuple):
         return f"On the test queries of each fold\n{text_table(header, rows)}"
 
     def to_json(self) -> dict[str, Any]:
+        """Return the chosen regularisation and the measures of every fold."""
         folds = []
         for fold, regularisation, curve, test, model in self.folds:
             validation = dict(zip(map(str, self.path), curve.tolist()))

@@ -165,15 +165,15 @@ def test_more_seeds_go_on_and_fewer_ask_for_nothing(tmp_path: Path) -> None:
 def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     run_experiment(small(), tmp_path, Here())
     before = (tmp_path / RUNS_FILE).read_bytes()
-    with pytest.raises(Conflict, match=r"results of a different experiment 'small' \(horizon differs\).*--out"):
-        run_experiment(small(horizon=300), tmp_path, Here())
+    with pytest.raises(Conflict, match=r"results of another experiment 'small' \(horizon differs\).*--out"):
+        run_experiment(small(horizon=300, seeds=5), tmp_path, Here())
     assert (tmp_path / RUNS_FILE).read_bytes() == before
 
 
 def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
     monkeypatch.setattr("rankloop.experiments.run.runner.PACKAGE_VERSION", "99.0")
-    with pytest.raises(Conflict, match=r"this is version 99\.0"):
+    with pytest.raises(Conflict, match=r"this is 99\.0"):
         run_experiment(small(), tmp_path, Here())
 
 

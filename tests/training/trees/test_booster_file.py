@@ -85,7 +85,7 @@ def test_a_booster_without_names_takes_features_as_they_stand():
 
 
 def test_a_feature_that_the_ranker_lacks_is_named(text):
-    with pytest.raises(InvalidInput, match="needs the feature 'rating', which the ranker does not have"):
+    with pytest.raises(InvalidInput, match="needs the feature 'rating', which the ranker lacks"):
         _ = NamedBooster(text.encode(), ["price now", "age"]).feature_names
 
 

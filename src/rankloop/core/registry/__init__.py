@@ -102,9 +102,13 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
         other = _entries.get((entry.category, kind))
         if other and other.cls.__qualname__ != cls.__qualname__:
             raise Conflict(f"{entry.category} {kind!r} is already {other.cls.__module__}.{other.cls.__qualname__}")
+        if isinstance(getattr(cls, "accepts", None), type):
+            raise InvalidInput(f"`accepts` of {cls.__name__} must be a tuple of types")
         _entries[entry.category, kind] = entry
         _of_class[cls] = entry
         _check_arguments(cls)
+        if entry.category == "measure" and cls.__str__ is object.__str__:
+            cls.__str__ = _measure_name  # type: ignore[method-assign]
         for name, declared in inspect.getmembers(_categories[entry.category]):  # docstrings are inherited
             method = getattr(cls, name, None)
             if not name.startswith("_") and method is not None and method.__doc__ is None:
@@ -243,14 +247,28 @@ def _import_waiting() -> None:
 def _category_of(cls: type) -> str:
     """Return the only category of whose protocol a class has all methods."""
     methods, fits = {name for name in dir(cls) if callable(getattr(cls, name, None))}, []
+    most_shared, advice = 0, "name its category"
     for category, protocol in _categories.items():
         members = [member for base in protocol.__mro__ for member in vars(base).items()]
-        declared = {name for name, value in members if isinstance(value, types.FunctionType)}
-        if methods.issuperset(name for name in declared if name == "__call__" or not name.startswith("_")):
+        functions = {name for name, value in members if isinstance(value, types.FunctionType)}
+        declared = {name for name in functions if name == "__call__" or not name.startswith("_")}
+        if declared <= methods:
             fits.append(category)
+        elif not fits and len(declared & methods) > most_shared:
+            most_shared, advice = len(declared & methods), f"a {category} needs {', '.join(sorted(declared - methods))}"
     if len(fits) != 1:
-        raise InvalidInput(f"{cls.__name__} has the methods of {fits or 'no category'}; name its category")
+        advice = "name its category" if fits else advice
+        raise InvalidInput(f"{cls.__name__} has the methods of {fits or 'no category'}; {advice}")
     return fits[0]
+
+
+def _measure_name(measure: Any) -> str:
+    """Return the name of a measure, which parses back."""
+    fields = [field for field in dataclasses.fields(measure) if field.name != "cutoff"]
+    changed = [field.name for field in fields if getattr(measure, field.name) != field.default]
+    options = ", ".join(f"{name}={getattr(measure, name)!r}" for name in changed)
+    cutoff = getattr(measure, "cutoff", None)
+    return entry_of(measure).kind + (f"({options})" if options else "") + (f"@{cutoff}" if cutoff else "")
 
 
 def _check_arguments(cls: type) -> None:

@@ -161,7 +161,7 @@ class Sums:
     def check(self) -> None:
         """Raise if nothing can be estimated."""
         if self.n == 0:
-            raise InvalidInput("the log has no rows; an estimate needs at least one")
+            raise InvalidInput("the log has no rows; an estimate needs at least one, and an iterator can be read once")
         if self.mean[BOTTOM] == 0.0:
             raise NeverShown(
                 "the target policy would never have shown anything that the log shows: the log says nothing about it"

@@ -51,9 +51,7 @@ def score_model(
     parsed = measures_of(measures)
     session, notes = load_with_notes(model)
     if session.problem.n_hashed:
-        raise InvalidInput(
-            f"{model} ranks values by a schema, and {data} holds plain numbers; judge it by a log, with --log"
-        )
+        raise InvalidInput(f"{model} ranks values by a schema, but {data} holds plain numbers; judge it by --log")
     if session.problem.n_features == 0:
         raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
     file, scale = Path(data), normalise or bool(notes.get(NORMALISED_NOTE))

@@ -116,6 +116,6 @@ def measures_of(measures: Measures) -> list[RankedMeasure]:
     if not parsed:
         raise InvalidInput("name at least one measure, such as nDCG@10")
     for measure in parsed:
-        if not isinstance(measure, RankedMeasure):
-            raise InvalidInput(f"{measure} judges one ranking at a time; it cannot score a file")
+        if not hasattr(measure, "of_rankings"):
+            raise InvalidInput(f"{measure} cannot score a file: give it the method of_rankings of `RankedMeasure`")
     return parsed  # type: ignore[return-value]

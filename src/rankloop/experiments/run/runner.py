@@ -21,7 +21,7 @@ from rankloop.core.session import generators
 from rankloop.engine import Engine
 from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, fingerprint, tasks_of, with_horizon
-from rankloop.experiments.spec.model import CEILING, Arm, Experiment
+from rankloop.experiments.spec.model import CEILING, FIELDS_WITHOUT_EFFECT, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
 from rankloop.simulate.streams.pool import HeldOut
@@ -231,16 +231,12 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
     ours, advice = fingerprint(experiment), "choose another folder with --out, or delete this one"
     for run in runs:
         if fingerprint(run.experiment) != ours:
-            fields = run.experiment.__struct_fields__
+            fields = [name for name in run.experiment.__struct_fields__ if name not in FIELDS_WITHOUT_EFFECT]
             names = [name for name in fields if getattr(run.experiment, name) != getattr(experiment, name)]
             differs = f"{', '.join(names)} differ{'s' * (len(names) == 1)}"
-            raise Conflict(
-                f"{folder} has results of a different experiment {run.experiment.name!r} ({differs}); {advice}"
-            )
+            raise Conflict(f"{folder} has results of another experiment {run.experiment.name!r} ({differs}); {advice}")
         if run.version != PACKAGE_VERSION:
-            raise Conflict(
-                f"{folder} has results of rankloop {run.version}, but this is version {PACKAGE_VERSION}; {advice}"
-            )
+            raise Conflict(f"{folder} has results of rankloop {run.version}, but this is {PACKAGE_VERSION}; {advice}")
 
 
 def _write_parquet(path: Path, runs: list[Run]) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 from rankloop.core.registry import build
 from rankloop.core.types import Ints
 from rankloop.experiments.run.regret import best_fixed
-from rankloop.experiments.spec.model import CEILING, Experiment, Thing
+from rankloop.experiments.spec.model import CEILING, FIELDS_WITHOUT_EFFECT, Experiment, Thing
 from rankloop.experiments.spec.plugins import Module, modules_of
 
 QUICK_SHARE = 20
 PACKAGE_VERSION = metadata.version("rankloop")
-FIELDS_WITHOUT_EFFECT = ("seeds", "title", "description", "figures", "claims", "quick")  # on the numbers
 
 
 class Task(NamedTuple):

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 Thing = str | dict[str, Any]  # what `build` takes; the string "$horizon" inside stands for the number of rounds
 FLOOR, CEILING = "random order", "best possible"
+FIELDS_WITHOUT_EFFECT = ("seeds", "title", "description", "figures", "claims", "quick")  # on the numbers
 Quantity = Literal["average", "recent", "predicted", "regret", "new_queries"]
 
 

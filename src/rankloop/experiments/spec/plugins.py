@@ -99,13 +99,18 @@ def _import(name: str, missing: str) -> None:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             raise NotFound(f"there is no module {error.name!r}{missing}") from None
-        frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-        ours = ("<", str(PACKAGE_FOLDER), importlib.__path__[0])
-        theirs, message = [frame for frame in frames if not frame[0].startswith(ours)], str(error)
-        if isinstance(error, SyntaxError):
-            theirs, message = [(error.filename or name, error.lineno)], error.msg
-        where = f" ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else ""
-        raise InvalidInput(f"{name} cannot be imported: {type(error).__name__}: {message}{where}") from error
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise InvalidInput(f"{name} cannot be imported: {type(error).__name__}: {message}{place_of(error)}") from error
+
+
+def place_of(error: BaseException) -> str:
+    """Return the last line outside the package that an error passed, in brackets; empty if it passed none."""
+    ours = ("<", str(PACKAGE_FOLDER), importlib.__path__[0])
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    theirs = [frame for frame in frames if not frame[0].startswith(ours)]
+    if isinstance(error, SyntaxError):
+        theirs = [(error.filename or "", error.lineno)]
+    return f" ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else ""
 
 
 def _file_of(name: str) -> str | None:

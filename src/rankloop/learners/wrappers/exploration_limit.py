@@ -45,9 +45,7 @@ class ExploreAtMost(Wrapper):
     def __post_init__(self) -> None:
         if "limit" not in inspect.signature(self.inner.rank).parameters:
             name = type(self.inner).__name__
-            raise InvalidInput(
-                f"{name} does not draw its ranking position by position, so it cannot be limited; pdgd can"
-            )
+            raise InvalidInput(f"{name} does not draw its ranking position by position, so it has no limit; pdgd has")
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
         return self._sequential.rank(state, query, rng, self._limit)  # type: ignore[no-any-return]

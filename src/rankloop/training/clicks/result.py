@@ -85,6 +85,7 @@ class ClickTraining:
         return "\n".join([*lines, self.sentence])
 
     def to_json(self) -> dict[str, Any]:
+        """Return the choice, the verdict and the gains on held-out lists."""
         answer: dict[str, Any] = {"lists": self.n_lists, self.choice: self.chosen, "logged": self.logged_gain}
         answer |= {"as_logged_wins": self.as_logged_wins, "verdict": self.verdict, "sentence": self.sentence}
         answer["gain"] = None if self.judgement is None else self.judgement.gain._asdict()

@@ -260,7 +260,7 @@ class _HalfLife(PositionLoss):
         super().__post_init__()
         if not 1.0 < self.half_life < math.inf or not 0.0 <= self.neutral < math.inf:
             raise InvalidInput(
-                f"half_life must be above 1 and neutral at least 0, got {self.half_life} and {self.neutral}"
+                f"half_life must be above 1, neutral at least 0, not {self.half_life} and {self.neutral}"
             )
 
     def _gains(self, relevance: Floats) -> Floats:

@@ -323,9 +323,7 @@ class NamedBooster:
         lacking = [name for name in names if name not in ranker_names]
         if lacking:
             listed = ", ".join(self.names)
-            raise InvalidInput(
-                f"it needs the feature {lacking[0]!r:.80}, which the ranker does not have ({listed:.200})"
-            )
+            raise InvalidInput(f"it needs the feature {lacking[0]!r:.80}, which the ranker lacks ({listed:.200})")
         return tuple(ranker_names[name] for name in names)
 
     @cached_property
