@@ -287,3 +287,8 @@ def test_who_loads_a_learner_of_their_own_is_told_to_import_it(monkeypatch):
 def test_a_file_of_format_1_is_read_to_the_bit():
     expected = json.loads((FOLDER / "expected.json").read_text())["session"]
     assert json.loads(json.dumps(numbers_of_session(load(FOLDER / "session.rankloop")))) == expected
+
+
+def test_trees_are_told_apart_from_damaged_rankers() -> None:
+    with pytest.raises(InvalidInput, match="trees are the base of a ranker"):
+        loads(b'{"format": 1, "boosters": []}')

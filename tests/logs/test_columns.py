@@ -129,3 +129,8 @@ def test_documents_of_user_behavior_insights_are_recognised():
     documents = {"query_id": ["u-1"], "user_query": ["toner"], "query_response_hit_ids": [["a", "b"]]}
     with pytest.raises(InvalidInput, match="documents of User Behavior Insights"):
         read_log(documents, kind="lists")
+
+
+def test_all_missing_columns_are_named_at_once() -> None:
+    with pytest.raises(InvalidInput, match="--column list=NAME --column position=NAME --column click=NAME "):
+        read_log({"SuchID": ["a"], "ArtikelNr": ["x"], "Rang": [1], "Geklickt": [1]})

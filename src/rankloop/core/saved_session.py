@@ -120,7 +120,8 @@ def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Sessi
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from None
     except READ_ERRORS as error:
-        raise InvalidInput(f"{where} is damaged or not a rankloop file: {error}") from None
+        trees = "; trees are the base of a ranker (base.booster), not a ranker" if content.startswith(b"{") else ""
+        raise InvalidInput(f"{where} is damaged or not a rankloop file: {error}{trees}") from None
 
 
 def _finite(text: str) -> float:

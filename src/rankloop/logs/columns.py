@@ -134,21 +134,21 @@ class ListColumns(NamedTuple):
         taken = [named[role] for role in LIST_GUESSES if role in named]
         free = [name for name in usable if name not in taken]
         roles = {role: named.get(role) or named_like(free, usual) for role, usual in LIST_GUESSES.items()}
-        for role in NEEDED_OF_LISTS:
-            if not roles[role]:
-                if UBI_COLUMNS.intersection(names):
-                    raise InvalidInput(f"{where} holds documents of User Behavior Insights: {JOIN_UBI}")
-                usual_names, present = ", ".join(LIST_GUESSES[role]), ", ".join(usable)
-                raise InvalidInput(
-                    f"{where} has no column for the {role} ({usual_names}); it has {present}: "
-                    f'add --column {role}=NAME (in Python columns={{"{role}": "NAME"}})'
-                )
+        missing = [role for role in NEEDED_OF_LISTS if not roles[role]]
+        if missing and UBI_COLUMNS.intersection(names):
+            raise InvalidInput(f"{where} holds documents of User Behavior Insights: {JOIN_UBI}")
+        if missing:
+            usual_names = ", the ".join(f"{role} ({', '.join(LIST_GUESSES[role])})" for role in missing)
+            options, in_python = " ".join(f"--column {role}=NAME" for role in missing), dict.fromkeys(missing, "NAME")
+            raise InvalidInput(
+                f"{where} has no column for the {usual_names}; it has {', '.join(usable)}: "
+                f"add {options} (in Python columns={in_python})"
+            )
         more = {role: named.get(role) or named_like(usable, usual) for role, usual in SECOND_ROLES.items()}
         others = [name for name in free if plain_name(name) and name not in roles.values()]
         of_roles = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}
         left_out = tuple(name for name in others if plain_name(name) in of_roles)
-        others = [name for name in others if name not in left_out]
-        return cls(**roles, **more, others=tuple(others), left_out=left_out)
+        return cls(**roles, **more, others=tuple(name for name in others if name not in left_out), left_out=left_out)
 
     def __str__(self) -> str:
         roles = {role: getattr(self, role) for role in LIST_GUESSES}
