@@ -48,6 +48,6 @@ def _prepare(script: str, folder: str, printed: str, said: str) -> None:
 
 
 if __name__ == "__main__":
+    entries()  # first, because it says for which processor: other kernels than those of the cache would be compiled
     numba.njit("float64(float64)")(lambda number: number)  # the compiler is ready
-    entries()
     runpy.run_path(scripts(), run_name="__main__")
