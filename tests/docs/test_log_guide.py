@@ -152,6 +152,7 @@ def test_the_walk_of_a_shop(
     assert "metrics" in report
     assert "u7" in walk.said("user export")
     assert "impressions of u7 erased" in walk.said("user erase")
+    assert "counts of experiments stay" in walk.said("user erase")
     assert states["counts"]["impressions"] == 2
     assert "state" in walk.said("rollback", "--list")
     assert "brand (category), title (words)" in walk.said("train-clicks log.parquet")

@@ -59,7 +59,7 @@ class Erasure(NamedTuple):
     left: int  # impressions in which the user is found now
     checks: tuple[str, ...] = (
         "GET /users/{id} finds no impression",
-        "rankloop replay reproduces every state from the events that are left",
+        "rankloop replay reproduces every state from the events that are left; counts of experiments stay",
         "older backups and exported files still hold the events: delete them",
     )
 
