@@ -75,9 +75,9 @@ def _use_rounds(case: Case, query: Query) -> None:
 
 ITEMS = np.arange(N_ITEMS)
 USES: dict[str, Callable[[Any], Any]] = {
+    "risk": lambda risk: risk.of_lists(SCORES, GRADES, ONE_LIST),
     "learner": _use_learner,
     "feedback": lambda users: users.observe(ITEMS, GRADES, np.random.default_rng(0)),
-    "risk": lambda risk: risk.of_lists(SCORES, GRADES, ONE_LIST),
     "surrogate": lambda each: (each.value_and_grad(SCORES, GRADES), each.terms(SCORES, ITEMS, GRADES)),
     "measure": lambda measure: (measure(ITEMS, GRADES), measure.of_scores(SCORES, GRADES, ONE_LIST)),
 }

@@ -1,9 +1,11 @@
 """Every Python block of every page runs, page by page, and prints what it says; so does every example."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from numba.core.registry import cpu_target
 
 from tests.docs.pages import PAGES, ROOT, Outcome, blocks_in, blocks_of, broken_promise, run, run_code, run_page
 
@@ -33,6 +35,18 @@ def test_a_page(page, tmp_path):
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.stem)
 def test_an_example(example, tmp_path):
     assert run(example, tmp_path)
+
+
+@slow
+def test_pages_use_the_kernels_that_the_set_up_compiled(tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text("from tests.docs.test_pages import kernel_target\nprint(kernel_target())")
+    assert run(script, tmp_path).strip() == kernel_target()
+
+
+def kernel_target():
+    import_module("rankloop.core.compilation")  # says for which processor
+    return str(cpu_target.target_context.codegen().magic_tuple())
 
 
 @slow
