@@ -179,5 +179,16 @@ def test_machine_code_that_another_process_saved_under_the_same_name_is_not_used
         compilation.kernel_folder.cache_clear()
 
 
+def test_the_processor_stays_when_settings_of_numba_change(tmp_path, monkeypatch):
+    before = compilation.processor()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compilation.kernel_folder.cache_clear()
+    try:
+        assert compilation.kernel(twice)(2) == 4  # compiling makes numba read its settings again
+        assert compilation.processor() == before
+    finally:
+        compilation.kernel_folder.cache_clear()
+
+
 def twice(number):
     return number + number

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import llvmlite.binding
 import numba
 from numba.core import caching as numba_caching
+from numba.core.registry import cpu_target
 
 from rankloop.core.files import PACKAGE_FOLDER, cache_folder, source_key
 
@@ -47,7 +48,8 @@ if settings.CPU_NAME is None and platform.machine().lower() in ("x86_64", "amd64
 
 def processor() -> str:
     """Return the processor that kernels are compiled for: machines with the same answer compute the same bits."""
-    return str(settings.CPU_NAME or llvmlite.binding.get_host_cpu_name())
+    # The compiler is asked, since numba forgets the setting above whenever a NUMBA_* variable changes.
+    return str(cpu_target.target_context.codegen().magic_tuple()[1])
 
 
 @cache
