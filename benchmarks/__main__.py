@@ -27,17 +27,17 @@ WIDE = 160  # columns of a log file
 
 def main() -> None:
     modules = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
-    known = [name.removeprefix("bench_") for name in modules if name.startswith("bench_")]
-    options = parsed(known)
+    names = [name.removeprefix("bench_") for name in modules if name.startswith("bench_")]
+    options = parsed(names)
     console = Console(width=None if sys.stdout.isatty() else WIDE)
     start, rows = perf_counter(), dict[str, Row]()
     before = results.read(options.against)
     introduce(console, before.get("machine"))
-    for name in options.names or known:
+    for name in options.names or names:
         with console.status(f"measuring {name}"):
-            found = measured(name)
-        console.print(results.benchmark_table(name, found, before["rows"]))
-        rows |= {row["name"]: row for row in found}
+            rows_of_module = measured(name)
+        console.print(results.benchmark_table(name, rows_of_module, before["rows"]))
+        rows |= {row["name"]: row for row in rows_of_module}
     for path in filter(None, (results.LAST_RUN, options.save)):
         results.write(path, rows, whole=not options.names)
     console.print(results.peer_table(rows, before["rows"]))

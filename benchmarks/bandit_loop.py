@@ -70,9 +70,9 @@ def compared(title: str, unit: str, stream: Stream, horizon: int, ours: Ours, si
             played(make, drawn[SEEDS[0]][:100], 0)  # imports
             both = [(played(ours, drawn[seed], seed), played(make, drawn[seed], seed)) for seed in SEEDS]
             judged = quality(unit, [mine.reward for mine, _ in both], [other.reward for _, other in both])
-            found = timed([(mine.seconds, other.seconds) for mine, other in both])
+            times = timed([(mine.seconds, other.seconds) for mine, other in both])
             note = f"{ours.spec} beside {setting}; {by_chance}; {horizon:,} rounds, {len(SEEDS)} seeds"
-            yield row(f"{title}, beside {peer}", found, peer=peer, judged=judged, note=note)
+            yield row(f"{title}, beside {peer}", times, peer=peer, judged=judged, note=note)
 
 
 def drawn_rounds(stream: Any, seed: int, horizon: int) -> Rounds:

@@ -44,8 +44,8 @@ def _objective(features: Any, positive: Any, negative: Any) -> list[Row]:
             f"beside 3 passes of {1e3 * np.median(one_pass):.0f} ms and a sort of {1e3 * np.median(one_sort):.0f} ms; "
         )
         note += f"numpy sorts with {numpy_extension()}, without AVX2 in some 60 ms"
-        found = timed(list(zip(ours, 3.0 * one_pass + one_sort)))
-        rows.append(row(f"AUC {loss} and gradient, 10⁶ × {N_FEATURES}", found, target="≥ 1×", note=note))
+        times = timed(list(zip(ours, 3.0 * one_pass + one_sort)))
+        rows.append(row(f"AUC {loss} and gradient, 10⁶ × {N_FEATURES}", times, target="≥ 1×", note=note))
     return rows
 
 
@@ -65,11 +65,11 @@ def _streamed() -> Row:
         _write(path)
         before = _peak()
         start = perf_counter()
-        found = estimate(ChoiceLog(path).rows(), "ips", Options(bound="bootstrap"))
+        estimated = estimate(ChoiceLog(path).rows(), "ips", Options(bound="bootstrap"))
         seconds = perf_counter() - start
     grown = (_peak() - before) / 1024
-    note = f"{found.n / seconds:,.0f} rows per second, peak memory grew by {grown:.0f} MB"
-    return alone(f"IPS with bootstrap, {found.n:,} rows of Parquet", seconds, target="constant memory", note=note)
+    note = f"{estimated.n / seconds:,.0f} rows per second, peak memory grew by {grown:.0f} MB"
+    return alone(f"IPS with bootstrap, {estimated.n:,} rows of Parquet", seconds, target="constant memory", note=note)
 
 
 def _write(path: Path) -> None:

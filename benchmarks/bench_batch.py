@@ -57,8 +57,8 @@ def _rectangular() -> Row:
     value = risk.of_lists(scores, grades, offsets)[0]
     if abs(square() - value) > 1e-9 * value:
         raise AssertionError("the two assignments disagree")
-    found = in_turn(lambda: risk.of_lists(scores, grades, offsets), square, REPEATS)
-    return row("nDCG@10 loss and slope, 500 items", found, target="≥ 50×", note="peer: scipy's square assignment")
+    times = in_turn(lambda: risk.of_lists(scores, grades, offsets), square, REPEATS)
+    return row("nDCG@10 loss and slope, 500 items", times, target="≥ 50×", note="peer: scipy's square assignment")
 
 
 def _click_regression() -> Row:
@@ -118,6 +118,6 @@ def _liblinear(name: str, data: Dataset) -> Iterator[Row]:
 
     enough = (tolerance for tolerance in TOLERANCES if objective(fitted(tolerance)) <= optimum * (1 + CLOSE))
     chosen = next(enough, TOLERANCES[-1])
-    found = in_turn(lambda: fit(data, risk, REGULARISATION, settings=near), lambda: fitted(chosen), 3)
+    times = in_turn(lambda: fit(data, risk, REGULARISATION, settings=near), lambda: fitted(chosen), 3)
     note = f"{len(rows):,} pairs, {rows.nbytes / 1e6:.0f} MB, made beforehand; hinge, tol={chosen:g}"
-    yield row(f"{name}: ordinal loss to 0.1 %", found, peer="LIBLINEAR", judged="the same objective", note=note)
+    yield row(f"{name}: ordinal loss to 0.1 %", times, peer="LIBLINEAR", judged="the same objective", note=note)

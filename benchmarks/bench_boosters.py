@@ -48,8 +48,8 @@ class OverTrees(LightGBM):
         scores = np.zeros(len(candidates))
         if self.model is not None:
             scores = np.clip(self.model.predict(self.rows, num_threads=1) / self.spread, -MAX_SCORE, MAX_SCORE)
-        known = [{**row, TREES: score} for row, score in zip(candidates, scores.tolist())]
-        return self.online.rank(known, context)
+        scored = [{**row, TREES: score} for row, score in zip(candidates, scores.tolist())]
+        return self.online.rank(scored, context)
 
     def learn(self, order: Sequence[int], clicks: list[int]) -> None:
         self.online.learn(order, clicks)
@@ -77,8 +77,8 @@ def _row(title: str) -> Row:
     days = f"first day {_day(ours, 0)} / {_day(alone, 0)}, last day {_day(ours, -1)} / {_day(alone, -1)}"
     note = f"click_regression over the trees of last night beside the same trees alone; {days} clicks per page; "
     note += f"{VISITS:,} visits, a night every {VISITS_A_DAY:,}, {len(SEEDS)} seeds"
-    found = timed([(one.seconds, other.seconds) for one, other in zip(ours, alone)])
-    return row(f"{title}, over nightly trees, beside LightGBM", found, peer="LightGBM", judged=judged, note=note)
+    times = timed([(our.seconds, other.seconds) for our, other in zip(ours, alone)])
+    return row(f"{title}, over nightly trees, beside LightGBM", times, peer="LightGBM", judged=judged, note=note)
 
 
 def _clicks(runs: Sequence[Played]) -> list[float]:

@@ -102,8 +102,8 @@ def _pdgd(stream: Cheap) -> Row:
         state = learner.init(Problem(n_features=N_FEATURES, shown=SHOWN))
         for (query, relevance), _ in zip(cycle(stream.queries), range(OWN_ROUNDS)):
             decision = learner.rank(state, query, rng)
-            seen = decision.ranking[:SHOWN]
-            hits = seen[relevance[seen] > 0]
+            visible = decision.ranking[:SHOWN]
+            hits = visible[relevance[visible] > 0]
             state = learner.learn(state, query, decision, Clicks(hits, np.ones(len(hits))))
 
     def theirs() -> None:
@@ -126,9 +126,9 @@ def _same_step(stream: Cheap) -> None:
     peer.weights = default_rng(1).normal(size=N_FEATURES) * 0.1
     state = learner.init(Problem(n_features=N_FEATURES, shown=SHOWN))._replace(weights=peer.weights.copy())
     decision = learner.rank(state, query, default_rng(2))
-    seen = decision.ranking[:SHOWN]
-    hits = seen[relevance[seen] > 0]
-    peer.learn(query.features, seen, relevance[seen] > 0)
+    visible = decision.ranking[:SHOWN]
+    hits = visible[relevance[visible] > 0]
+    peer.learn(query.features, visible, relevance[visible] > 0)
     learned = learner.learn(state, query, decision, Clicks(hits, np.ones(len(hits))))
     if not len(hits) or not np.allclose(peer.weights, learned.weights, rtol=1e-9):
         raise AssertionError("the two sides do not compute the same step")

@@ -96,7 +96,7 @@ def _host_target() -> dict[str, str]:
     features = llvmlite.binding.get_host_cpu_features()
     return {
         "NUMBA_CPU_NAME": llvmlite.binding.get_host_cpu_name(),
-        "NUMBA_CPU_FEATURES": ",".join(f"{'+' if there else '-'}{name}" for name, there in features.items()),
+        "NUMBA_CPU_FEATURES": ",".join(f"{'+' if available else '-'}{name}" for name, available in features.items()),
     }
 
 

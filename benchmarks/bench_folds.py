@@ -46,10 +46,10 @@ def _compared(name: str, folds: list[Fold]) -> Iterator[Row]:
             continue
         threads = 1 if train is liblinear else _fastest(train, folds[0])
         theirs = [_timed(train, fold, threads) for fold in folds]
-        found = timed([(mine, other) for (mine, _), (other, _) in zip(ours, theirs)])
+        times = timed([(mine, other) for (mine, _), (other, _) in zip(ours, theirs)])
         judged = quality("nDCG@10", [value for _, value in ours], [value for _, value in theirs])
         note = f"RankBundle's path of {len(DEFAULT_PATH)} beside {setting}, {threads} thread(s); {len(folds)} folds"
-        yield row(f"{name}: tuned ranker, beside {peer}", found, peer=peer, judged=judged, note=note)
+        yield row(f"{name}: tuned ranker, beside {peer}", times, peer=peer, judged=judged, note=note)
 
 
 def _fastest(train: Trainer, fold: Fold) -> int:
@@ -70,7 +70,7 @@ def judged_on(part: Dataset, scores: Floats) -> float:
 def bundle(fold: Fold, threads: int) -> Floats:
     held, fits = fold.validation, fit_path(fold.train, risk_of("ordinal"), DEFAULT_PATH)
     best = max(
-        (found.weights for found in fits), key=lambda weights: judged_on(held, scores_of(held.features, weights))
+        (solution.weights for solution in fits), key=lambda weights: judged_on(held, scores_of(held.features, weights))
     )
     return scores_of(fold.test.features, best)
 
@@ -83,10 +83,10 @@ def liblinear(fold: Fold, threads: int) -> Floats:
     signed, best, weight = rows * signs[:, None], -1.0, np.zeros(rows.shape[1])
     for penalty in PENALTIES:
         machine = LinearSVC(C=penalty, dual=False, fit_intercept=False)
-        found = machine.fit(signed, signs, sample_weight=weights).coef_[0]
-        value = judged_on(fold.validation, fold.validation.features @ found)
+        coefficients = machine.fit(signed, signs, sample_weight=weights).coef_[0]
+        value = judged_on(fold.validation, fold.validation.features @ coefficients)
         if value > best:
-            best, weight = value, found
+            best, weight = value, coefficients
     return fold.test.features @ weight
 
 

@@ -27,8 +27,8 @@ def run() -> list[Row]:
     rows.append(_row("analyse, 50 items, all depths, closed form", slowest, 1.0, f"the slowest is {name}"))
     for n_items, limit in LIMITS.items():
         start = perf_counter()
-        found = len(neighbours_of(Game(measure=measure_for("AP"), n_items=n_items)))
-        note = f"AP, {found} neighbours, one linear program per ranking"
+        n_neighbours = len(neighbours_of(Game(measure=measure_for("AP"), n_items=n_items)))
+        note = f"AP, {n_neighbours} neighbours, one linear program per ranking"
         rows.append(_row(f"all neighbours, {n_items} items", perf_counter() - start, limit, note))
     return rows
 

@@ -36,14 +36,14 @@ def rounds() -> list[Row]:
 def sizes() -> list[Row]:
     """What an update costs in a large table, beside a small one, and one that says nothing new."""
     large, small = _learning(22), _learning(18)
-    found = in_turn(large, small)
+    times = in_turn(large, small)
     query, nothing = _query(20), Clicks(np.empty(0, np.int64), np.empty(0))
     pairs = Session(build("hashed(inner='fair_pairs')"), _session(20).problem)
     decision, before = pairs.rank(query), pairs.state.table
     empty = best_of(lambda: _often(lambda: pairs.learn(query, decision, nothing)))
     note = "the table is the same one" if pairs.state.table is before else "the table was copied"
     return [
-        row("hashed columns, learn at 2^22 beside 2^18", found, target="0.77×"),
+        row("hashed columns, learn at 2^22 beside 2^18", times, target="0.77×"),
         alone("hashed columns, an update without a click", empty / 100, note=note),
     ]
 

@@ -24,10 +24,10 @@ def run() -> list[Row]:
         packed = Path(folder) / "made.txt.gz"
         packed.write_bytes(gzip.compress(made.read_bytes(), 6))
         rows.append(_row("read_letor, synthetic, gzip", packed, "", "unpacking is most of it, for both"))
-        found = data_folder()
-        if found is not None and (found / REAL).exists():
+        data = data_folder()
+        if data is not None and (data / REAL).exists():
             real = Path(folder) / "mslr.txt"
-            real.write_bytes(gzip.decompress((found / REAL).read_bytes()))
+            real.write_bytes(gzip.decompress((data / REAL).read_bytes()))
             rows.append(_row("read_letor, MSLR-WEB sample", real, TARGET, "raw features"))
     return rows
 
@@ -37,9 +37,9 @@ def _row(name: str, path: Path, target: str, note: str) -> Row:
     ours, (theirs, grades, _) = read_letor(path), load_svmlight_file(str(path), query_id=True)
     if not np.array_equal(ours.features, theirs.toarray()) or not np.array_equal(ours.relevance, grades):
         raise AssertionError(f"{name}: the two sides do not read the same numbers")
-    found = in_turn(lambda: read_letor(path), lambda: load_svmlight_file(str(path), query_id=True), REPEATS)
-    rate = f"{path.stat().st_size / found.ours / 1e6:.0f} MB/s; {note}"
-    return row(name, found, peer="scikit-learn", target=target, judged="the same numbers", note=rate)
+    times = in_turn(lambda: read_letor(path), lambda: load_svmlight_file(str(path), query_id=True), REPEATS)
+    rate = f"{path.stat().st_size / times.ours / 1e6:.0f} MB/s; {note}"
+    return row(name, times, peer="scikit-learn", target=target, judged="the same numbers", note=rate)
 
 
 def _made_lines() -> bytes:

@@ -317,7 +317,7 @@ Summary = dict[str, Any]
 def results() -> dict[str, dict[str, Summary]]:
     """Return what each side reached on each log that is on this machine."""
     folder, summaries = data_folder(), dict[str, dict[str, Summary]]()
-    for name, read in LOGS.items():
+    for log, read in LOGS.items():
         try:
             pages = read(folder) if folder is not None else []
         except OSError:
@@ -325,17 +325,17 @@ def results() -> dict[str, dict[str, Summary]]:
         if pages:
             judged = {side: played(make(), pages) for side, make in sides(pages).items()}
             queries = [page.query for page in pages[-len(judged[LOGGED].clicks) :]]
-            summaries[name] = {side: _summary(found, judged[LOGGED], queries) for side, found in judged.items()}
+            summaries[log] = {side: _summary(result, judged[LOGGED], queries) for side, result in judged.items()}
     return summaries
 
 
-def _summary(found: Judged, logged: Judged, queries: Sequence[str]) -> Summary:
+def _summary(judged: Judged, logged: Judged, queries: Sequence[str]) -> Summary:
     """Return means, and the interval of the difference from the logged order."""
-    summary: Summary = {"seconds": found.seconds}
+    summary: Summary = {"seconds": judged.seconds}
     for name in ("clicks", "grades"):
-        values, base = getattr(found, name), getattr(logged, name)
+        values, base = getattr(judged, name), getattr(logged, name)
         summary[name] = float(np.nanmean(values))
-        summary[f"{name}_above_logged"] = [] if found is logged else difference_interval(values - base, queries)
+        summary[f"{name}_above_logged"] = [] if judged is logged else difference_interval(values - base, queries)
     return summary
 
 
@@ -343,11 +343,11 @@ def run() -> list[Row]:
     return [
         alone(
             f"{log}, {side}",
-            found["seconds"],
-            note=f"nDCG@10 by clicks {found['clicks']:.4f}, by grades {found['grades']:.4f}",
+            estimate["seconds"],
+            note=f"nDCG@10 by clicks {estimate['clicks']:.4f}, by grades {estimate['grades']:.4f}",
         )
         for log, by_side in results().items()
-        for side, found in by_side.items()
+        for side, estimate in by_side.items()
     ]
 
 

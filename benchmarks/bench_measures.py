@@ -63,8 +63,8 @@ def _pytrec_eval(lists: Lists) -> Iterator[Row]:
     def built() -> Any:
         return evaluator.evaluate(lists.retrieved)
 
-    found = built()
-    same = agreement(lists, [[found[str(q)][name] for q in range(N_QUERIES)] for name in ("ndcg_cut_10", "map")])
+    measured = built()
+    same = agreement(lists, [[measured[str(q)][name] for q in range(N_QUERIES)] for name in ("ndcg_cut_10", "map")])
     both = "both start from dictionaries, as a run file is read"
     yield _row("pytrec_eval", "arrays beside its dictionaries", in_turn(lists.ours, built), "≥ 4×", same)
     yield _row("pytrec_eval", "both from arrays on", in_turn(lists.ours, from_arrays), "≥ 10×", same)
@@ -78,8 +78,8 @@ def _ir_measures(lists: Lists) -> Iterator[Row]:
     evaluator = ir_measures.evaluator(measures, lists.qrels)
     means = evaluator.calc_aggregate(lists.retrieved)
     same = agreement(lists, [means[measure] for measure in measures])
-    found = in_turn(_from_dictionaries(lists), lambda: evaluator.calc_aggregate(lists.retrieved), 3)
-    yield _row("ir_measures", "dictionaries", found, "", same, "evaluator built beforehand")
+    times = in_turn(_from_dictionaries(lists), lambda: evaluator.calc_aggregate(lists.retrieved), 3)
+    yield _row("ir_measures", "dictionaries", times, "", same, "evaluator built beforehand")
 
 
 def _ranx(lists: Lists) -> Iterator[Row]:
@@ -113,8 +113,8 @@ def _scikit_learn(lists: Lists) -> Iterator[Row]:
         return ndcg_score(grades, scores, k=10, ignore_ties=True)
 
     same = agreement(lists, [theirs()])
-    found = in_turn(lambda: measure.of_scores(lists.scores, relevance, offsets), theirs)
-    yield row(f"nDCG@10, {SHAPE}, arrays", found, peer="scikit-learn", judged=same, note="ndcg_score without ties")
+    times = in_turn(lambda: measure.of_scores(lists.scores, relevance, offsets), theirs)
+    yield row(f"nDCG@10, {SHAPE}, arrays", times, peer="scikit-learn", judged=same, note="ndcg_score without ties")
 
 
 def _from_dictionaries(lists: Lists) -> Callable[[], object]:

@@ -37,15 +37,15 @@ def run() -> list[Row]:
 
 def _in_memory(data: StoredDataset) -> Row:
     """Beside the two products that no pass can do without, by BLAS on one thread."""
-    whole, weights = read_all_queries(data), np.full(data.n_features, 1e-3)
+    dataset, weights = read_all_queries(data), np.full(data.n_features, 1e-3)
 
     def products() -> None:
-        (whole.features @ weights) @ whole.features
+        (dataset.features @ weights) @ dataset.features
 
-    with objective_on(whole, risk_of("ordinal"), Here()) as objective:
-        found = in_turn(lambda: objective(weights), products, REPEATS)
+    with objective_on(dataset, risk_of("ordinal"), Here()) as objective:
+        times = in_turn(lambda: objective(weights), products, REPEATS)
     note = "peer: numpy's products with the weights and with the slopes, without a loss"
-    return row(f"a pass, {_size(data)}: one process, in memory", found, note=note)
+    return row(f"a pass, {_size(data)}: one process, in memory", times, note=note)
 
 
 def _from_disk(parts: Path, name: str, engine: SummingEngine) -> Row:
@@ -73,10 +73,10 @@ def _three_hosts(parts: Path, folder: Path) -> list[Row]:
     with three_machines(folder / "machines", parts) as machines:
         command = machines.command(SCRIPT, "--out", PARTS, "--passes", "cluster")
         printed = command.communicate(timeout=300)[0]
-    found = re.search(r"seconds: ([0-9.e-]+)", printed)
-    if found is None:
+    match = re.search(r"seconds: ([0-9.e-]+)", printed)
+    if match is None:
         raise AssertionError(printed)
-    return [_from_cache("three hosts, 2 workers (Ray)", float(found[1]))]
+    return [_from_cache("three hosts, 2 workers (Ray)", float(match[1]))]
 
 
 def _size(data: StoredDataset) -> str:

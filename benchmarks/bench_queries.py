@@ -108,11 +108,11 @@ def _each(
     name: str, n_rounds: tuple[int, int], ours: Callable[[], object], peer: Callable[[], object], target: str, note: str
 ) -> Row:
     """Seconds per round, where the two sides play so many of them."""
-    found, (our_rounds, peer_rounds) = in_turn(ours, peer), n_rounds
+    times, (our_rounds, peer_rounds) = in_turn(ours, peer), n_rounds
     scale = our_rounds / peer_rounds
-    seconds = found.ours / our_rounds, found.peer / peer_rounds
+    seconds = times.ours / our_rounds, times.peer / peer_rounds
     return row(
-        name, Timed(*seconds, found.ratio * scale, found.spread * scale), peer="VowpalWabbit", target=target, note=note
+        name, Timed(*seconds, times.ratio * scale, times.spread * scale), peer="VowpalWabbit", target=target, note=note
     )
 
 
@@ -165,10 +165,10 @@ def _cached(vowpalwabbit: Any, folder: Path, lines: list[str]) -> Callable[[], N
 def _python(vowpalwabbit: Any, lines: list[str]) -> Callable[[], None]:
     workspace = vowpalwabbit.Workspace("--cb_explore_adf --epsilon 0.1 --quiet")
     graded = [round.split("\n") for round in lines[:PYTHON_ROUNDS]]
-    asked = [[item[item.index("|") :] for item in items] for items in graded]  # before the reward is known
+    features = [[item[item.index("|") :] for item in items] for items in graded]  # before the reward is known
 
     def learn() -> None:
-        for items, answered in zip(asked, graded):
+        for items, answered in zip(features, graded):
             workspace.predict(items)
             workspace.learn(answered)
 

@@ -25,7 +25,7 @@ LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        return [found for kind in ("tantivy", "sqlite") for found in _kind(Path(folder), kind)]
+        return [row for kind in ("tantivy", "sqlite") for row in _kind(Path(folder), kind)]
 
 
 def _kind(folder: Path, kind: str) -> list[Row]:
@@ -46,16 +46,16 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
     """Both for every query in turn, so that a busy machine hits both."""
 
     def ours(query: TextQuery) -> None:
-        found = engine.candidates(query, N_CANDIDATES)
-        engine.features(query, [one.id for one in found])
+        candidates = engine.candidates(query, N_CANDIDATES)
+        engine.features(query, [candidate.id for candidate in candidates])
 
     def both(query: TextQuery) -> tuple[float, ...]:
         terms = engine._match(query).terms
         engine._memo.clear()
-        asked = engine.index_query(query, terms)
-        own, own_cpu = _wall_and_cpu(lambda: engine.index.search(asked, N_CANDIDATES))
+        index_query = engine.index_query(query, terms)
+        index_seconds, index_cpu = _wall_and_cpu(lambda: engine.index.search(index_query, N_CANDIDATES))
         seconds, cpu = _wall_and_cpu(lambda: ours(query))
-        return seconds, own, cpu, own_cpu
+        return seconds, index_seconds, cpu, index_cpu
 
     for query in queries[:20]:  # compiles, and fills caches
         both(query)
@@ -71,7 +71,7 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
 def _snippets(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
     times = []
     for query in queries:
-        ids = [one.id for one in engine.candidates(query, N_RESULTS)]
+        ids = [candidate.id for candidate in engine.candidates(query, N_RESULTS)]
         start = perf_counter()
         engine.snippets(query, ids)
         times.append(perf_counter() - start)
@@ -101,8 +101,8 @@ class Synthetic:
         return [" ".join(self._drawn(rng, 3)) for _ in range(N_QUERIES)]
 
     def _drawn(self, rng: np.random.Generator, n: int) -> list[str]:
-        found: list[str] = self._words[np.searchsorted(self._sums, rng.random(n) * self._sums[-1])].tolist()
-        return found
+        words: list[str] = self._words[np.searchsorted(self._sums, rng.random(n) * self._sums[-1])].tolist()
+        return words
 
 
 def _wall_and_cpu(call: Callable[[], object]) -> tuple[float, float]:

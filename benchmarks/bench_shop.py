@@ -82,14 +82,14 @@ class Played(NamedTuple):
         return self.rank + self.learn
 
     def summary(self) -> dict[str, float]:
-        found = {
+        values = {
             "all": self.clicks.mean(),
             "last": self.clicks[-LAST:].mean(),
             "first": self.clicks[:FIRST].mean(),
             "rank_seconds": self.rank,
             "learn_seconds": self.learn,
         }
-        return {name: round(float(value), 7) for name, value in found.items()}
+        return {name: round(float(value), 7) for name, value in values.items()}
 
 
 def ours() -> str:
@@ -103,8 +103,12 @@ def has_fields() -> bool:
 
 def sides() -> dict[str, Side]:
     """Those that can play here."""
-    there = {name: side for name, side in SIDES.items() if not side.peer or installed(side.peer)}
-    return there if has_fields() else {name: side for name, side in there.items() if side.make is not Rankloop}
+    installed_sides = {name: side for name, side in SIDES.items() if not side.peer or installed(side.peer)}
+    return (
+        installed_sides
+        if has_fields()
+        else {name: side for name, side in installed_sides.items() if side.make is not Rankloop}
+    )
 
 
 def played(arm: Arm, visits: Sequence[Visit]) -> Played:
@@ -126,7 +130,7 @@ def played(arm: Arm, visits: Sequence[Visit]) -> Played:
 
 def encoded(make: Callable[[int], Any], visits: Sequence[Visit]) -> tuple[float, float]:
     """CPU seconds to make a page's columns from dicts: of rows that were met before, and of new ones."""
-    arm, known, fresh = make(0), 0.0, 0.0
+    arm, repeated, fresh = make(0), 0.0, 0.0
     for visit in visits:
         if hasattr(arm, "forget"):
             arm.forget()
@@ -136,12 +140,12 @@ def encoded(make: Callable[[int], Any], visits: Sequence[Visit]) -> tuple[float,
         arm.encode(visit.candidates, visit.context)
         start = process_time()
         arm.encode(visit.candidates, visit.context)
-        known += process_time() - start
-    return known / len(visits), fresh / len(visits)
+        repeated += process_time() - start
+    return repeated / len(visits), fresh / len(visits)
 
 
 def run() -> list[Row]:
-    return [*(found for title in SHOPS for found in _rows(title)), *_encoding()]
+    return [*(row for title in SHOPS for row in _rows(title)), *_encoding()]
 
 
 def _encoding() -> list[Row]:
@@ -149,23 +153,25 @@ def _encoding() -> list[Row]:
     visits, rows = list(Shop(0).visits(300)), list[Row]()
     for name, side in sides().items():
         if hasattr(side.make, "encode"):
-            known, fresh = encoded(side.make, visits)
+            repeated, fresh = encoded(side.make, visits)
             target = "" if side.peer else "80 µs known, 300 µs new"
             note = f"{1e6 * fresh:.0f} µs for new rows"
-            rows.append(alone(f"shop, {side.peer or 'ours,'} {name}, encode", known, target=target, note=note))
+            rows.append(alone(f"shop, {side.peer or 'ours,'} {name}, encode", repeated, target=target, note=note))
     return rows
 
 
 def _rows(title: str) -> list[Row]:
     worlds = {seed: list(Shop(seed, SHOPS[title]).visits(VISITS)) for seed in SEEDS}
-    wanted = {name: side for name, side in sides().items() if title == "shop" or not side.peer or name in BESIDE_CHURN}
-    for side in wanted.values():
+    sides_played = {
+        name: side for name, side in sides().items() if title == "shop" or not side.peer or name in BESIDE_CHURN
+    }
+    for side in sides_played.values():
         played(side.make(0), worlds[0][:20])  # compiles, imports
-    found = {name: [played(side.make(seed), worlds[seed]) for seed in SEEDS] for name, side in wanted.items()}
+    runs = {name: [played(side.make(seed), worlds[seed]) for seed in SEEDS] for name, side in sides_played.items()}
     mine = ours()
-    rows = [_alone(title, name, found[name]) for name, side in wanted.items() if not side.peer]
+    rows = [_alone(title, name, runs[name]) for name, side in sides_played.items() if not side.peer]
     return rows + [
-        _beside(title, name, side.peer, found[mine], found[name]) for name, side in wanted.items() if side.peer
+        _beside(title, name, side.peer, runs[mine], runs[name]) for name, side in sides_played.items() if side.peer
     ]
 
 
@@ -180,8 +186,8 @@ def _beside(title: str, name: str, peer: str, mine: Sequence[Played], theirs: Se
     early = [float(np.mean([run.clicks[:FIRST].mean() for run in runs])) for runs in (mine, theirs)]
     note = f"{ours()} beside {name}; first {FIRST:,} visits {early[0]:.3f} / {early[1]:.3f}; from dicts; "
     note += f"{_parts(mine)} / {_parts(theirs)}; {VISITS:,} visits, {len(SEEDS)} seeds"
-    found = timed([(one.seconds, other.seconds) for one, other in zip(mine, theirs)])
-    return row(f"{title}, {name}, beside {peer}", found, peer=peer, judged=judged, note=note)
+    times = timed([(our.seconds, other.seconds) for our, other in zip(mine, theirs)])
+    return row(f"{title}, {name}, beside {peer}", times, peer=peer, judged=judged, note=note)
 
 
 def _parts(runs: Sequence[Played]) -> str:
@@ -198,9 +204,9 @@ def main() -> None:
     options = parser.parse_args()
     tasks = [(shop, seed, name, options.visits) for shop in options.shops for name in options.sides for seed in SEEDS]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for task, found in zip(tasks, pool.map(_summary, *zip(*tasks))):
-            print(f"{task}: {found}", flush=True)
-            keep(task, found)
+        for task, summary in zip(tasks, pool.map(_summary, *zip(*tasks))):
+            print(f"{task}: {summary}", flush=True)
+            keep(task, summary)
 
 
 def keep(task: tuple[str, int, str, int], found: dict[str, float]) -> None:

@@ -175,14 +175,14 @@ def resident(pid: int) -> float:
 
 
 def descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = [int(child) for child in task.read_text().split()]
         except OSError:
             continue
-        found += [each for child in children for each in (child, *descendants(child))]
-    return found
+        pids += [each for child in children for each in (child, *descendants(child))]
+    return pids
 
 
 ENGINES: dict[str, SummingEngine] = {
@@ -200,7 +200,7 @@ def measure(folder: Path, name: str, n_parts: int | None, regularisation: float,
         data = stored(folder, engine, n_parts)
         read = time.perf_counter() - begin
         n_bytes = forget(data)
-        found = seconds_of_a_pass(data, engine)
+        seconds = seconds_of_a_pass(data, engine)
         begin = time.perf_counter()
         settings = SolverSettings(tolerance=tolerance, engine=engine)
         solution = fit(data, risk_of("ordinal"), regularisation, settings=settings).solution
@@ -210,8 +210,8 @@ def measure(folder: Path, name: str, n_parts: int | None, regularisation: float,
         "rows": int(data.offsets[-1]),
         "GB of columns": round(n_bytes / 1e9, 3),
         "seconds to read the parts": round(read, 2),
-        "seconds of a pass": {key: round(value, 3) for key, value in found._asdict().items()},
-        "share of the disk's speed": round(found.plain / found.cold, 2),
+        "seconds of a pass": {key: round(value, 3) for key, value in seconds._asdict().items()},
+        "share of the disk's speed": round(seconds.plain / seconds.cold, 2),
         "seconds of training": round(trained, 2),
         "evaluations": solution.evaluations,
         "gap": round(solution.gap, 6),
@@ -231,15 +231,15 @@ def main() -> None:
     parser.add_argument("--parts", type=int, help="on so many of the parts only")
     parser.add_argument("--regularisation", type=float, default=1e-3)
     parser.add_argument("--tolerance", type=float, default=1e-3)
-    given = parser.parse_args()
-    if given.gb:
-        paths = write_letor(given.out, int(given.gb * 1e9), given.seed)
-        print(f"{sum(path.stat().st_size for path in paths) / 1e9:.2f} GB in {len(paths)} parts in {given.out}")
-    if given.passes:
-        print(f"seconds: {seconds_of_warm_passes(str(given.out), ENGINES[given.passes])}")
-    for name in given.measure or ():
-        found = measure(given.out, name, given.parts, given.regularisation, given.tolerance)
-        print(json.dumps(found, indent=2), flush=True)
+    options = parser.parse_args()
+    if options.gb:
+        paths = write_letor(options.out, int(options.gb * 1e9), options.seed)
+        print(f"{sum(path.stat().st_size for path in paths) / 1e9:.2f} GB in {len(paths)} parts in {options.out}")
+    if options.passes:
+        print(f"seconds: {seconds_of_warm_passes(str(options.out), ENGINES[options.passes])}")
+    for name in options.measure or ():
+        result = measure(options.out, name, options.parts, options.regularisation, options.tolerance)
+        print(json.dumps(result, indent=2), flush=True)
 
 
 if __name__ == "__main__":

@@ -55,36 +55,36 @@ def agreement(log: ClickArrays, model: str, judged: dict[tuple[str, str], int]) 
     fitted = MODELS[model].fit(log)
     numbers = {pair: number for number, pair in enumerate(zip(log.query_ids, log.items))}
     by_item = not any(log.query_ids)
-    found = [
+    rows = [
         (fitted.attraction[numbers["" if by_item else query, item]], grade)
         for (query, item), grade in judged.items()
         if ("" if by_item else query, item) in numbers
     ]
-    attraction, grade = np.array(found).T
-    means = {str(int(one)): round(float(attraction[grade == one].mean()), 4) for one in np.unique(grade)}
-    return {"pairs": len(found), "spearman": round(float(spearmanr(attraction, grade).statistic), 4), "by_grade": means}
+    attraction, grade = np.array(rows).T
+    means = {str(int(level)): round(float(attraction[grade == level].mean()), 4) for level in np.unique(grade)}
+    return {"pairs": len(rows), "spearman": round(float(spearmanr(attraction, grade).statistic), 4), "by_grade": means}
 
 
 def results() -> dict[str, Any]:
     """Everything that is kept."""
-    pages, judged, found = session_log(*PARTS), grades(), dict[str, Any]()
+    pages, judged, results = session_log(*PARTS), grades(), dict[str, Any]()
     for name, log in (("by_document", pages.by_item()), ("by_query_and_document", pages)):
         fits = fit_users(log)
-        found[name] = {
+        results[name] = {
             "best": fits.fitted.name,
             "users": fits.fitted.spec(),
             "models": {
                 model: {
-                    "log_likelihood": round(one.log_likelihood, 4),
-                    "perplexity": round(one.perplexity, 4),
-                    "perplexity_by_position": one.by_position.round(4).tolist(),
+                    "log_likelihood": round(score.log_likelihood, 4),
+                    "perplexity": round(score.perplexity, 4),
+                    "perplexity_by_position": score.by_position.round(4).tolist(),
                     "grades": agreement(log, model, judged),
                 }
-                for model, one in fits.held_out.items()
+                for model, score in fits.held_out.items()
             },
         }
     size = {"pages": pages.n_pages, "clicks": int(pages.clicked.sum()), "visits": int(pages.session.max()) + 1}
-    return {"data": "TREC Session 2014", **size, "models": list(MODELS), **found}
+    return {"data": "TREC Session 2014", **size, "models": list(MODELS), **results}
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ N_FOLDS = 5
 
 
 def available_folds() -> Iterator[tuple[str, list[Fold]]]:
-    folder, found = data_folder(), False
+    folder, exists = data_folder(), False
     for name, part in (("MQ2008", "letor/mq2008"), ("MSLR-WEB sample", "letor/mslr_sample/mslr_sample.txt.gz")):
         if folder is not None and (folder / part).exists():
-            found = True
+            exists = True
             folds = read_folds(folder / part, N_FOLDS)
             yield name, folds if name == "MQ2008" else [_normalised(fold) for fold in folds]
-    if not found:
+    if not exists:
         yield "synthetic queries", [Fold(f"Fold{i}", *(_made(n, 3 * i + j) for j, n in enumerate(PARTS))) for i in FIVE]
 
 

@@ -46,11 +46,11 @@ class Connection:
         return await self.send("POST", path, body)
 
     async def send(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        known = self.reader is not None
+        was_open = self.reader is not None
         try:
             return await self._send(method, path, body)
         except LOST:
-            if not known:
+            if not was_open:
                 raise
             self.close()  # it waited for longer than a server keeps connections
             return await self._send(method, path, body)

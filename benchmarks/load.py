@@ -65,11 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.quick:
         chosen.seconds, chosen.impressions = 0.3, 200
     console = Console(width=120)
-    found = measured(chosen, console)
+    result = measured(chosen, console)
     for path in filter(None, (LAST_RUN, chosen.save)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    console.print(table_of(found["goals"]))
+        atomic_write(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    console.print(table_of(result["goals"]))
 
 
 def measured(chosen: argparse.Namespace, console: Console) -> Row:
@@ -88,8 +88,8 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
     costs: Row = disk_per_impression(20 if chosen.quick else 400)
     costs["updates"] = updates_per_second("3pr", 500 if chosen.quick else N_UPDATES)
     goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
-    found = {"id": "load", "machine": facts, "busy": busy, "impressions": chosen.impressions, "rows": rows}
-    return found | {"costs": costs, "goals": goals}
+    result = {"id": "load", "machine": facts, "busy": busy, "impressions": chosen.impressions, "rows": rows}
+    return result | {"costs": costs, "goals": goals}
 
 
 def calls_of(servers: dict[str, Running], seconds: float, connections: int, console: Console) -> Iterator[Row]:
@@ -131,11 +131,11 @@ def together(turns: Sequence[Times]) -> Times:
 
 def memory(server: Running, impressions: int) -> list[float]:
     """Megabytes of the largest worker, at first and after each quarter of the impressions."""
-    found = [max(map(megabytes, workers_of(server.pid)))]
+    sizes = [max(map(megabytes, workers_of(server.pid)))]
     for _ in range(4):
         asyncio.run(simulate_visits(server.port, impressions // 4))
-        found.append(max(map(megabytes, workers_of(server.pid))))
-    return found
+        sizes.append(max(map(megabytes, workers_of(server.pid))))
+    return sizes
 
 
 def line(row: Row) -> str:
@@ -148,8 +148,8 @@ def started_servers(stack: ExitStack, only_sqlite: bool = False) -> Iterator[tup
     yield BARE, started_server(stack, baseline_command)
     yield SQLITE, started_server(stack, serve_command)
     for name, workers in () if only_sqlite else ((POSTGRES, 1), (SEVERAL, WORKERS)):
-        given = os.environ.get("RANKLOOP_STORE", "")
-        store = in_schema(given, f"load_{workers}") if given else stack.enter_context(database(""))
+        address = os.environ.get("RANKLOOP_STORE", "")
+        store = in_schema(address, f"load_{workers}") if address else stack.enter_context(database(""))
         if store:
             command = partial(serve_command, workers=workers, learns=workers == 1)
             yield name, started_server(stack, command, store, apart=workers > 1)
@@ -172,7 +172,9 @@ def started_server(stack: ExitStack, command: Command, store: str = "", apart: b
 def table_of(goals: Sequence[Row]) -> Table:
     made = Table("what", "goal", "here", "")
     for goal in (Goal(**each) for each in goals):
-        made.add_row(goal.what, goal.wanted, goal.here, goal.verdict, style=None if goal.verdict != "missed" else "red")
+        made.add_row(
+            goal.quantity, goal.limit, goal.here, goal.verdict, style=None if goal.verdict != "missed" else "red"
+        )
     return made
 
 

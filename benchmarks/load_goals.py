@@ -12,8 +12,8 @@ Row = Mapping[str, Any]
 class Goal(NamedTuple):
     """One promise; `verdict` is held, missed, or empty for what is only told."""
 
-    what: str
-    wanted: str
+    quantity: str
+    limit: str
     here: str
     verdict: str
 
@@ -29,8 +29,8 @@ def goals_of(rows: Sequence[Row], costs: Row, impressions: int) -> Iterator[Goal
     for calls in ("rank", "feedback"):
         if (SEVERAL, calls) in cpu:
             apart = any(row.get("learner") == "apart" for row in rows if row["server"] == SEVERAL)
-            what = f"processor time of {calls}, 3 workers, learner {'apart' if apart else 'in one of them'}"
-            yield times(what, cpu[SEVERAL, calls], cpu[POSTGRES, calls], "1 worker", 1.15)
+            title = f"processor time of {calls}, 3 workers, learner {'apart' if apart else 'in one of them'}"
+            yield times(title, cpu[SEVERAL, calls], cpu[POSTGRES, calls], "1 worker", 1.15)
     updates = costs["updates"]
     yield Goal(
         "updates of a ranking and a click, log decoded", "≥ 5,000/s", f"{updates:,.0f}/s", verdict(updates >= 5000)
@@ -52,15 +52,15 @@ def goals_of(rows: Sequence[Row], costs: Row, impressions: int) -> Iterator[Goal
         if row["calls"] == "memory":
             first, last = row["megabytes"][1], row["megabytes"][-1]
             here = f"{last:,.0f} MB after {first:,.0f} MB at a quarter"
-            what = f"memory per worker after {impressions:,} impressions, {row['server']}"
-            yield Goal(what, "flat, ≤ 300 MB", here, verdict(last <= 300 and last <= 1.1 * first))
+            title = f"memory per worker after {impressions:,} impressions, {row['server']}"
+            yield Goal(title, "flat, ≤ 300 MB", here, verdict(last <= 300 and last <= 1.1 * first))
 
 
-def times(what: str, ours: float, theirs: float, whose: str, most: float | None) -> Goal:
+def times(quantity: str, ours: float, theirs: float, whose: str, most: float | None) -> Goal:
     """How many times as much as another."""
     ratio = ours / theirs
     here = f"{ratio:.2f} × ({ours * 1e6:,.0f} and {theirs * 1e6:,.0f} µs)"
-    return Goal(what, f"≤ {most:g} × {whose}" if most else "", here, verdict(ratio <= most) if most else "")
+    return Goal(quantity, f"≤ {most:g} × {whose}" if most else "", here, verdict(ratio <= most) if most else "")
 
 
 def verdict(holds: bool) -> str:

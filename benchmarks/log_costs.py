@@ -49,8 +49,8 @@ async def _visits(port: int, impressions: int) -> None:
     connection, rng = Connection(port), random.Random(impressions)
     await connection.send("PUT", "/rankers/products", msgspec.json.encode(SHOP))
     for number in range(impressions):
-        asked = {"items": [_product(i, rng) for i in range(50)], "context": {"segment": rng.choice("abc")}}
-        status, answer = await connection.post("/rankers/products/rank", msgspec.json.encode(asked))
+        request = {"items": [_product(i, rng) for i in range(50)], "context": {"segment": rng.choice("abc")}}
+        status, answer = await connection.post("/rankers/products/rank", msgspec.json.encode(request))
         shown: Any = msgspec.json.decode(answer)
         if status != 200:
             raise RuntimeError(f"rank answered {status}: {answer[:300]!r}")

@@ -39,33 +39,33 @@ def seconds_of_nothing(engine: SummingEngine, n_partitions: int) -> float:
 
 def processor_seconds(action: Callable[[], Any]) -> tuple[float, Any]:
     begin = time.process_time()
-    found = action()
-    return time.process_time() - begin, found
+    value = action()
+    return time.process_time() - begin, value
 
 
 def measure() -> dict[str, float]:
     """By the names that the page has for them; in seconds, bytes per second for s and r."""
-    found: dict[str, float] = {}
+    costs: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RANKLOOP_CACHE"] = str(Path(folder) / "cache")
         write_letor(Path(folder) / "first", TEXT_BYTES // 40)
         stored(Path(folder) / "first", Here())  # compiles
         paths = write_letor(Path(folder) / "parts", TEXT_BYTES)
         seconds, data = processor_seconds(lambda: stored(Path(folder) / "parts", Here()))
-        found["r"] = sum(path.stat().st_size for path in paths) / seconds
+        costs["r"] = sum(path.stat().st_size for path in paths) / seconds
         weights = np.full(N_FEATURES, 1e-3)
         with objective_on(data, risk_of("ordinal"), Here()) as objective:  # from the page cache
             objective(weights)
             n_bytes = 8 * int(data.offsets[-1]) * N_FEATURES
-            found["s"] = n_bytes / min(processor_seconds(lambda: objective(weights))[0] for _ in range(9))
+            costs["s"] = n_bytes / min(processor_seconds(lambda: objective(weights))[0] for _ in range(9))
     for name, engine in (("here", Here), ("local", LocalProcesses), ("cluster", Cluster)):
-        one = engine() if engine is Here else engine(workers=1)
-        found[f"a, {name}"] = few = seconds_of_nothing(one, 1)
-        found[f"p, {name}"] = (seconds_of_nothing(one, MANY_PARTITIONS) - few) / (MANY_PARTITIONS - 1)
+        started = engine() if engine is Here else engine(workers=1)
+        costs[f"a, {name}"] = few = seconds_of_nothing(started, 1)
+        costs[f"p, {name}"] = (seconds_of_nothing(started, MANY_PARTITIONS) - few) / (MANY_PARTITIONS - 1)
         if engine is not Here:
             many = seconds_of_nothing(engine(workers=MANY_WORKERS), MANY_WORKERS)
-            found[f"w, {name}"] = (many - few) / (MANY_WORKERS - 1)
-    return found
+            costs[f"w, {name}"] = (many - few) / (MANY_WORKERS - 1)
+    return costs
 
 
 def main() -> None:

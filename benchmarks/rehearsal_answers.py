@@ -85,12 +85,12 @@ def main() -> None:
     options, rows = parser.parse_args(), []
     for name in options.kind or KINDS:
         rows += (of_kind := [answer(name, seed, options.pages) for seed in range(options.seeds)])
-        told = [row for row in of_kind if row["word"] != "cannot tell"]
-        holds = sum(row["low"] <= row["truth"] <= row["high"] for row in told)
-        above = sum(row["mean"] > row["best"] for row in told)
-        wrong = sum(row["word"] == "take" and row["truth"] < 0.0 for row in told)
+        decided = [row for row in of_kind if row["word"] != "cannot tell"]
+        holds = sum(row["low"] <= row["truth"] <= row["high"] for row in decided)
+        above = sum(row["mean"] > row["best"] for row in decided)
+        wrong = sum(row["word"] == "take" and row["truth"] < 0.0 for row in decided)
         said, truth, best = (np.mean([row[key] for row in of_kind]) for key in ("mean", "truth", "best"))
-        counts = f"answered {len(told)} of {len(of_kind)}, hold {holds}, above best {above}, wrong {wrong}"
+        counts = f"answered {len(decided)} of {len(of_kind)}, hold {holds}, above best {above}, wrong {wrong}"
         print(f"{name:<30} {counts}; mean {said:+.0f}, truth {truth:+.0f}, best {best:+.0f}", flush=True)
         if options.out:
             options.out.write_text(json.dumps(rows, indent=0))

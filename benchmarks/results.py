@@ -22,8 +22,8 @@ def read(path: Path | None) -> dict[str, Any]:
     chosen = path or next((each for each in (LAST_RUN, PUBLISHED) if each.exists()), None)
     if chosen is None:
         return {"rows": {}}
-    found: dict[str, Any] = json.loads(chosen.read_text(encoding="utf-8"))
-    return found
+    kept: dict[str, Any] = json.loads(chosen.read_text(encoding="utf-8"))
+    return kept
 
 
 def write(path: Path, rows: Rows, *, whole: bool) -> None:
@@ -71,8 +71,8 @@ def peer_table(rows: Rows, before: Rows) -> Table:
     compared = sorted((row for row in rows.values() if row.get("peer")), key=lambda row: str(row["peer"]).lower())
     for row in compared:
         mark = regressions(row, before.get(row["name"]))
-        what = row["name"].removesuffix(f", beside {row['peer']}")
-        grid.add_row(row["peer"], what, ratio(row), quality(row), mark and f"[red]{mark}[/red]")
+        title = row["name"].removesuffix(f", beside {row['peer']}")
+        grid.add_row(row["peer"], title, ratio(row), quality(row), mark and f"[red]{mark}[/red]")
     return grid
 
 
@@ -93,7 +93,7 @@ def ratio(row: Row) -> str:
 
 
 def quality(row: Row) -> str:
-    found = row.get("quality")
-    if not isinstance(found, dict):
-        return str(found or "")
-    return f"{found['ours']:.3f} / {found['theirs']:.3f} ± {found['spread']:.3f} {found['measure']}"
+    judged = row.get("quality")
+    if not isinstance(judged, dict):
+        return str(judged or "")
+    return f"{judged['ours']:.3f} / {judged['theirs']:.3f} ± {judged['spread']:.3f} {judged['measure']}"

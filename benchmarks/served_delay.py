@@ -25,7 +25,7 @@ BODY = {"items": [{"id": f"i{i}", "features": [i % 7 / 7, i % 3 / 3, i / 50]} fo
 
 def delays(store: str, folder: Path, times: int = TIMES) -> list[float]:
     """Seconds from the answer to final feedback until a ranking has the next state."""
-    pauses, found = random.Random(0), []
+    pauses, seconds = random.Random(0), []
     with (
         learning_apart(folder, store),
         started(serve_without_learner, folder, RANKLOOP_STORE=store) as running,
@@ -35,13 +35,13 @@ def delays(store: str, folder: Path, times: int = TIMES) -> list[float]:
         for _ in range(times + 10):
             shown = client.post("/delay/rank", json=BODY).raise_for_status().json()
             time.sleep(pauses.random() * 0.3)
-            given = {"impression": shown["impression"], "clicks": shown["ranking"][1:2], "final": True}
-            client.post("/delay/feedback", json=given).raise_for_status()
+            feedback = {"impression": shown["impression"], "clicks": shown["ranking"][1:2], "final": True}
+            client.post("/delay/feedback", json=feedback).raise_for_status()
             begun = time.perf_counter()
             while client.post("/delay/rank", json=BODY).json()["state"] == shown["state"]:
                 time.sleep(0.01)
-            found.append(time.perf_counter() - begun)
-    return found[10:]  # the first ones compile
+            seconds.append(time.perf_counter() - begun)
+    return seconds[10:]  # the first ones compile
 
 
 def serve_without_learner(port: int, folder: Path) -> list[str]:
@@ -52,9 +52,9 @@ def main() -> None:
     with database(os.environ.get("RANKLOOP_STORE", "")) as store, tempfile.TemporaryDirectory() as folder:
         if not store:
             sys.exit("there is no PostgreSQL: set RANKLOOP_STORE, or install the extra test")
-        found = delays(store, Path(folder), int(sys.argv[1]) if len(sys.argv) > 1 else TIMES)
-    p50, p99 = np.quantile(found, [0.5, 0.99])
-    print(f"feedback to served state, {len(found)} times: p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms (≤ 250 ms)")
+        seconds = delays(store, Path(folder), int(sys.argv[1]) if len(sys.argv) > 1 else TIMES)
+    p50, p99 = np.quantile(seconds, [0.5, 0.99])
+    print(f"feedback to served state, {len(seconds)} times: p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms (≤ 250 ms)")
 
 
 if __name__ == "__main__":

@@ -129,5 +129,5 @@ def cpu_seconds(pid: int) -> float:
     """The processor time of a process and of those that it started: what a busy machine does not change."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return own + sum(cpu_seconds(int(child)) for child in children)
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds + sum(cpu_seconds(int(child)) for child in children)

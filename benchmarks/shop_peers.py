@@ -62,11 +62,11 @@ class ConditionalBandit(VowpalWabbit):
         return [item for item, _ in self.chosen]
 
     def learn(self, order: Sequence[int], clicks: list[int]) -> None:
-        told = [
+        lines = [
             f"ccb slot {item}:{-int(position in clicks)}:{probability} |o {position}"
             for position, (item, probability) in enumerate(self.chosen)
         ]
-        self.workspace.learn([*self.lines, *told])
+        self.workspace.learn([*self.lines, *lines])
 
 
 class River:
@@ -88,12 +88,12 @@ class River:
 
     @staticmethod
     def crossed(fields: dict[str, Any]) -> dict[str, float]:
-        found = {f"{field}={name}": value for field, named in fields.items() for name, value in named}
+        row = {f"{field}={name}": value for field, named in fields.items() for name, value in named}
         for left, right in CROSSED_FIELDS:
             for a, x in fields[left]:
                 for b, y in fields[right]:
-                    found[f"{left}={a}*{right}={b}"] = x * y
-        return found
+                    row[f"{left}={a}*{right}={b}"] = x * y
+        return row
 
     def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
         self.encode(candidates, context)

@@ -88,7 +88,7 @@ def tried(what: Iterable[tuple[str, Attempt]], save: Path | None = None) -> list
 
 def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str, Attempt]]:
     """Everything that is tried, with what it is called."""
-    killed, asked = {"RANKLOOP_KILLS": str(kills)}, {"RANKLOOP_REQUESTS": str(requests)}
+    killed, n_requests = {"RANKLOOP_KILLS": str(kills)}, {"RANKLOOP_REQUESTS": str(requests)}
     for store in ("sqlite", "postgres"):
         yield f"{store}: crashes, {kills} × kill -9", partial(checked, "promises/test_crashes.py", store, **killed)
     yield "full disks, restarted database", partial(checked, "promises/test_outages.py")
@@ -96,10 +96,10 @@ def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str,
     for store in ("sqlite", "postgres"):
         yield (
             f"{store}: {requests:,} mutated requests",
-            partial(checked, BAD_REQUESTS, store, **asked),
+            partial(checked, BAD_REQUESTS, store, **n_requests),
         )
-    yield "requests generated from the OpenAPI document", partial(checked, "http/test_openapi.py", **asked)
-    generated = partial(checked, "../search/test_routes.py", "generated", **asked)
+    yield "requests generated from the OpenAPI document", partial(checked, "http/test_openapi.py", **n_requests)
+    generated = partial(checked, "../search/test_routes.py", "generated", **n_requests)
     yield "requests generated for every route of the search box", generated
     for kind, file in HOSTILE_SHAPES.items():
         yield kind, partial(checked, file)
@@ -122,22 +122,22 @@ def checked(file: str, only: str = "", **environment: str) -> tuple[bool, str]:
 
 
 def memory_stays(impressions: int) -> tuple[bool, str]:
-    found = memory_over(impressions)
-    first, last = found[len(found) // 4], found[-1]
+    sizes = memory_over(impressions)
+    first, last = sizes[len(sizes) // 4], sizes[-1]
     return last <= GROWTH * first, f"{first:,.0f} MB after a quarter, {last:,.0f} MB after all"
 
 
 def memory_over(impressions: int, steps: int = 20) -> list[float]:
     """Megabytes of a service while impressions come and close."""
-    found: list[float] = []
+    sizes: list[float] = []
     with tempfile.TemporaryDirectory() as folder, served(serve_command, Path(folder), WINDOW) as running:
         shown = 0
         while shown < impressions:
             asyncio.run(simulate_visits(running.port, max(impressions // steps, 50)))
             shown = httpx.get(f"http://127.0.0.1:{running.port}/rankers/load").json()["counts"]["impressions"]
-            found.append(megabytes(running.pid))
-            print(f"{shown:,} impressions: {found[-1]:,.0f} MB", flush=True)
-    return found
+            sizes.append(megabytes(running.pid))
+            print(f"{shown:,} impressions: {sizes[-1]:,.0f} MB", flush=True)
+    return sizes
 
 
 def table(rows: list[Row]) -> Table:
@@ -149,8 +149,8 @@ def table(rows: list[Row]) -> Table:
 
 def write(rows: list[Row], out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    found = {"id": "soak", "machine": machine(), "rows": [row._asdict() for row in rows]}
-    out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    result = {"id": "soak", "machine": machine(), "rows": [row._asdict() for row in rows]}
+    out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

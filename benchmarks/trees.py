@@ -42,8 +42,8 @@ class Queries:
 def arms(trees: TreeRanker, known: Dataset, new: Dataset) -> Iterator[tuple[str, Any, Dataset, Dataset]]:
     """A name, a learner, and the queries to play on and to be judged on."""
     scored, new_scored = trees.added_to(known), trees.added_to(new)
-    seen = np.mean([booster.predict(known.features) for booster in trees.boosters], axis=0) / trees.scale
-    leaking = known._replace(features=np.column_stack([known.features, seen]))
+    visible = np.mean([booster.predict(known.features) for booster in trees.boosters], axis=0) / trees.scale
+    leaking = known._replace(features=np.column_stack([known.features, visible]))
     yield FIRST, {"kind": "fixed_weights", "weights": [0.0] * known.n_features + [1.0]}, scored, new_scored
     for kind in ("newton_pairs", "fair_pairs"):
         yield f"{kind} alone", kind, known, new
@@ -59,16 +59,16 @@ def quality(learner: Any, state: Any, data: Dataset) -> float:
 
 def played(spec: Any, known: Dataset, new: Dataset, behaviour: str, horizon: int, seed: int) -> dict[str, float]:
     """What was shown in the first and the last rounds and in all, and how new queries are ranked."""
-    learner, found = build(spec, "learner"), {}
+    learner, means = build(spec, "learner"), {}
     users, values = build({"kind": "dcm", "behaviour": behaviour, "max_grade": MAX_GRADE}, "feedback"), []
-    for one in play(learner, Queries(known), users, horizon=horizon, seed=seed):
-        values.append(SHOWN(one.decision.ranking, one.relevance))
-        state = one.learned
-        if one.t + 1 == min(EARLY, horizon):
-            found["new_early"] = quality(learner, state, new)
+    for round_ in play(learner, Queries(known), users, horizon=horizon, seed=seed):
+        values.append(SHOWN(round_.decision.ranking, round_.relevance))
+        state = round_.learned
+        if round_.t + 1 == min(EARLY, horizon):
+            means["new_early"] = quality(learner, state, new)
     parts = {"first": values[:EARLY], "last": values[-horizon // 10 :], "all": values}
-    found |= {name: float(np.nanmean(part)) for name, part in parts.items()}
-    return found | {"new": quality(learner, state, new)}
+    means |= {name: float(np.nanmean(part)) for name, part in parts.items()}
+    return means | {"new": quality(learner, state, new)}
 
 
 def main() -> None:
@@ -80,8 +80,8 @@ def main() -> None:
     order = np.random.default_rng(0).permutation(data.n_queries)
     rows: dict[tuple[str, str], list[list[float]]] = {}
     for part in range(N_PARTS):
-        known, new = data.subset(np.setdiff1d(order, order[part::N_PARTS])), data.subset(np.sort(order[part::N_PARTS]))
-        for name, spec, to_play, to_judge in arms(fit_trees(known), known, new):
+        old, new = data.subset(np.setdiff1d(order, order[part::N_PARTS])), data.subset(np.sort(order[part::N_PARTS]))
+        for name, spec, to_play, to_judge in arms(fit_trees(old), old, new):
             for behaviour in BEHAVIOURS:
                 runs = [
                     played(spec, to_play, to_judge, behaviour, options.rounds, 100 + i) for i in range(options.seeds)

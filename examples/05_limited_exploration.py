@@ -20,7 +20,7 @@ NO_DRAWS, NO_LIMIT = np.empty(0), Limit()
 class Counts(NamedTuple):
     """The number of showings and the click weight per item, and the number of positions that users see."""
 
-    seen: Floats
+    showings: Floats
     clicked: Floats
     shown: int
 
@@ -74,14 +74,14 @@ class ClickRate:
 
     def learn(self, state: Counts, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Counts:
         items, weights = expect(feedback, Clicks)
-        seen = state.seen.copy()
-        seen[decision.ranking[: seen_count(state.shown, len(seen))]] += 1.0
-        clicked = state.clicked + clicked_weights(len(seen), items, weights)
-        return Counts(seen, require_finite(clicked), state.shown)
+        showings = state.showings.copy()
+        showings[decision.ranking[: seen_count(state.shown, len(showings))]] += 1.0
+        clicked = state.clicked + clicked_weights(len(showings), items, weights)
+        return Counts(showings, require_finite(clicked), state.shown)
 
     def predict(self, state: Counts, query: Query) -> Ints:
         # A loaded file may hold negative counts, so that they are cut at 0.
-        return ranking_of((state.clicked + 1.0) / (np.maximum(state.seen, 0.0) + 2.0))
+        return ranking_of((state.clicked + 1.0) / (np.maximum(state.showings, 0.0) + 2.0))
 
     def log_prob(self, state: Counts, query: Query, ranking: Ints, limit: Limit = NO_LIMIT) -> float:
         n_seen = seen_count(state.shown, len(ranking))

@@ -51,10 +51,10 @@ def _table(records: Sequence[Record]) -> list[str]:
         f"| {duration(record.seconds)}{' (quick)' if record.quick else ''}{_asked(record)}{_older(record, newest)} |"
         for record in records
     ]
-    whole = claim_counts(verdict for record in records for verdict in record.claims)
+    all_claims = claim_counts(verdict for record in records for verdict in record.claims)
     versions = ", ".join(sorted({record.version for record in records}))
     seconds = duration(sum(record.seconds for record in records))
-    return [*head, *rows, "", f"Together: {whole}; {seconds} of computing, rankloop {versions}."]
+    return [*head, *rows, "", f"Together: {all_claims}; {seconds} of computing, rankloop {versions}."]
 
 
 def _impossible(records: Sequence[Record]) -> Iterable[str]:
@@ -84,14 +84,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("results", type=Path, help="the folder that `python -m research reproduce` wrote")
     parser.add_argument("--out", type=Path, default=KEPT)
     parser.add_argument("--keep-others", action="store_true", help="keep the records of reproductions not run again")
-    asked = parser.parse_args(arguments)
-    records = finished_records(asked.results)
-    if asked.keep_others:
-        kept = msgspec.json.decode(asked.out.read_bytes(), type=Summary).experiments
+    options = parser.parse_args(arguments)
+    records = finished_records(options.results)
+    if options.keep_others:
+        kept = msgspec.json.decode(options.out.read_bytes(), type=Summary).experiments
         renewed = {record.id for record in records}
         records = sorted([*records, *(each for each in kept if each.id not in renewed)], key=lambda each: each.id)
-    atomic_write(asked.out, summary_json(records))
-    print(f"{len(records)} experiments are kept in {asked.out}")
+    atomic_write(options.out, summary_json(records))
+    print(f"{len(records)} experiments are kept in {options.out}")
 
 
 if __name__ == "__main__":

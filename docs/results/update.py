@@ -31,8 +31,8 @@ Finding = dict[str, Any]
 
 
 def kept(id: str) -> Finding:
-    found: Finding = json.loads((HERE / f"{id}.json").read_text(encoding="utf-8"))
-    return found
+    finding: Finding = json.loads((HERE / f"{id}.json").read_text(encoding="utf-8"))
+    return finding
 
 
 def keep(findings: Iterable[Finding]) -> None:
@@ -49,8 +49,8 @@ def filled(page: str) -> str:
 def _section(found: re.Match[str]) -> str:
     start, name, before, end = found.groups()
     part, needed = PARTS[name]
-    there = all((HERE / f"{id}.json").exists() for id in needed)
-    return f"{start}\n{part()}\n\n{end}" if there else f"{start}{before}{end}"
+    available = all((HERE / f"{id}.json").exists() for id in needed)
+    return f"{start}\n{part()}\n\n{end}" if available else f"{start}{before}{end}"
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -61,9 +61,9 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def pooled() -> str:
     """How far newton pairs is above each other learner, over all streams and people."""
-    found = kept("online-rankers")["tables"][0]
-    rows = ([row[0], *map(shorter, row[1:])] for row in found["rows"])
-    return table([f"{OURS} less", *found["header"][1:]], rows)
+    result = kept("online-rankers")["tables"][0]
+    rows = ([row[0], *map(shorter, row[1:])] for row in result["rows"])
+    return table([f"{OURS} less", *result["header"][1:]], rows)
 
 
 def goals() -> str:
@@ -89,13 +89,13 @@ def qualities(quantity: str) -> str:
     """One quantity of every learner, data set and kind of people; the best in bold."""
     header: list[str] = []
     rows = []
-    for found in kept("online-rankers")["tables"][1:]:
-        world, _, words = found["title"].rpartition(": ")[0].rpartition(", ")
+    for result in kept("online-rankers")["tables"][1:]:
+        world, _, words = result["title"].rpartition(": ")[0].rpartition(", ")
         if words != quantity:
             continue
-        header = [row[0] for row in found["rows"]]
-        for position, people in enumerate(found["header"][1:], start=1):
-            cells = [short(row[position]) for row in found["rows"]]
+        header = [row[0] for row in result["rows"]]
+        for position, people in enumerate(result["header"][1:], start=1):
+            cells = [short(row[position]) for row in result["rows"]]
             best = max(cell for cell in cells if cell != "–")
             rows.append([world, people, *(f"**{cell}**" if cell == best else cell for cell in cells)])
     return table(["data set", "users", *header], rows)
@@ -103,17 +103,17 @@ def qualities(quantity: str) -> str:
 
 def claims() -> str:
     """What the paper claims of its figures, a column for each data set."""
-    told: dict[str, dict[str, str]] = {}
+    verdicts: dict[str, dict[str, str]] = {}
     papers: dict[str, list[str]] = {}
     for id in FIGURES:
         for claim in kept(id)["claims"]:
             (world,), words = claim["subject"], claim["text"]
             text = f"{words[0].upper()}{words[1:]} (`{id}`)"
-            told.setdefault(text, {})[world] = f"{claim['word']}, {numbers(claim)}"
+            verdicts.setdefault(text, {})[world] = f"{claim['word']}, {numbers(claim)}"
             papers.setdefault(text, []).append(claim.get("paper", ""))
     rows = (
         [text, "; ".join(dict.fromkeys(filter(None, papers[text]))), *(row.get(world, "") for world in WORLDS)]
-        for text, row in told.items()
+        for text, row in verdicts.items()
     )
     return table(["claim", "the paper", *WORLDS], rows)
 
@@ -130,25 +130,25 @@ def study() -> str:
 
 def load() -> str:
     """What a call costs, and what was promised."""
-    found = kept("load")
-    calls = [row for row in found["rows"] if "cpu" in row]
+    result = kept("load")
+    calls = [row for row in result["rows"] if "cpu" in row]
     rows = [
         [row["server"], row["calls"], f"{row['rate']:,.0f}", ms(row["p50"]), ms(row["p99"]), us(row["cpu"])]
         for row in calls
     ]
-    facts = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
-    told = f"{facts}; the load of the machine was {found['busy']:.1f} at most."
+    facts = ", ".join(f"{name} {value}" for name, value in result["machine"].items())
+    sentence = f"{facts}; the load of the machine was {result['busy']:.1f} at most."
     costs = table(["server", "calls", "per second", "p50", "p99", "processor time"], rows)
-    goals = ([goal["what"], goal["wanted"], goal["here"], goal["verdict"]] for goal in found["goals"])
-    return "\n\n".join((told, costs, table(["what", "goal", "here", ""], goals)))
+    goals = ([goal["quantity"], goal["limit"], goal["here"], goal["verdict"]] for goal in result["goals"])
+    return "\n\n".join((sentence, costs, table(["what", "goal", "here", ""], goals)))
 
 
 def logs() -> str:
     """nDCG of every side on every log, and how far it is from the logged order."""
     rows = (
-        [f"{log}: {side}", *(_beside_logged(found, judge) for judge in ("clicks", "grades"))]
+        [f"{log}: {side}", *(_beside_logged(row, judge) for judge in ("clicks", "grades"))]
         for log, by_side in kept("logs")["logs"].items()
-        for side, found in by_side.items()
+        for side, row in by_side.items()
     )
     return table(["log: method", "by clicks", "by grades"], rows)
 
@@ -163,12 +163,12 @@ def open_bandit() -> str:
     rows = (
         [
             side,
-            f"{found['matched']:,}",
-            f"{found['clicks']}",
-            f"{found['rate']:.2%} ({found['rate_low']:.2%}…{found['rate_high']:.2%})",
-            f"{found['auc']:.2f} ({found['auc_low']:.2f}…{found['auc_high']:.2f})",
+            f"{row['matched']:,}",
+            f"{row['clicks']}",
+            f"{row['rate']:.2%} ({row['rate_low']:.2%}…{row['rate_high']:.2%})",
+            f"{row['auc']:.2f} ({row['auc_low']:.2f}…{row['auc_high']:.2f})",
         ]
-        for side, found in kept("logs")["open bandit"].items()
+        for side, row in kept("logs")["open bandit"].items()
     )
     return table(["method", "choices that match", "clicks", "click rate, 95 %", "AUC, 95 %"], rows)
 

@@ -85,7 +85,7 @@ class Selective(NamedTuple):
     """Mistakes on all pairs, and the number of pairs whose order was asked for."""
 
     mistakes: int
-    asked: int
+    n_requests: int
 
 
 def selective_run(pairs: Iterable[Floats], hesitation: float, rng: Generator) -> Selective:
@@ -100,12 +100,12 @@ def selective_run(pairs: Iterable[Floats], hesitation: float, rng: Generator) ->
       Cesa-Bianchi, Gentile and Zaniboni (2006), Worst-Case Analysis of Selective Sampling, Theorem 1.
     """
     weights: Floats | float = 0.0
-    mistakes = asked = 0
+    mistakes = n_requests = 0
     for z in pairs:
         margin = float(np.sum(weights * z))
         mistakes += margin <= 0.0
         if rng.random() < hesitation / (hesitation + abs(margin)):
-            asked += 1
+            n_requests += 1
             if margin <= 0.0:
                 weights = weights + z
-    return Selective(mistakes, asked)
+    return Selective(mistakes, n_requests)

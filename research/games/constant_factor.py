@@ -54,7 +54,7 @@ class Sizes(NamedTuple):
 
     game: Game
     worth: Floats  # (n_rankings, n_relevances)
-    seen: Floats  # (n_terms, n_relevances)
+    observed: Floats  # (n_terms, n_relevances)
     needed: NDArray[np.bool_]  # (n_terms, n_items): whose grades a term is about
 
 
@@ -82,7 +82,7 @@ def sizes_of(measure: Measure | str, n_items: int, depth: int, max_grade: int = 
 
 def kept_at(sizes: Sizes, observable: Floats) -> Kept:
     """The largest share that a mixture keeps against all users whose feedback has these probabilities."""
-    (n_rankings, n_relevances), n_terms = sizes.worth.shape, len(sizes.seen)
+    (n_rankings, n_relevances), n_terms = sizes.worth.shape, len(sizes.observed)
     n_variables = n_rankings + 1 + n_rankings * n_terms
     below = np.zeros((n_rankings * n_relevances + n_rankings, n_variables))
     for ranking in range(n_rankings):
@@ -90,7 +90,7 @@ def kept_at(sizes: Sizes, observable: Floats) -> Kept:
         columns = slice(n_rankings + 1 + ranking * n_terms, n_rankings + 1 + (ranking + 1) * n_terms)
         below[rows, :n_rankings] = -sizes.worth.T
         below[rows, n_rankings] = sizes.worth[ranking]
-        below[rows, columns] = sizes.seen.T
+        below[rows, columns] = sizes.observed.T
         below[n_rankings * n_relevances + ranking, columns] = -observable
     goal, total = np.zeros(n_variables), np.zeros((1, n_variables))
     goal[n_rankings], total[0, :n_rankings] = -1.0, 1.0
@@ -116,14 +116,14 @@ def _lowest(sizes: Sizes, targets: list[int]) -> Ceiling:
 
     Any mixture then earns at most `factor` of the best from some of them.
     """
-    (n_rankings, n_relevances), n_terms, n_worlds = sizes.worth.shape, len(sizes.seen), len(targets)
+    (n_rankings, n_relevances), n_terms, n_worlds = sizes.worth.shape, len(sizes.observed), len(targets)
     n_variables = n_worlds * n_relevances + 1
     most = np.hstack([np.tile(sizes.worth, n_worlds), -np.ones((n_rankings, 1))])
     alike = np.zeros(((n_worlds - 1) * n_terms + 1, n_variables))
     for other in range(1, n_worlds):
         rows = slice((other - 1) * n_terms, other * n_terms)
-        alike[rows, :n_relevances] = sizes.seen
-        alike[rows, other * n_relevances : (other + 1) * n_relevances] = -sizes.seen
+        alike[rows, :n_relevances] = sizes.observed
+        alike[rows, other * n_relevances : (other + 1) * n_relevances] = -sizes.observed
     alike[-1, :-1] = sizes.worth[targets].ravel()
     right, goal = np.zeros(len(alike)), np.zeros(n_variables)
     right[-1] = goal[-1] = 1.0
@@ -135,7 +135,7 @@ def _lowest(sizes: Sizes, targets: list[int]) -> Ceiling:
 def check_ceiling(measure: Measure | str, n_items: int, depth: int, computed: Ceiling, max_grade: int = 1) -> None:
     """Raise `InvalidInput` unless the worlds look alike and no ranking earns more than `factor` of what is best."""
     sizes = sizes_of(measure, n_items, depth, max_grade)  # type: ignore[arg-type]  # hashable
-    shown = computed.worlds @ sizes.seen.T
+    shown = computed.worlds @ sizes.observed.T
     if computed.worlds.min() < 0.0 or np.abs(shown - shown[0]).max() > 1e-9:
         raise InvalidInput("feedback tells these users apart")
     best = (computed.worlds @ sizes.worth.T).max(axis=1).sum()
@@ -145,13 +145,13 @@ def check_ceiling(measure: Measure | str, n_items: int, depth: int, computed: Ce
 
 def nearest_seen(sizes: Sizes, estimate: Floats) -> Floats:
     """The probabilities that users can have which are nearest to an estimate, by the sum of distances."""
-    n_terms, n_relevances = sizes.seen.shape
-    apart = np.hstack([sizes.seen, -np.eye(n_terms)]), np.hstack([-sizes.seen, -np.eye(n_terms)])
+    n_terms, n_relevances = sizes.observed.shape
+    apart = np.hstack([sizes.observed, -np.eye(n_terms)]), np.hstack([-sizes.observed, -np.eye(n_terms)])
     goal = np.concatenate([np.zeros(n_relevances), np.ones(n_terms)])
     total = np.concatenate([np.ones(n_relevances), np.zeros(n_terms)])[None]
     limits = {"A_ub": np.vstack(apart), "b_ub": np.concatenate([estimate, -estimate])}
     users = _solved(goal, **limits, A_eq=total, b_eq=np.ones(1), bounds=(0.0, None))[:n_relevances]
-    nearest: Floats = sizes.seen @ (users / users.sum())
+    nearest: Floats = sizes.observed @ (users / users.sum())
     return nearest
 
 
@@ -202,7 +202,7 @@ class ConstantFactor:
         n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
         sizes = sizes_of(self.measure, n_items, depth, problem.max_grade)  # type: ignore[arg-type]  # hashable
         uniform = np.full(math.factorial(n_items), 1.0 / math.factorial(n_items))
-        nothing = np.zeros(len(sizes.seen))
+        nothing = np.zeros(len(sizes.observed))
         return State(nothing, nothing, uniform, 0.0, 0, depth, shown_or_all(problem), problem.max_grade)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
@@ -254,4 +254,4 @@ def _counted(sizes: Sizes, items: Ints, grades: Floats) -> tuple[Floats, Floats]
     revealed = ~(sizes.needed & ~is_revealed).any(axis=1)
     here = int(np.flatnonzero((sizes.game.relevances == relevance).all(axis=1))[0])
     graded = np.asarray(revealed, dtype=np.float64)
-    return graded, graded * sizes.seen[:, here]
+    return graded, graded * sizes.observed[:, here]

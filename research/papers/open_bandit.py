@@ -23,7 +23,7 @@ class Compared(NamedTuple):
     """Estimate of the random log itself, and the estimates of METHODS from the other log."""
 
     campaign: str
-    own: Estimate
+    on_policy: Estimate
     guesses: list[Estimate]
 
 
@@ -55,9 +55,11 @@ def _rows(table: ChoiceLog, n_items: int) -> Iterator[ChoiceRows]:
 
 def finding(comparisons: list[Compared]) -> Finding:
     """Return the section of the report."""
-    rows = [[compared.own.value * 100] + [guess.value * 100 for guess in compared.guesses] for compared in comparisons]
-    low = [[(e.value - e.lower) * 100 for e in (compared.own, *compared.guesses)] for compared in comparisons]
-    high = [[(e.upper - e.value) * 100 for e in (compared.own, *compared.guesses)] for compared in comparisons]
+    rows = [
+        [compared.on_policy.value * 100] + [guess.value * 100 for guess in compared.guesses] for compared in comparisons
+    ]
+    low = [[(e.value - e.lower) * 100 for e in (compared.on_policy, *compared.guesses)] for compared in comparisons]
+    high = [[(e.upper - e.value) * 100 for e in (compared.on_policy, *compared.guesses)] for compared in comparisons]
     chart = dots(
         "open-bandit",
         "Click rate of the random policy",
@@ -83,8 +85,8 @@ def finding(comparisons: list[Compared]) -> Finding:
 def claim(compared: Compared) -> Verdict:
     """The self-normalised estimate and the random log's own mean differ by less than chance allows (95 %)."""
     guess = compared.guesses[METHODS.index("snips")]
-    allowed = 1.96 * math.hypot(guess.standard_error, compared.own.standard_error)
-    difference = guess.value - compared.own.value
+    allowed = 1.96 * math.hypot(guess.standard_error, compared.on_policy.standard_error)
+    difference = guess.value - compared.on_policy.value
     word: Word = "holds" if abs(difference) <= allowed else "does not hold"
     if word == "holds" and guess.warnings:
         word = "partly"
@@ -96,7 +98,7 @@ def claim(compared: Compared) -> Verdict:
 def _table(comparisons: list[Compared]) -> Table:
     rows = []
     for compared in comparisons:
-        for name, e in zip(("its own log", *METHODS), (compared.own, *compared.guesses)):
+        for name, e in zip(("its own log", *METHODS), (compared.on_policy, *compared.guesses)):
             counted = f"{e.effective_n:,.0f}"
             rows.append((f"{compared.campaign}, {name}", f"{e.value:.3%}", f"{e.lower:.3%}", f"{e.upper:.3%}", counted))
     header = ("campaign, estimate from", "click rate", "from", "to", "rows count as")

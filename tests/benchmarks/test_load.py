@@ -34,7 +34,7 @@ def test_promises_are_held_against_what_was_measured() -> None:
         row(SEVERAL, "feedback", 480e-6),
         {"server": SQLITE, "calls": "memory", "megabytes": [100.0, 200.0, 210.0, 215.0, 219.0]},
     ]
-    found = {goal.what: (goal.here, goal.verdict) for goal in goals_of(rows, COSTS, 1000)}
+    found = {goal.quantity: (goal.here, goal.verdict) for goal in goals_of(rows, COSTS, 1000)}
     assert found == {
         f"processor time of rank, {SQLITE}": ("1.50 × (450 and 300 µs)", "held"),
         f"processor time of feedback, {SQLITE}": ("4.50 × (900 and 200 µs)", "missed"),

@@ -124,7 +124,7 @@ def test_sections_without_results_stay(here):
 
 def test_what_a_call_costs_is_told_with_what_was_promised(here):
     row = {"server": "SQLite, 1 worker", "calls": "rank", "rate": 1234.5, "p50": 0.0012, "p99": 0.0034, "cpu": 456e-6}
-    goal = {"what": "rank", "wanted": "≤ 1.5 × bare", "here": "1.40 ×", "verdict": "held"}
+    goal = {"quantity": "rank", "limit": "≤ 1.5 × bare", "here": "1.40 ×", "verdict": "held"}
     update.keep([{"id": "load", "machine": {"cores": "2"}, "busy": 1.25, "rows": [row], "goals": [goal]}])
     assert update.load().split("\n\n") == [
         "cores 2; the load of the machine was 1.2 at most.",

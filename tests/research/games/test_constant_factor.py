@@ -31,7 +31,7 @@ def test_nobody_keeps_more_and_this_much_is_kept(case):
     check_ceiling(*case, found)
     assert found.factor < 1.0
     assert found.factor == pytest.approx(SHARES.get(case, found.factor), abs=5e-5)
-    kept = kept_at(sizes, found.worlds.sum(axis=0) @ sizes.seen.T)
+    kept = kept_at(sizes, found.worlds.sum(axis=0) @ sizes.observed.T)
     assert kept.factor == pytest.approx(found.factor, abs=1e-6)
 
 
@@ -45,15 +45,16 @@ def test_a_mixture_keeps_its_share_from_everybody_who_looks_so(case):
     """The worst people with this feedback, searched for each ranking by a program of its own."""
     sizes, rng = sizes_of(*case), np.random.default_rng(1)
     for _ in range(4):
-        seen = sizes.seen @ rng.dirichlet(np.full(sizes.worth.shape[1], 0.3))
+        seen = sizes.observed @ rng.dirichlet(np.full(sizes.worth.shape[1], 0.3))
         kept = kept_at(sizes, seen)
         earned = kept.mixture @ sizes.worth
         worst = min(
-            linprog(earned - kept.factor * own, A_eq=sizes.seen, b_eq=seen, method="highs").fun for own in sizes.worth
+            linprog(earned - kept.factor * own, A_eq=sizes.observed, b_eq=seen, method="highs").fun
+            for own in sizes.worth
         )
         assert worst >= -1e-7
         better = min(
-            linprog(earned - (kept.factor + 0.01) * own, A_eq=sizes.seen, b_eq=seen, method="highs").fun
+            linprog(earned - (kept.factor + 0.01) * own, A_eq=sizes.observed, b_eq=seen, method="highs").fun
             for own in sizes.worth
         )
         assert better < 0 or kept.factor > 0.99
@@ -74,7 +75,7 @@ def test_wrong_certificates_are_refused():
 
 def test_estimates_that_nobody_can_have_are_mended():
     sizes = sizes_of("nDCG", 3, 2)
-    seen = sizes.seen @ np.full(8, 1 / 8)
+    seen = sizes.observed @ np.full(8, 1 / 8)
     assert nearest_seen(sizes, seen) == pytest.approx(seen)
     impossible = seen.copy()
     impossible[4:] = 0.9  # pairs that are more often relevant together than each alone
@@ -91,7 +92,7 @@ def test_what_is_counted_while_exploring():
         for _ in range(count):
             for order in map(np.array, permutations(range(3))):
                 state = learner.learn(state, query, None, Relevances(order[:2], grades[order[:2]]))
-    assert state.hits / state.revealed == pytest.approx(sizes.seen @ users / users.sum())
+    assert state.hits / state.revealed == pytest.approx(sizes.observed @ users / users.sum())
 
 
 @pytest.mark.parametrize("which", ["first", "second"])
