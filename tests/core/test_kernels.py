@@ -187,7 +187,18 @@ def test_the_processor_stays_when_settings_of_numba_change(tmp_path, monkeypatch
         assert compilation.kernel(twice)(2) == 4  # compiling makes numba read its settings again
         assert compilation.processor() == before
     finally:
+        monkeypatch.undo()
         compilation.kernel_folder.cache_clear()
+    assert compilation.kernel(abs_difference)(2, 5) == 3  # settings are read once more
+    assert compilation.processor() == before
+
+
+def test_a_kernel_without_a_source_file_is_compiled_but_not_kept():
+    assert compilation.kernel(eval("lambda number: number + 1"))(1) == 2  # noqa: S307
+
+
+def abs_difference(number, other):
+    return abs(number - other)
 
 
 def twice(number):

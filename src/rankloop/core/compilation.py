@@ -44,11 +44,12 @@ if settings.CPU_NAME is None and platform.machine().lower() in ("x86_64", "amd64
     available = llvmlite.binding.get_host_cpu_features()
     if all(available.get(feature[1:], False) for feature in CPU_LEVEL_FEATURES.split(",")):
         settings.CPU_NAME, settings.CPU_FEATURES = CPU_LEVEL, CPU_LEVEL_FEATURES
+        # Numba reads all its settings from the environment again whenever a NUMBA_* variable changes.
+        os.environ.update(NUMBA_CPU_NAME=CPU_LEVEL, NUMBA_CPU_FEATURES=CPU_LEVEL_FEATURES)
 
 
 def processor() -> str:
     """Return the processor that kernels are compiled for: machines with the same answer compute the same bits."""
-    # The compiler is asked, since numba forgets the setting above whenever a NUMBA_* variable changes.
     return str(cpu_target.target_context.codegen().magic_tuple()[1])
 
 
@@ -190,7 +191,7 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
       fastmath: Freedoms of the compiler, as numba names them.
     """
     dispatcher: Any = numba.njit(function, nogil=True, fastmath=fastmath)
-    if not settings.DISABLE_JIT:
+    if not settings.DISABLE_JIT and Path(function.__code__.co_filename).is_file():  # not typed into a prompt
         dispatcher._cache = _KernelCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
