@@ -95,7 +95,10 @@ REFUSED = {
     "a slot beyond": (lambda: Schema({"a": LOG}, slots={"a": MAX_DENSE}), "cannot begin"),
     "a slot far beyond": (lambda: Schema({"a": LOG}, slots={"a": TOO_LONG}), "cannot begin"),
     "a true slot": (lambda: Schema({"a": LOG}, slots={"a": True}), "cannot begin"),
-    "slots that overlap": (lambda: Schema({"a": LOG, "v": "vector(size=3)"}, slots={"v": 0, "a": 2}), "share a number"),
+    "slots that overlap": (
+        lambda: Schema({"a": LOG, "v": "vector(size=3)"}, slots={"v": 0, "a": 2}),
+        "'a' cannot begin at 2",
+    ),
     "no schema": (lambda: Schema.from_plain(3), "a schema is a table with features"),
     "an unknown part": (lambda: Schema.from_plain({"fetures": {}}), "no part 'fetures'; did you mean 'features'"),
 }

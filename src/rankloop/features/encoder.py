@@ -1,8 +1,8 @@
 """The encoder: raw values by name become `Rows`, with caches of recent hashes."""
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, chain, product
 from threading import Lock
 from typing import Any, NamedTuple
@@ -36,18 +36,12 @@ class Column(NamedTuple):
     value: float
 
 
-class _Tokens(NamedTuple):
+class _FieldTokens(NamedTuple):
     """The tokens of one value."""
 
     hashes: Sequence[int]
     values: Sequence[float]
     main: bool  # they have columns outside of crosses, too
-
-
-class _NamedToken(NamedTuple):
-    label: str
-    hashed: int
-    value: float
 
 
 class Encoder:
@@ -87,8 +81,8 @@ class Encoder:
         with self._lock:
             context_tokens = self._context(context, at)
             item_slots = self._items(ids, rows, at)
-            tokens = self._store.tokens()
-            counts = hashed_columns.count_entries(tokens, item_slots, context_tokens, self._plan)
+            tokens = self._store.tokens(context_tokens)
+            counts = hashed_columns.count_entries(tokens, item_slots, self._plan)
             if len(counts) and counts.max() > MAX_ENTRIES:
                 worst = int(counts.argmax())
                 raise InvalidInput(
@@ -96,53 +90,33 @@ class Encoder:
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
                 raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
-            starts, positions, values, columns = hashed_columns.encode(
-                tokens, item_slots, context_tokens, self._plan, counts
-            )
+            starts, positions, values, columns = hashed_columns.encode(tokens, item_slots, self._plan, counts)
             return Rows(starts, positions, values, columns, self._store.dense[item_slots])
 
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
         """Return the hashed columns of an item by name, in the order of its entries; slow, for explanations."""
-        _check_moment(at)
-        columns, named, half = list[Column](), dict[str, list[_NamedToken]](), self._plan.half
-
-        def add(token: _NamedToken, in_memory: bool) -> None:
-            columns.append(Column(token.label, token.hashed % half + (half if in_memory else 0), token.value))
-
+        encoded, labels, names = self.rows([id], [row], context, at), dict[str, list[str]](), list[str]()
         with self._lock:
             for field in self._item_fields:
-                value = row.get(field.name)
-                value = id if value is None and field.kind.memory else value
-                named[field.name], main = field.named(value, at)
-                for token in named[field.name] if main else ():
-                    add(token, field.kind.memory)
+                labels[field.name], main = field.labels(field.value_of(id, row), at)
+                names += labels[field.name] if main else ()
             for field in self._context_fields:
-                named[field.name], _ = field.named(context.get(field.name), at)
-        for cross, in_memory in zip(self.schema.crosses, self._plan.cross_in_memory):
-            names = cross.split("*")
-            for parts in product(*(named[name] for name in sorted(names))):
-                labels = dict(zip(sorted(names), (part.label for part in parts)))
-                label, value = " × ".join(map(labels.__getitem__, names)), math.prod(part.value for part in parts)
-                add(
-                    _NamedToken(label, hashed_columns.hash_of_cross(part.hashed for part in parts), value),
-                    bool(in_memory),
-                )
-        return columns
+                labels[field.name], _ = field.labels(context.get(field.name), at)
+        for cross in self.schema.crosses:
+            fields = cross.split("*")
+            for combination in product(*(labels[field] for field in sorted(fields))):
+                label_of = dict(zip(sorted(fields), combination))
+                names.append(" × ".join(label_of[field] for field in fields))
+        columns = encoded.columns[encoded.positions].tolist()
+        return list(map(Column, names, columns, encoded.values.tolist()))
 
-    def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
+    def _context(self, context: Mapping[str, Any], at: float) -> list[_FieldTokens]:
         if fault := unknown_field_fault(context, self.schema.context):
             raise Rejected("context", fault)
-        hashes, values, bounds = list[int](), list[float](), [0]
-        for field in self._context_fields:
-            try:
-                tokens = field.tokens(context.get(field.name), at)
-            except InvalidInput as error:
-                raise Rejected("context", str(error)) from None
-            hashes += tokens.hashes
-            values += tokens.values
-            bounds.append(len(hashes))
-        main = np.ones((1, len(bounds) - 1), np.bool_)
-        return Tokens(np.array(hashes, np.uint64), np.array(values, np.float64), np.array([bounds], np.int64), main)
+        try:
+            return [field.tokens(context.get(field.name), at) for field in self._context_fields]
+        except InvalidInput as error:
+            raise Rejected("context", str(error)) from None
 
     def _items(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Ints:
         """Return the positions of items in the store, to which new and changed ones are added."""
@@ -177,9 +151,14 @@ class Encoder:
                 raise InvalidInput(f"item {short_text(id)} must be a table of values by name, got {short_text(row)}")
             if not row.keys() <= names:
                 raise InvalidInput(f"item {short_text(id)} {unknown_field_fault(row, self.schema.features)}")
-        by_field = [field.all_tokens(ids, rows, at) for field in self._item_fields]
+        tokens = []
+        for id, row in zip(ids, rows):
+            try:
+                tokens += [field.tokens(field.value_of(id, row), at) for field in self._item_fields]
+            except InvalidInput as error:
+                raise InvalidInput(f"item {short_text(id)}: {error}") from None
         dense = [self._numbers(id, row) for id, row in zip(ids, rows)] if self.schema.slots else []
-        return self._store.add([column[i] for i in range(len(ids)) for column in by_field], len(ids), dense)
+        return self._store.add(tokens, len(ids), dense)
 
     def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats:
         numbers = np.zeros(self.schema.n_dense)
@@ -200,61 +179,39 @@ class _Field:
         self.name, self.kind = name, kind
         self.has_numbers = kind.size > 0
         self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
-        self.hashes: dict[str | int, int] = {}
-        self.cached_tokens: dict[Any, _Tokens] = {}
+        self.hash_of = lru_cache(MAX_HASHES)(lambda key: hashed_columns.hash_of(name, str(key)))
+        self.kept_tokens = lru_cache(MAX_VALUES_KNOWN)(self._tokens)
 
-    def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[_Tokens]:
-        name, cache = self.name, self.cached_tokens
-        values = [row.get(name) for row in rows]
-        if self.kind.memory:
-            values = [id if value is None else value for id, value in zip(ids, values)]
-        result = [cache.get(value) if type(value) in SCALAR_TYPES else None for value in values]
-        for i, tokens in enumerate(result):
-            if tokens is None:
-                try:
-                    result[i] = self.tokens(values[i], at)
-                except InvalidInput as error:
-                    raise InvalidInput(f"item {short_text(ids[i])}: {error}") from None
-        return result  # type: ignore[return-value]  # none of them is None now
+    def value_of(self, id: Any, row: Mapping[str, Any]) -> Any:
+        """Return the value of an item, which is its id if it has none and the field is of kind id."""
+        value = row.get(self.name)
+        return id if value is None and self.kind.memory else value
 
-    def tokens(self, value: Any, at: float) -> _Tokens:
+    def tokens(self, value: Any, at: float) -> _FieldTokens:
         """Return the tokens of a value, from the cache where possible."""
-        key = tuple(value) if type(value) is list and len(value) <= MAX_LENGTH_KNOWN else value
-        if not self.keeps or type(key) not in HASHABLE_TYPES:
-            return self._tokens(value, at)
-        try:
-            tokens = self.cached_tokens.get(key)
-        except TypeError:  # a list of what cannot be hashed
-            return self._tokens(value, at)
-        if tokens is None:
-            tokens = self._tokens(value, at)
-            if type(key) not in (str, tuple) or len(key) <= MAX_LENGTH_KNOWN:
-                if len(self.cached_tokens) >= MAX_VALUES_KNOWN:
-                    self.cached_tokens.clear()
-                self.cached_tokens[key] = tokens
-        return tokens
+        kind = type(value)
+        is_long = (kind is str or kind is list or kind is tuple) and len(value) > MAX_LENGTH_KNOWN
+        if self.keeps and not is_long and (kind is list or kind in HASHABLE_TYPES):
+            try:
+                return self.kept_tokens(tuple(value) if kind is list else value)
+            except TypeError:  # a list of what cannot be hashed
+                pass
+        return self._tokens(value, at)
 
-    def _tokens(self, value: Any, at: float) -> _Tokens:
+    def _tokens(self, value: Any, at: float = 0.0) -> _FieldTokens:
         try:
             keys, values = NO_TOKENS if value is None else self.kind.tokens(value, at)
         except InvalidInput as error:
             raise InvalidInput(f"{self.name} {error}") from None
-        is_missing, cache = not keys and (value is None or not self.has_numbers), self.hashes
-        hashes = [cache.get(key) or self._hash(key) for key in ((MISSING_VALUE,) if is_missing else keys)]
-        return _Tokens(hashes, UNIT_VALUE if is_missing else values, is_missing or not self.has_numbers)
+        if not keys and (value is None or not self.has_numbers):
+            return _FieldTokens([self.hash_of(MISSING_VALUE)], UNIT_VALUE, True)
+        return _FieldTokens(list(map(self.hash_of, keys)), values, not self.has_numbers)
 
-    def _hash(self, key: str | int) -> int:
-        if len(self.hashes) >= MAX_HASHES:
-            self.hashes.clear()
-        self.hashes[key] = hashed = hashed_columns.hash_of(self.name, str(key))
-        return hashed
-
-    def named(self, value: Any, at: float) -> tuple[list[_NamedToken], bool]:
-        """Return the tokens of a value with their names."""
-        hashes, values, main = self.tokens(value, at)
+    def labels(self, value: Any, at: float) -> tuple[list[str], bool]:
+        """Return the names of a value's tokens, and if they have columns outside of crosses."""
         keys, _ = NO_TOKENS if value is None else self.kind.tokens(value, at)
         labels = [_label(self.name, key) for key in keys] or [f"{self.name} missing"]
-        return list(map(_NamedToken, labels, hashes, values)), main
+        return labels, self.tokens(value, at).main
 
 
 class _Store:
@@ -273,28 +230,33 @@ class _Store:
     def is_full(self) -> bool:
         return self.n_tokens + self.n_items * (self.bounds.shape[1] + self.dense.shape[1]) > MAX_STORED
 
-    def add(self, fields: Sequence[_Tokens], n_new: int, dense: Sequence[Floats]) -> range:
+    def add(self, fields: Sequence[_FieldTokens], n_new: int, dense: Sequence[Floats]) -> range:
         """Add items, the fields of one after those of another, and return their numbers."""
-        hashes = list(chain.from_iterable([tokens.hashes for tokens in fields]))
-        values = list(chain.from_iterable([tokens.values for tokens in fields]))
-        ends = list(accumulate([len(tokens.hashes) for tokens in fields]))
-        first, begin = self.n_items, self.n_tokens
-        n_items, n_tokens = first + n_new, begin + len(hashes)
-        self.hashes, self.values = _room(self.hashes, n_tokens), _room(self.values, n_tokens)
+        ends = list(accumulate([len(tokens.hashes) for tokens in fields], initial=self.n_tokens))
+        first, n_items = self.n_items, self.n_items + n_new
+        self._write(fields, ends[-1])
         self.bounds, self.main, self.dense = (_room(part, n_items) for part in (self.bounds, self.main, self.dense))
-        self.hashes[begin:n_tokens] = np.array(hashes, np.uint64)
-        self.values[begin:n_tokens] = values
-        bounds = self.bounds[first:n_items]
-        bounds[:, 1:] = np.array(ends, np.int64).reshape(n_new, -1) + begin
-        bounds[0, 0], bounds[1:, 0] = begin, bounds[:-1, -1]
+        n_fields = self.main.shape[1]
+        self.bounds[first:n_items, 0] = ends[:-1:n_fields]
+        self.bounds[first:n_items, 1:] = np.array(ends[1:], np.int64).reshape(n_new, n_fields)
         self.main[first:n_items] = np.array([tokens.main for tokens in fields], np.bool_).reshape(n_new, -1)
         if dense:
             self.dense[first:n_items] = dense
-        self.n_items, self.n_tokens = n_items, n_tokens
+        self.n_items, self.n_tokens = n_items, ends[-1]
         return range(first, n_items)
 
-    def tokens(self) -> Tokens:
-        return Tokens(self.hashes, self.values, self.bounds, self.main)
+    def tokens(self, context: Sequence[_FieldTokens]) -> Tokens:
+        """Return the tokens of all items, and behind them those of a context, which the next item overwrites."""
+        ends = list(accumulate([len(tokens.hashes) for tokens in context], initial=self.n_tokens))
+        self._write(context, ends[-1])
+        return Tokens(self.hashes, self.values, self.bounds, self.main, np.array(ends, np.int64))
+
+    def _write(self, fields: Sequence[_FieldTokens], end: int) -> None:
+        """Write the tokens of some fields behind those of all items."""
+        self.hashes, self.values = _room(self.hashes, end), _room(self.values, end)
+        hashes = list(chain.from_iterable([tokens.hashes for tokens in fields]))
+        self.hashes[self.n_tokens : end] = np.array(hashes, np.uint64)
+        self.values[self.n_tokens : end] = list(chain.from_iterable([tokens.values for tokens in fields]))
 
 
 def _room(array: Any, size: int) -> Any:

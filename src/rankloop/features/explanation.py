@@ -10,7 +10,7 @@ from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers
 from rankloop.core.types import Features, Floats, Ints, Problem, Rows
 from rankloop.core.weight_table import WeightTable
-from rankloop.features.encoder import Encoder
+from rankloop.features.encoder import Column, Encoder
 
 
 class Contribution(NamedTuple):
@@ -62,18 +62,14 @@ def explain_item(
       values: The context and the time of the request.
       trust: The factor of the weights in the memory half of the table.
     """
-    context, at = values.context, values.at
-    rows: Rows = encoder.rows([id], [row], context, at)
-    n_hashed, dense = encoder.schema.n_hashed, rows.dense[0].tolist()
-    columns: list[tuple[str, int, float]] = [*encoder.columns(id, row, context, at)]
-    columns += [(name, n_hashed + slot, dense[slot]) for name, slot in _dense_names(encoder)]
-    weights = _weights_of(table, np.array([column for _, column, _ in columns], np.int64), n_hashed, trust).tolist()
-    sharing: dict[int, list[str]] = {}
-    for name, column, _ in columns:
-        sharing.setdefault(column, []).append(name)
+    columns = encoder.columns(id, row, values.context, values.at)
+    n_hashed, dense = encoder.schema.n_hashed, encoder.rows([id], [row], values.context, values.at).dense[0]
+    columns += [Column(name, n_hashed + slot, float(dense[slot])) for name, slot in _dense_names(encoder)]
+    weights = _weights_of(table, np.array([column.column for column in columns], np.int64), n_hashed, trust)
+    sharing = _names_by_column(columns)
     parts = [
         Contribution(name, value, weight, value * weight, _others(sharing[column], name))
-        for (name, column, value), weight in zip(columns, weights)
+        for (name, column, value), weight in zip(columns, weights.tolist())
     ]
     return _explanation(id, parts)
 
@@ -112,17 +108,13 @@ def named_weights(
       table: The weights.
       requests: Item ids and their values.
     """
-    sharing: dict[int, dict[str, None]] = {}
+    columns = [Column(name, encoder.schema.n_hashed + slot, 0.0) for name, slot in _dense_names(encoder)]
     for ids, values in requests:
         for id, row in zip(ids, values.rows):
-            for column in encoder.columns(id, row, values.context, values.at):
-                sharing.setdefault(column.column, {})[column.name] = None
-    for name, slot in _dense_names(encoder):
-        sharing[encoder.schema.n_hashed + slot] = {name: None}
-    numbers = table.at(np.array(list(sharing), dtype=np.int64))[:, 0].tolist()
-    weights = {
-        name: (weight, _others(list(names), name)) for names, weight in zip(sharing.values(), numbers) for name in names
-    }
+            columns += encoder.columns(id, row, values.context, values.at)
+    sharing, weights = _names_by_column(columns), dict[str, tuple[float, tuple[str, ...]]]()
+    for names, weight in zip(sharing.values(), table.at(np.array(list(sharing), np.int64))[:, 0].tolist()):
+        weights |= {name: (weight, _others(names, name)) for name in names}
     return dict(sorted(weights.items(), key=lambda part: (-abs(part[1][0]), part[0])))
 
 
@@ -138,6 +130,14 @@ def _dense_names(encoder: Encoder) -> list[tuple[str, int]]:
 def _explanation(id: Any, contributions: list[Contribution]) -> Explanation:
     contributions.sort(key=lambda part: (-abs(part.contribution), part.name))
     return Explanation(id, float(sum(part.contribution for part in contributions)), contributions)
+
+
+def _names_by_column(columns: Iterable[Column]) -> dict[int, list[str]]:
+    names: dict[int, list[str]] = {}
+    for name, column, _ in columns:
+        if name not in names.setdefault(column, []):
+            names[column].append(name)
+    return names
 
 
 def _others(names: list[str], name: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 The hashes are the same in every process, on every machine and in every version.
 """
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +33,13 @@ class ColumnPlan(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Hashes and values; those of field f of item i stand from bounds[i, f] to bounds[i, f + 1]."""
+    """The tokens of many items and of one context, in the same arrays, so that a cross treats both alike."""
 
     hashes: Hashes
     values: Floats
-    bounds: Ints
+    bounds: Ints  # (n_items, n_fields + 1): those of field f of item i stand from bounds[i, f] to bounds[i, f + 1]
     main: Bools  # (n_items, n_fields): the tokens have columns outside of crosses, too
+    context_bounds: Ints  # (n_context_fields + 1,)
 
 
 def hash_of(name: str, value: str) -> int:
@@ -64,53 +64,54 @@ def _cross_hashes(first: Any, second: Any) -> Any:
     return mixed ^ (mixed >> SHIFT_31)
 
 
-def hash_of_cross(hashes: Iterable[int]) -> int:
-    """Return the hash of a cross from the hashes of its values."""
-    parts = [np.uint64(part) for part in hashes]
-    combined = parts[0]
-    for part in parts[1:]:
-        combined = np.uint64(_cross_hashes(combined, part))
-    return int(combined)
+@kernel
+def _context_spans(tokens: Tokens) -> Ints:
+    """Return where the tokens of each field begin and end; the last row is that of NO_FIELD, which has one."""
+    n_fields, n_context = tokens.main.shape[1], len(tokens.context_bounds) - 1
+    spans = np.zeros((n_fields + n_context + 1, 2), np.int64)
+    spans[-1, 1] = 1
+    for field in range(n_context):
+        spans[n_fields + field, 0] = tokens.context_bounds[field]
+        spans[n_fields + field, 1] = tokens.context_bounds[field + 1]
+    return spans
 
 
 @kernel
-def count_entries(items: Tokens, chosen: Ints, context: Tokens, plan: ColumnPlan) -> Ints:
+def _set_item_spans(spans: Ints, tokens: Tokens, item: int) -> None:
+    for field in range(tokens.main.shape[1]):
+        spans[field, 0], spans[field, 1] = tokens.bounds[item, field], tokens.bounds[item, field + 1]
+
+
+@kernel
+def count_entries(tokens: Tokens, chosen: Ints, plan: ColumnPlan) -> Ints:
     """Count the entries that each of the chosen items will have.
 
     Args:
-      items: The tokens of many items.
+      tokens: The tokens of many items and of the context.
       chosen: The numbers of the items to encode.
-      context: The tokens of the context, as one item.
       plan: The fields and crosses.
     """
-    counts = np.zeros(len(chosen), np.int64)
-    bounds, context_bounds, n_fields = items.bounds, context.bounds, items.bounds.shape[1] - 1
+    counts, spans = np.zeros(len(chosen), np.int64), _context_spans(tokens)
     for i in range(len(chosen)):
-        item = chosen[i]
-        for field in range(n_fields):
-            if items.main[item, field]:
-                counts[i] += bounds[item, field + 1] - bounds[item, field]
+        _set_item_spans(spans, tokens, chosen[i])
+        for field in range(tokens.main.shape[1]):
+            if tokens.main[chosen[i], field]:
+                counts[i] += spans[field, 1] - spans[field, 0]
         for c in range(len(plan.crosses)):
             product = 1
             for field in plan.crosses[c]:
-                if field >= n_fields:
-                    product *= context_bounds[0, field - n_fields + 1] - context_bounds[0, field - n_fields]
-                elif field != NO_FIELD:
-                    product *= bounds[item, field + 1] - bounds[item, field]
+                product *= spans[field, 1] - spans[field, 0]
             counts[i] += product
     return counts
 
 
 @kernel
-def encode(
-    items: Tokens, chosen: Ints, context: Tokens, plan: ColumnPlan, counts: Ints
-) -> tuple[Ints, Ints, Floats, Ints]:
+def encode(tokens: Tokens, chosen: Ints, plan: ColumnPlan, counts: Ints) -> tuple[Ints, Ints, Floats, Ints]:
     """Return the starts, positions, values and columns of `Rows`.
 
     Args:
-      items: The tokens of many items.
+      tokens: The tokens of many items and of the context.
       chosen: The numbers of the items to encode.
-      context: The tokens of the context, as one item.
       plan: The fields and crosses.
       counts: The result of `count_entries`.
     """
@@ -118,43 +119,27 @@ def encode(
     for i in range(len(chosen)):  # loops, since assigning to a slice compiles numba's formatting of error messages
         starts[i + 1] = starts[i] + counts[i]
     all_columns, values = np.empty(starts[-1], np.int64), np.empty(starts[-1])
-    # The tokens of the context and of one item stand in one array, so that a cross treats both alike.
-    n_item_tokens, n_fields, half = 0, items.bounds.shape[1] - 1, plan.half
+    hashes, weights, spans = tokens.hashes, tokens.values, _context_spans(tokens)
+    mask, e = np.uint64(plan.half - 1), 0
     for item in chosen:
-        n_item_tokens = max(n_item_tokens, items.bounds[item, n_fields] - items.bounds[item, 0])
-    n_context_tokens = len(context.hashes)
-    hashes = np.empty(n_context_tokens + n_item_tokens, np.uint64)
-    weights = np.empty(n_context_tokens + n_item_tokens)
-    for token in range(n_context_tokens):
-        hashes[token], weights[token] = context.hashes[token], context.values[token]
-    bounds = np.zeros((n_fields + context.bounds.shape[1], 2), np.int64)  # the last row is that of NO_FIELD
-    for field in range(context.bounds.shape[1] - 1):
-        bounds[n_fields + field, 0] = context.bounds[0, field]
-        bounds[n_fields + field, 1] = context.bounds[0, field + 1]
-    mask, e = np.uint64(half - 1), 0
-    for item in chosen:
-        shift = n_context_tokens - items.bounds[item, 0]
-        for at in range(items.bounds[item, 0], items.bounds[item, n_fields]):
-            hashes[at + shift], weights[at + shift] = items.hashes[at], items.values[at]
-        for field in range(n_fields):
-            start, end = items.bounds[item, field] + shift, items.bounds[item, field + 1] + shift
-            bounds[field, 0], bounds[field, 1] = start, end
-            if items.main[item, field]:
-                offset = half if plan.in_memory[field] else 0
-                for at in range(start, end):
-                    all_columns[e], values[e] = np.int64(hashes[at] & mask) + offset, weights[at]
+        _set_item_spans(spans, tokens, item)
+        for field in range(tokens.main.shape[1]):
+            if tokens.main[item, field]:
+                offset = plan.half if plan.in_memory[field] else 0
+                for token in range(spans[field, 0], spans[field, 1]):
+                    all_columns[e], values[e] = np.int64(hashes[token] & mask) + offset, weights[token]
                     e += 1
         for c in range(len(plan.crosses)):
             first, second, third = plan.crosses[c, 0], plan.crosses[c, 1], plan.crosses[c, 2]
-            offset = half if plan.cross_in_memory[c] else 0
-            for a in range(bounds[first, 0], bounds[first, 1]):
-                for b in range(bounds[second, 0], bounds[second, 1]):
+            offset = plan.half if plan.cross_in_memory[c] else 0
+            for a in range(spans[first, 0], spans[first, 1]):
+                for b in range(spans[second, 0], spans[second, 1]):
                     pair, value = _cross_hashes(hashes[a], hashes[b]), weights[a] * weights[b]
                     if third == NO_FIELD:
                         all_columns[e], values[e] = np.int64(pair & mask) + offset, value
                         e += 1
                         continue
-                    for t in range(bounds[third, 0], bounds[third, 1]):
+                    for t in range(spans[third, 0], spans[third, 1]):
                         all_columns[e] = np.int64(_cross_hashes(pair, hashes[t]) & mask) + offset
                         values[e] = value * weights[t]
                         e += 1

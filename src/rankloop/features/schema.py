@@ -4,7 +4,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ class Schema:
     @property
     def n_dense(self) -> int:
         """The number of numbers per item, those of removed fields included."""
-        return max((first + self._field(name).size for name, first in self.slots.items()), default=0)
+        return sum(self._field(name).size for name in self.slots)
 
     def problem(self, **sizes: Any) -> Problem:
         """Return the problem of a learner with these features; `sizes` are further fields of `Problem`."""
@@ -116,28 +115,32 @@ class Schema:
           crosses: New crosses.
           remove: Names of fields, or crosses, to remove. A field that is added again must have its former kind.
         """
-        removed = list(_texts(remove))
-        kept_crosses = {sorted_cross(cross): cross for cross in self.crosses}
-        old_names = {name for name in removed if name in self.features or name in self.context}
-        for name in removed:
-            if name not in old_names and kept_crosses.pop(sorted_cross(name), None) is None:
-                valid = [*self.features, *self.context, *self.crosses]
+        fields = {**self.features, **self.context}
+        crosses_left, removed = {sorted_cross(cross): cross for cross in self.crosses}, set[str]()
+        for name in _texts(remove):
+            if name in fields:
+                removed.add(name)
+            elif crosses_left.pop(sorted_cross(name), None) is None:
+                valid = [*fields, *self.crosses]
                 raise InvalidInput(f"there is no field or cross {name!r} to remove{nearest(name, valid)}")
-        new_fields = {"features": features or {}, "context": context or {}}
-        added = {part: _build_fields(fields, part) for part, fields in new_fields.items()}
-        for name, kind in [*added["features"].items(), *added["context"].items()]:
-            former = self.retired.get(name) or self.features.get(name) or self.context.get(name)
-            if (name in self.features or name in self.context) and name not in old_names:
+        new_features, new_context = _build_fields(features or {}, "features"), _build_fields(context or {}, "context")
+        added, former = {**new_features, **new_context}, fields | dict(self.retired)
+        for name, kind in added.items():
+            if name in fields and name not in removed:
                 raise InvalidInput(f"there is a field {name!r} already; another kind needs another name")
-            if former is not None and former != kind:
-                raise InvalidInput(f"{name!r} was a {spec_of(former)['kind']} before; another kind needs another name")
-        left = [cross for cross in kept_crosses.values() if not old_names.intersection(cross.split("*"))]
-        parts: dict[str, Any] = {"crosses": (*left, *_texts(crosses)), "version": self.version + 1}
-        retired = dict(self.retired) | {name: self._field(name) for name in old_names}
-        for part, fields in added.items():
-            parts[part] = {name: kind for name, kind in getattr(self, part).items() if name not in old_names} | fields
-            retired = {name: kind for name, kind in retired.items() if name not in parts[part]}
-        new = replace(self, retired=retired, **parts)
+            if former.get(name, kind) != kind:
+                raise InvalidInput(
+                    f"{name!r} was a {spec_of(former[name])['kind']} before; another kind needs another name"
+                )
+        remaining = [cross for cross in crosses_left.values() if not removed.intersection(cross.split("*"))]
+        new = replace(
+            self,
+            features={name: kind for name, kind in self.features.items() if name not in removed} | new_features,
+            context={name: kind for name, kind in self.context.items() if name not in removed} | new_context,
+            crosses=(*remaining, *_texts(crosses)),
+            version=self.version + 1,
+            retired={name: former[name] for name in [*self.retired, *sorted(removed)] if name not in added},
+        )
         if new == replace(self, version=new.version):
             raise InvalidInput("nothing is added or removed")
         return new
@@ -183,23 +186,19 @@ class Schema:
 
     def _slots(self) -> dict[str, int]:
         """Return the first position of each field in the dense block; new fields come last."""
-        if not isinstance(self.slots, Mapping):
+        if not isinstance(self.slots, Mapping) or not all(isinstance(first, int) for first in self.slots.values()):
             raise InvalidInput(f"slots are a table of whole numbers by name, got {short_text(self.slots)}")
-        slots = dict(self.slots)
-        for name, first in slots.items():
-            has_field = name in self.features or name in self.retired
-            if not has_field or type(first) is not int or not 0 <= first < MAX_DENSE:
+        slots, end, fields = dict[str, int](), 0, dict(self.retired) | dict(self.features)
+        earlier = sorted(self.slots, key=self.slots.__getitem__)
+        for name in dict.fromkeys([*earlier, *self.features]):
+            first = self.slots.get(name, end)
+            if name not in fields or type(first) is not int or first != end:
                 raise InvalidInput(f"slots: {name!r:.60} cannot begin at {short_text(first)}")
-        end = max((first + self._field(name).size for name, first in slots.items()), default=0)
-        for name, kind in self.features.items():
-            if kind.size and name not in slots:
+            if fields[name].size:
                 slots[name] = end
-                end += kind.size
+                end += fields[name].size
         if end > MAX_DENSE:
             raise InvalidInput(f"{end} numbers in vectors and on declared scales; at most {MAX_DENSE} are allowed")
-        taken = sorted((first, self._field(name).size) for name, first in slots.items())
-        if any(first + size > after for (first, size), (after, _) in pairwise(taken)):
-            raise InvalidInput("slots: two fields share a number")
         return slots
 
     def _check_names(self) -> None:

@@ -11,7 +11,8 @@ from rankloop.core.registry import register
 from rankloop.core.types import Bools, Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed
 
-MIN_PRECISE_SUM = 1e-280  # Smaller sums have lost their precision.
+MIN_PRECISE_SUM = 1e-280  # smaller sums have lost their precision
+MIN_LOG_WEIGHT = -1e300  # finite, so that the differences of smaller ones are 0
 UNFAIRNESS_COST = 1e3  # The cost of a unit of unfairness, beside a sensitivity of at most log 2.
 
 
@@ -91,17 +92,6 @@ def _draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
     return mixed, teams
 
 
-@kernel
-def _draft_credit(ranking: Ints, teams: Ints, n_rankers: int, items: Ints, weights: Floats) -> Floats:
-    """Return the clicks on each ranker's picks."""
-    positions, earned = positions_of(ranking), np.zeros(n_rankers)
-    for i in range(len(items)):
-        team = teams[positions[items[i]]]
-        if team >= 0:
-            earned[team] += weights[i]
-    return earned
-
-
 @register("team_draft")
 class TeamDraft:
     """In each round the rankers, in random order, pick their best item that is left; a click counts for its picker.
@@ -119,33 +109,40 @@ class TeamDraft:
         return Mixed(mixed, rankings, teams)
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        return _draft_credit(mixed.ranking, mixed.teams, len(mixed.rankings), clicks.items, clicks.weights)
+        teams = mixed.teams[positions_of(mixed.ranking)[clicks.items]]
+        picked, earned = teams >= 0, np.zeros(len(mixed.rankings))
+        np.add.at(earned, teams[picked], clicks.weights[picked])
+        return earned
 
 
 @kernel
-def _rank_weights(rankings: Ints, decay: float) -> Floats:
-    """Return 1 / rank^decay of every item under every ranker."""
-    n_rankers, n_items = rankings.shape
-    weights = np.empty((n_rankers, n_items))
-    for ranker in range(n_rankers):
-        for position in range(n_items):
-            weights[ranker, rankings[ranker, position]] = (position + 1.0) ** -decay
+def _rank_weights(ranking: Ints, taken: Bools, decay: float) -> Floats:
+    """Return (best rank left / rank)^decay of the items left, and 0 of those taken."""
+    weights, best = np.zeros(len(ranking)), 0.0
+    for position in range(len(ranking)):
+        if not taken[ranking[position]]:
+            best = best if best > 0.0 else position + 1.0
+            weights[ranking[position]] = ((position + 1.0) / best) ** -decay
     return weights
 
 
 @kernel
 def _draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
     """Draw position by position from the mean of the rankers' softmaxes over the items left."""
-    weights = _rank_weights(rankings, decay)
     n_rankers, n_items = rankings.shape
     mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
+    weights, totals = np.zeros((n_rankers, n_items)), np.zeros(n_rankers)
     for position in range(n_items):
-        probabilities = _probabilities(weights, rankings, taken, decay)
+        for ranker in range(n_rankers):
+            totals[ranker] = weights[ranker].sum()
+            if totals[ranker] <= MIN_PRECISE_SUM:
+                weights[ranker] = _rank_weights(rankings[ranker], taken, decay)
+                totals[ranker] = weights[ranker].sum()
         below, chosen = 0.0, -1
         for item in range(n_items):
             if not taken[item]:
                 chosen = item
-                below += probabilities[:, item].sum() / n_rankers
+                below += (weights[:, item] / totals).sum() / n_rankers
                 if draws[position] < below:
                     break
         mixed[position] = chosen
@@ -157,49 +154,29 @@ def _draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
 @kernel
 def _shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats) -> Floats:
     """Divide each click among the rankers by the probability that they gave its item, given all above it."""
-    weights, taken = _rank_weights(rankings, decay), np.zeros(len(ranking), np.bool_)
-    earned = np.zeros(len(rankings))
+    taken = np.zeros(len(ranking), np.bool_)
+    earned, shares = np.zeros(len(rankings)), np.empty(len(rankings))
     for item in ranking:
         if clicked[item] > 0.0:
-            probabilities = _probabilities(weights, rankings, taken, decay)[:, item].copy()
-            if probabilities.sum() < MIN_PRECISE_SUM:  # as shares of the largest, where they underflow
-                for ranker in range(len(rankings)):
-                    probabilities[ranker] = _log_probability(rankings[ranker], taken, decay, item)
-                largest = probabilities.max()
-                probabilities = np.exp(probabilities - largest) if largest > -np.inf else np.ones(len(rankings))
-            earned += clicked[item] * probabilities / probabilities.sum()
+            for ranker in range(len(rankings)):
+                shares[ranker] = _log_probability(rankings[ranker], taken, decay, item)
+            shares = np.exp(shares - shares.max())  # of the largest, because the probabilities may underflow
+            earned += clicked[item] * shares / shares.sum()
         taken[item] = True
-        weights[:, item] = 0.0
     return earned
 
 
 @kernel
-def _probabilities(weights: Floats, rankings: Ints, taken: Bools, decay: float) -> Floats:
-    """Return each row divided by its sum, which is computed anew so that rounding does not accumulate."""
-    probabilities = np.empty_like(weights)
-    for ranker in range(len(weights)):
-        total = weights[ranker].sum()
-        if total > MIN_PRECISE_SUM:
-            probabilities[ranker] = weights[ranker] / total
-        else:
-            probabilities[ranker] = 0.0
-            for item in range(len(taken)):
-                if not taken[item]:
-                    probabilities[ranker, item] = np.exp(_log_probability(rankings[ranker], taken, decay, item))
-    return probabilities
-
-
-@kernel
 def _log_probability(ranking: Ints, taken: Bools, decay: float, item: int) -> float:
-    """Return the log-probability with ranks relative to the best one left, for weights that underflow."""
-    best, rank, total = 0, 0.0, 0.0
+    """Return the log-probability that a ranker gives an item next: log of its `_rank_weights` over their sum."""
+    best, log_weight, total = 0.0, 0.0, 0.0
     for position in range(len(ranking)):
         if not taken[ranking[position]]:
-            best = best if total > 0.0 else position + 1
-            total += ((position + 1) / best) ** -decay
+            best = best if best > 0.0 else position + 1.0
+            total += ((position + 1.0) / best) ** -decay
             if ranking[position] == item:
-                rank = (position + 1) / best
-    return float(-decay * np.log(rank) - np.log(total))
+                log_weight = -decay * np.log((position + 1.0) / best)
+    return float(max(log_weight, MIN_LOG_WEIGHT) - np.log(total))
 
 
 @register("probabilistic")
