@@ -85,7 +85,7 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
                 megabytes = memory(servers[name], chosen.impressions)
                 rows.append({"server": name, "calls": "memory", "megabytes": megabytes})
         busy = max(busy, os.getloadavg()[0])
-    costs: Row = disk_per_impression(20 if chosen.quick else 400)
+    costs: Row = {"disk": disk_per_impression(20 if chosen.quick else 400)}
     costs["updates"] = updates_per_second("3pr", 500 if chosen.quick else N_UPDATES)
     goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
     result = {"id": "load", "machine": facts, "busy": busy, "impressions": chosen.impressions, "rows": rows}

@@ -43,11 +43,8 @@ def goals_of(rows: Sequence[Row], costs: Row, impressions: int) -> Iterator[Goal
             yield Goal(f"rank p99 at half load, {server}", "≤ 5 × p50", here, verdict(ratio <= 5))
             stall = row["stall"] * 1e3
             yield Goal(f"longest stall at half load, {server}", "≤ 100 ms", f"{stall:.0f} ms", verdict(stall <= 100))
-    for form, most in (("raw", 8.0), ("archived", 3.0)):
-        size = costs[form] / 1e3
-        yield Goal(
-            f"disk per impression of 50 products, {form}", f"≤ {most:g} kB", f"{size:.1f} kB", verdict(size <= most)
-        )
+    size = costs["disk"] / 1e3
+    yield Goal("disk per impression of 50 products", "≤ 8 kB", f"{size:.1f} kB", verdict(size <= 8))
     for row in rows:
         if row["calls"] == "memory":
             first, last = row["megabytes"][1], row["megabytes"][-1]

@@ -1,12 +1,10 @@
-"""What the log costs: bytes per impression before and after archiving."""
+"""What the log costs: bytes per impression."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import tempfile
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +25,10 @@ SHOP = {
         "schema": {"features": FIELDS, "context": {"segment": "category"}, "crosses": ["segment*brand"]},
     },
 }
-PATIENCE = 60.0  # seconds for old events to be moved
 
 
-def disk_per_impression(impressions: int) -> dict[str, float]:
-    """Bytes of 50 products with ten fields, ranked and clicked: in the database, and when they have been archived."""
+def disk_per_impression(impressions: int) -> float:
+    """Bytes of 50 products with ten fields, ranked and clicked."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with started(serve_command, folder) as server:
@@ -39,10 +36,7 @@ def disk_per_impression(impressions: int) -> dict[str, float]:
         before = _size(folder)
         with started(serve_command, folder) as server:
             asyncio.run(_visits(server.port, impressions))
-        raw = (_size(folder) - before) / impressions
-        with started(partial(_archiving, keep_days=1e-9), folder):
-            archived = _size_at_rest(folder / "archive")
-        return {"raw": raw, "archived": archived / (impressions + 1)}
+        return (_size(folder) - before) / impressions
 
 
 async def _visits(port: int, impressions: int) -> None:
@@ -70,20 +64,5 @@ def _product(number: int, rng: random.Random) -> dict[str, Any]:
     return {"id": f"sku-{rng.randrange(100_000):05d}-{number}", "features": features}
 
 
-def _archiving(port: int, folder: Path, keep_days: float) -> list[str]:
-    return [*serve_command(port, folder), "--keep-days", f"{keep_days:.12f}"]
-
-
 def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def _size_at_rest(folder: Path) -> int:
-    """The size of a folder once it is there and grows no longer."""
-    until, size = time.monotonic() + PATIENCE, 0
-    while time.monotonic() < until:
-        before, size = size, _size(folder) if folder.exists() else 0
-        if size and size == before:
-            return size
-        time.sleep(1.0)
-    return size

@@ -30,7 +30,6 @@ SHARED_OPTIONS = frozenset(
         "--host",
         "--import",
         "--json",
-        "--keep-days",
         "--log",
         "--loss",
         "--measure",

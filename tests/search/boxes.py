@@ -8,7 +8,6 @@ from typing import Any
 from rankloop.search import SearchBox
 from rankloop.service.application.rebuild import ReplayResult, replay_records
 from rankloop.service.domain import trainer
-from rankloop.service.log.archive import Archive
 from rankloop.service.records import Record
 from rankloop.service.stores.open import log_at
 
@@ -49,7 +48,7 @@ def digest(box: SearchBox) -> str:
 
 def records(data: Path) -> list[Record]:
     with log_at(str(data)) as log:
-        return list(Archive(log, "ranker/search", data).records())
+        return list(log.read("ranker/search"))
 
 
 def replay(data: Path) -> ReplayResult:

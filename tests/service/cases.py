@@ -13,7 +13,6 @@ import httpx
 
 from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.http.server import make_server
-from rankloop.service.log.archive import Archive, archived_records
 from rankloop.service.log.writer import Batch, RecentImpressions
 from rankloop.service.records import LogEntry, Record
 from rankloop.service.settings import Settings
@@ -62,11 +61,6 @@ def running(
 def batch_of(*entries: LogEntry) -> Batch:
     """A transaction of these, which remembers nothing of those before."""
     return Batch(entries, RecentImpressions(impression_of))
-
-
-def archived(data: Path, entity: str) -> list[Record]:
-    """The records in all files of an entity, listed or not."""
-    return list(archived_records(Archive(None, entity, data).files()))
 
 
 def append(store: Any, *entries: LogEntry) -> list[int]:

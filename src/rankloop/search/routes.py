@@ -31,7 +31,6 @@ from rankloop.service.application.reports import ranker_report
 from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.cross_origin import SEARCH_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
-from rankloop.service.log.archive import Archive
 from rankloop.service.requests import Strict
 
 PAGE_FOLDER = Path(__file__).parent / "static"
@@ -218,8 +217,7 @@ class SearchPage:
             if form == "json":
                 return JsonResponse(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
             until = await asyncio.to_thread(node.store.last)
-            entity, data = node.directory.ranker(RANKER).entity, node.settings.data
-            records = await asyncio.to_thread(Archive(node.store, entity, data).records, until)
+            records = node.store.read(node.directory.ranker(RANKER).entity, until=until)
             if form == "jsonl":
                 return stream((msgspec.json.encode(row) + b"\n" for row in study_rows(records)), "application/x-ndjson")
             if form == "parquet":

@@ -27,10 +27,6 @@ class Forbidden(RankloopError):
     """The key does not allow this call."""
 
 
-class DamagedArchive(RankloopError):
-    """A file of the archive is missing or was changed."""
-
-
 class Unavailable(RankloopError):
     """The log cannot be written now; nothing of the request was stored."""
 

@@ -190,16 +190,6 @@ class Snapshot(NamedTuple):
     oldest_open: int  # every impression that was open was shown at this event or later
 
 
-class ArchiveFile(NamedTuple):
-    """A file that holds events of an entity instead of the database."""
-
-    name: str
-    first: int  # the sequence numbers of its first and last event
-    last: int
-    events: int
-    digest: str  # SHA-256 of the file
-
-
 class LogRow(NamedTuple):
     """A row of the log: an encoded event, and the columns that are searched without decoding it."""
 

@@ -48,7 +48,6 @@ class Settings:
     sharers: int = 1  # the number of workers that share the rate of a key
     drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
     max_log_days: float | None = None  # older events of closed impressions are deleted; None: never
-    keep_days: float | None = None  # older events move to Parquet files in the data folder; None: never
     partitions: int | None = None  # of a new PostgreSQL database; one process at a time learns a partition
     learn: tuple[int, ...] | None = None  # the partitions that this process may learn; None: all, (): none
 
@@ -64,7 +63,7 @@ class Settings:
             raise InvalidInput("without PostgreSQL no other process can learn: leave out --no-learn")
         if self.data.exists() and not self.data.is_dir():
             raise InvalidInput(f"{self.data} is a file; --data must name a folder")
-        for name in (*LIMIT_FIELDS.values(), "workers", "keep_days", "partitions"):
+        for name in (*LIMIT_FIELDS.values(), "workers", "partitions"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
@@ -78,11 +77,6 @@ class Settings:
                 f"--partition {max(self.learn)}: the database has the partitions 0 to {n_partitions - 1}"
             )
         return list(range(n_partitions)) if self.learn is None else sorted(set(self.learn))
-
-    @property
-    def archive_days(self) -> float | None:
-        """Days after which an event moves to the archive, from which alone events are deleted; None for never."""
-        return min(filter(None, (self.keep_days, self.max_log_days)), default=None)
 
     @property
     def max_file(self) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rankloop.cli import main
-from rankloop.service.log.archive import Archive
-from tests.service.cases import SHOP, Location, inside, learn, running, until
+from tests.service.cases import SHOP, Location, learn, running, until
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
 NOBODY = "postgresql://nobody:a-secret@127.0.0.1:1/nothing"  # nothing listens there
@@ -23,23 +21,20 @@ def replay(*arguments: str) -> int | str | None:
     return left.value.code
 
 
-def test_replay_proves_the_log_of_either_store_with_its_archive(
-    location: Location, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_replay_proves_the_log_of_either_store(location: Location, capsys: pytest.CaptureFixture[str]) -> None:
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         client.put("/rankers/other", json=SHOP)
         learn(client, 10)
         learn(client, 3, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 0
     log = location.store or str(location.data)
-    assert replay(log, "--data", str(location.data), "--json") == 0
+    assert replay(log, "--json") == 0
     other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["entity"]))
     assert (shop["entity"], shop["learned"], shop["differing"]) == ("ranker/shop", 10, [])
     assert (other["entity"], other["learned"], other["differing"]) == ("ranker/other", 3, [])
     assert shop["checked"] >= 2
-    assert replay(log, "--data", str(location.data)) == 0
+    assert replay(log) == 0
     assert capsys.readouterr().out.count("the same bit for bit") == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 from rankloop.client import Client, Refused
 from rankloop.service.application import administration as operations
-from rankloop.service.application.backup import check
-from rankloop.service.log.archive import Archive
+from rankloop.service.application.rebuild import replay_log
 from rankloop.service.records import Created
 from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
@@ -25,10 +23,9 @@ def address_of(location: Location) -> str:
 
 
 def left_of(location: Location, entity: str) -> int:
-    """Rows and files of an entity."""
+    """Rows of an entity."""
     with log_at(address_of(location)) as log:
-        rows = len(list(log.read(entity))) + len(log.snapshots(entity)) + len(log.manifest(entity))
-    return rows + len(list(location.data.glob(f"archive/{entity.replace('/', '-')}-*")))
+        return len(list(log.read(entity))) + len(log.snapshots(entity))
 
 
 def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
@@ -40,7 +37,6 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         client.put("/rankers/other", json=SHOP).raise_for_status()
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 2
         waiting = rank(client)
         client.put("/experiments/trial", json=VARIANTS).raise_for_status()
         with pytest.raises(Refused, match="used by experiments: trial"):
@@ -66,7 +62,7 @@ def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
         until(lambda: not inside(client).store.deletions())
         with log_at(address_of(location)) as log:
             assert isinstance(next(log.read("ranker/shop")).event, Created)
-    results = {result.entity: result for result in check(address_of(location), location.data)}
+    results = {result.entity: result for result in replay_log(address_of(location))}
     assert results["ranker/shop"].learned == 4
     assert not any(result.differing for result in results.values())
 
@@ -106,7 +102,7 @@ def test_a_window_changes_for_what_is_open_too(location: Location) -> None:
         assert client.put("/rankers/shop", json=SHOP).status_code == 200  # as it was created
         rank(client)
         until(lambda: report(client)["counts"]["open"] == 0)
-    assert not any(result.differing for result in check(address_of(location), location.data))
+    assert not any(result.differing for result in replay_log(address_of(location)))
 
 
 def test_a_name_leads_to_another_ranker_and_feedback_finds_the_one_before(location: Location) -> None:
@@ -131,7 +127,7 @@ def test_a_name_leads_to_another_ranker_and_feedback_finds_the_one_before(locati
         mine.set_alias("shop", None)
         assert client.post("/rankers/shop/rank", json={"items": []}).status_code == 404
         assert client.delete("/aliases/shop").status_code == 404
-    assert sorted(result.learned for result in check(address_of(location), location.data)) == [1, 3]
+    assert sorted(result.learned for result in replay_log(address_of(location))) == [1, 3]
 
 
 def test_another_worker_follows_an_alias(postgres: Any, tmp_path: Path) -> None:

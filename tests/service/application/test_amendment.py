@@ -14,13 +14,11 @@ import pytest
 
 from rankloop.client import Client
 from rankloop.service.application.amendment import Amendment
-from rankloop.service.application.backup import check
-from rankloop.service.application.rebuild import ReplayResult, replay_records
+from rankloop.service.application.rebuild import ReplayResult, replay_log, replay_records
 from rankloop.service.domain.trainer import digest as digest_of
-from rankloop.service.log.archive import Archive
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.stores.open import log_at
-from tests.service.cases import Location, archived, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import Location, feed, inside, items, learn, rank, report, running, until
 
 SHOP: dict[str, Any] = {
     "learner": {"kind": "3pr"},
@@ -56,7 +54,7 @@ def forget(client: httpx.Client, **what: Any) -> int:
 
 def replay(location: Location) -> Any:
     with log_at(str(location.data)) as log:
-        return replay_records(Archive(log, "ranker/shop", location.data).records())[0]
+        return replay_records(log.read("ranker/shop"))[0]
 
 
 def digest(client: httpx.Client) -> str:
@@ -184,55 +182,12 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
     return trainer.digest()
 
 
-def test_the_archive_forgets_too(client: httpx.Client, location: Location) -> None:
-    import asyncio
-
-    for i in range(9):
-        visit(client, i, f"q{i}")
-    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-    service = inside(client)
-    moved = asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
-    assert moved > 4
-    assert forget(client, query_id="q1") == 1
-    kept = [
-        record.event.query_id for record in archived(location.data, "ranker/shop") if isinstance(record.event, Ranked)
-    ]
-    assert "q1" not in kept
-    assert "q0" in kept
-    assert digest(client) == replay(location).digest
-    assert not replay(location).differing
-
-
 def test_nothing_is_forgotten_unless_it_is_said_what(client: httpx.Client) -> None:
     learn(client, 2)
     assert client.post("/rankers/shop/forget", json={}).status_code == 422
     assert client.post("/rankers/nobody/forget", json={"user": "x"}).status_code == 404
     assert forget(client, user="nobody") == 0
     assert report(client)["counts"]["learned"] == 2
-
-
-def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
-    client: httpx.Client, location: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import asyncio
-
-    for i in range(9):
-        visit(client, i, f"query number {i}")
-    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-    service = inside(client)
-    asyncio.run_coroutine_threadsafe(service.archive_events_before(time.time() + 1), service.log._loop).result()
-    with monkeypatch.context() as patched:
-        patched.setattr(Archive, "amend", lambda *given: 1 / 0)
-        assert client.post("/rankers/shop/forget", json={"query_id": "query number 1"}).status_code == 500
-    visit(client, 20, "in between")
-    assert forget(client, query_id="query number 1") == 1
-    assert "query number 1" not in [
-        record.event.query_id for record in archived(location.data, "ranker/shop") if isinstance(record.event, Ranked)
-    ]
-    assert digest(client) == replay(location).digest
-    assert not replay(location).differing
-    visit(client, 21, "afterwards")
-    assert digest(client) == replay(location).digest
 
 
 PEOPLE = ("anne", "bob", "anne", "carl", "bob", "anne", "carl", "carl", "bob")
@@ -262,35 +217,24 @@ def address_of(location: Location) -> str:
 
 
 def erasure_replay(location: Location) -> ReplayResult:
-    (result,) = check(address_of(location), location.data)
+    (result,) = replay_log(address_of(location))
     return result
 
 
 def users_in(location: Location) -> set[str]:
-    """Of the database, and of every file of the archive."""
     with log_at(address_of(location)) as log:
-        there = [
-            *log.read(),
-            *archived(location.data, "ranker/shop"),
-            *Archive(log, "ranker/shop", location.data).records(),
-        ]
-    return {record.event.user for record in there if isinstance(record.event, Ranked)}
+        return {record.event.user for record in log.read() if isinstance(record.event, Ranked)}
 
 
 def bytes_of(location: Location) -> bytes:
     return b"".join(path.read_bytes() for path in Path(location.data).rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("archive", [False, True])
 @pytest.mark.parametrize("relearn", [False, True])
-def test_a_person_is_gone_and_the_replay_agrees(
-    shop: httpx.Client, location: Location, relearn: bool, archive: bool
-) -> None:
+def test_a_person_is_gone_and_the_replay_agrees(shop: httpx.Client, location: Location, relearn: bool) -> None:
     for shift, user in enumerate(PEOPLE):
         erasure_visit(shop, shift, user)
     until(lambda: len(shop.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
-    if archive:
-        assert Archive(inside(shop).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 6
     waiting, other = rank(shop, user="anne"), rank(shop, user="bob")
     before = erasure_replay(location)
     state = digest(shop)
@@ -369,7 +313,6 @@ def test_a_name_that_is_none_is_refused(shop: httpx.Client) -> None:
         "experiments": {},
         "places": {},
         "events": 0,
-        "archived_events": 0,
         "snapshots": 0,
         "relearned": False,
         "left": 0,
@@ -383,8 +326,7 @@ def test_the_client_erases_whatever_the_name_is(shop: httpx.Client) -> None:
     assert report(shop)["counts"]["learned"] == 0
 
 
-@pytest.mark.parametrize("archive", [False, True])
-def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location, archive: bool) -> None:
+def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location) -> None:
     """Weights of anne are kept at first; when bob is unlearned everything is learned again, so anne's go too."""
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
@@ -392,8 +334,6 @@ def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location, 
             erasure_visit(client, shift, user)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
         numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]][1:]
-        if archive:
-            assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 6
         erase(client, "anne")
         client.post("/rankers/shop/rollback", json={"state": numbers[1]}).raise_for_status()
         for shift, user in ((30, "carl"), (31, "dora"), (32, "carl")):
@@ -401,7 +341,7 @@ def test_everybody_can_be_unlearned_after_weights_were_kept(location: Location, 
         proof = erase(client, "bob", relearn=True)
         assert (proof["impressions"], proof["relearned"], proof["left"]) == (3, True, 0)
         assert proof["snapshots"] > 0
-        assert proof["events"] + proof["archived_events"] == 6  # three rankings and their feedback
+        assert proof["events"] == 6  # three rankings and their feedback
         assert not erasure_replay(location).differing
         assert erasure_replay(location).learned == report(client)["counts"]["learned"] == 6
         assert erase(client, "dora", relearn=True)["impressions"] == 1
@@ -466,7 +406,7 @@ def test_a_user_is_found_wherever_a_request_may_name_one(location: Location) -> 
         assert (proof["places"], proof["impressions"], proof["left"]) == (expected, 6, 0)
         assert ours.find_user("anne")["impressions"] == []
         assert ours.find_user("bob")["places"] == {"user": 1}
-    (result,) = check(address_of(location), location.data)
+    (result,) = replay_log(address_of(location))
     assert (result.learned, result.differing) == (1, ())
     if not location.store:  # a category of that name stays, and is no user
         assert bytes_of(location).count(b"anne") == 1

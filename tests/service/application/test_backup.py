@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,10 +13,8 @@ import pytest
 
 from rankloop.cli.main import main
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.service.application.backup import back_up, check, migrate_log, restore
-from rankloop.service.errors import DamagedArchive
-from rankloop.service.log.archive import Archive
-from rankloop.service.records import Ranked
+from rankloop.service.application.backup import back_up, migrate_log, restore
+from rankloop.service.application.rebuild import replay_log
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import log_at, open_store
 from rankloop.service.stores.sqlite import FILE_NAME
@@ -40,18 +37,17 @@ def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Lo
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         learn(client, 9)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        assert Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1) > 4
         waiting = rank(client, tags={"page": "home"})
-        before = list(Archive(inside(client).store, "ranker/shop", location.data).records())
+        before = list(inside(client).store.read("ranker/shop"))
         visits = Thread(target=learn, args=(client, 20))
         visits.start()
-        summary = back_up(address_of(location), file, location.data)
+        summary = back_up(address_of(location), file)
         visits.join()
-    restore(file, address_of(other), other.data)
-    (result,) = check(address_of(other), other.data)
+    restore(file, address_of(other))
+    (result,) = replay_log(address_of(other))
     assert not result.differing
     with log_at(address_of(other)) as log:
-        restored = list(Archive(log, "ranker/shop", other.data).records())
+        restored = list(log.read("ranker/shop"))
     assert restored[: len(before)] == before  # everything that was answered before is in it
     assert restored[-1].seq == summary.last
     with running(other) as client:
@@ -60,7 +56,7 @@ def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Lo
         learn(client, 2)
         assert report(client)["counts"]["learned"] == learned + 3
         assert len(client.get("/log/shop.jsonl").text.splitlines()) > len(restored)
-    (result,) = check(address_of(other), other.data)
+    (result,) = replay_log(address_of(other))
     assert not result.differing
 
 
@@ -68,27 +64,26 @@ def test_a_backup_takes_no_place_that_is_taken(location: Location, other: Locati
     file = location.data / "backup"
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
-    back_up(address_of(location), file, location.data)
+    back_up(address_of(location), file)
     with pytest.raises(Conflict, match="exists already"):
-        back_up(address_of(location), file, location.data)
-    restore(file, address_of(other), other.data)
+        back_up(address_of(location), file)
+    restore(file, address_of(other))
     for place in (other, location):
         before = place.records()
         with pytest.raises(Conflict, match="empty place"):
-            restore(file, address_of(place), place.data)
+            restore(file, address_of(place))
         assert place.records() == before
     assert sorted(path.name for path in location.data.iterdir() if path.name.startswith((".", "backup"))) == ["backup"]
 
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
-    """A small one, of SQLite, with a file of the archive."""
+    """A small one, of SQLite."""
     location, file = Location(tmp_path / "data"), tmp_path / "backup"
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 5)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)
-        Archive(inside(client).store, "ranker/shop", location.data).move_old_events(time.time() + 1)
     back_up(str(location.data), file)
     return file
 
@@ -123,25 +118,9 @@ def _changed(file: Path, statement: str) -> bytes:
     return changed.read_bytes()
 
 
-def test_a_backup_without_all_of_its_archive_is_not_made(backup: Path, tmp_path: Path) -> None:
-    (kept,) = (tmp_path / "data" / "archive").iterdir()
-    kept.unlink()
-    with pytest.raises(DamagedArchive, match=f"missing: {kept}"):
-        back_up(str(tmp_path / "data"), tmp_path / "second")
-    assert not (tmp_path / "second").exists()
-    restore(backup, str(tmp_path / "new"))
-    with log_at(str(tmp_path / "new")) as log:
-        shown = [
-            record
-            for record in Archive(log, "ranker/shop", tmp_path / "new").records()
-            if isinstance(record.event, Ranked)
-        ]
-    assert len(shown) == 5
-
-
 def test_only_its_owner_can_read_a_backup_which_is_a_log_itself(backup: Path) -> None:
     assert backup.stat().st_mode & 0o077 == 0
-    (result,) = check(str(backup))
+    (result,) = replay_log(str(backup))
     assert (result.learned, result.differing) == (5, ())
 
 

@@ -13,7 +13,7 @@ import pytest
 from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.core.errors import Conflict
-from rankloop.service.application.backup import check
+from rankloop.service.application.rebuild import replay_log
 from rankloop.service.domain.rollback import StateRow, _rank_correlation, listed_states, state_before
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import RolledBack
@@ -76,7 +76,7 @@ def test_two_rollbacks_in_a_row_go_back_two(location: Location) -> None:
         assert listed["state"] == listed["snapshots"][-1]["state"] == 14
         learn(service, 2)
         assert client.rollback("shop")["rolled_back_to"] == 0
-    assert not check(location.store or str(location.data), location.data)[0].differing
+    assert not replay_log(location.store or str(location.data))[0].differing
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -152,14 +152,14 @@ def test_thinned_states_do_not_stop_restarts_replays_and_erasures(
         assert len(states(client)) < 8
         assert to not in states(client)
         learned = digest(inside(client).directory.ranker("shop").serving.state)
-    assert not check(address, location.data)[0].differing
+    assert not replay_log(address)[0].differing
     with running(location) as client:
         assert digest(inside(client).directory.ranker("shop").serving.state) == learned
         assert client.delete("/users/anne").json()["impressions"] == 1
         assert digest(inside(client).directory.ranker("shop").serving.state) == learned
-        assert not check(address, location.data)[0].differing
+        assert not replay_log(address)[0].differing
         assert client.delete("/users/bob?relearn=true").json()["impressions"] == 3
-        result = check(address, location.data)[0]
+        result = replay_log(address)[0]
         assert (result.differing, result.learned) == ((), 12)
         assert any(isinstance(record.event, RolledBack) for record in location.records())
         assert digest(inside(client).directory.ranker("shop").serving.state) == result.digest

@@ -13,11 +13,6 @@ from rankloop.cli.app import command
 from rankloop.cli.options import Host, Imports, Port, argument, flag, option
 from rankloop.core.errors import InvalidInput
 
-Data = Annotated[Path, option("--data", "FOLDER", "Folder of the log and its archive.")]
-KeepDays = Annotated[
-    float | None, option("--keep-days", "DAYS", "Move events older than this to Parquet files in the data folder.")
-]
-
 LIMITS_HELP = "Set a limit: body, items, batch, rankers, open_bytes, state, rate, connections or log_days. Repeatable."
 Limits = Annotated[list[str] | None, option("--limit", "NAME=N", LIMITS_HELP, envvar="RANKLOOP_LIMITS")]
 KEYS_HELP = "File of key hashes, as `rankloop key new` prints them. Read again when it changes."
@@ -39,13 +34,12 @@ PARTITIONS_HELP = "Learn only this partition or range, as 3 or 0-7. Repeatable. 
 def serve(
     context: typer.Context,
     port: Port = 8080,
-    data: Data = Path("rankloop-data"),
+    data: Annotated[Path, option("--data", "FOLDER", "Folder of the log.")] = Path("rankloop-data"),
     host: Host = "127.0.0.1",
     workers: Annotated[
         int, option("--workers", "N", "Number of processes. More than one needs PostgreSQL.", min=1)
     ] = 1,
     drain: Annotated[float, option("--drain", "SECONDS", DRAIN_HELP, min=0)] = 0.0,
-    keep_days: KeepDays = None,
     limits: Limits = None,
     keys: Annotated[Path | None, option("--keys", "FILE", KEYS_HELP, envvar="RANKLOOP_KEYS_FILE")] = None,
     allow_origin: Annotated[
@@ -77,7 +71,6 @@ def serve(
         origins=tuple(allow_origin or ()),
         workers=workers,
         drain=drain,
-        keep_days=keep_days,
         learn=None if learns else (),
         **limits_from(limits or ()),  # type: ignore[arg-type]
     )
@@ -100,8 +93,6 @@ def learn(
         str, option("--store", "ADDRESS", "The PostgreSQL database of the service.", envvar="RANKLOOP_STORE")
     ] = "",
     partitions: Annotated[list[str] | None, option("--partition", "K", PARTITIONS_HELP)] = None,
-    data: Data = Path("rankloop-data"),
-    keep_days: KeepDays = None,
     limits: Limits = None,
     imports: Imports = None,
 ) -> None:
@@ -117,9 +108,7 @@ def learn(
     if not store:
         raise InvalidInput("`rankloop learn` needs PostgreSQL: set RANKLOOP_STORE=postgresql://… or give --store")
     settings = Settings(
-        data=data,
         store=store,
-        keep_days=keep_days,
         max_log_days=limits_from(limits or ()).get("max_log_days"),
         learn=partitions_from(partitions or ()),
     )

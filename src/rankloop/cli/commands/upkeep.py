@@ -13,7 +13,6 @@ from rankloop.cli.options import AsJson, Imports, argument, flag, option
 from rankloop.cli.output import print_json
 
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
-Archive = Annotated[Path | None, option("--data", "FOLDER", "Folder of the archive. Default: that of the log.")]
 Address = Annotated[str, option("--to", "URL", "Address of the service.")]
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
@@ -26,20 +25,19 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 def backup(
     log: Log,
     to: Annotated[Path, option("--to", "FILE", "File to write; it must not exist.")],
-    data: Archive = None,
     check: Annotated[bool, flag("--check", "Restore the backup to a temporary folder and replay it there.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the log of a service to one file, while the service runs.
 
-    The file is a SQLite database with all events and snapshots of one moment, archived events too, and a digest. It can
-    be restored to a folder or to PostgreSQL. Older backups still contain the events of users that were erased later.
+    The file is a SQLite database with all events and snapshots of one moment, and a digest. It can be
+    restored to a folder or to PostgreSQL. Older backups still contain the events of users that were erased later.
     """
     from rankloop.service.application.backup import back_up
     from rankloop.service.application.backup import restore as restore_backup
 
-    summary = back_up(log, to, data)
+    summary = back_up(log, to)
     if as_json:
         print_json(summary._asdict() | {"file": str(to), "bytes": to.stat().st_size})
     else:
@@ -47,7 +45,7 @@ def backup(
     if check:
         with tempfile.TemporaryDirectory(prefix="rankloop-check-", dir=to.parent) as folder:
             restore_backup(to, folder)
-            _check(folder, None, as_json)
+            _check(folder, as_json)
 
 
 @command(
@@ -58,9 +56,6 @@ def backup(
 def restore(
     backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
     to: Annotated[str, option("--to", "LOG", "An empty folder or a PostgreSQL database without a log.")],
-    data: Annotated[
-        Path | None, option("--data", "FOLDER", "With PostgreSQL: folder of the service. Default: rankloop-data.")
-    ] = None,
     check: Annotated[bool, flag("--check", "Replay the log, and compare every snapshot bit for bit.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
@@ -72,13 +67,13 @@ def restore(
     """
     from rankloop.service.application.backup import restore as restore_backup
 
-    summary = restore_backup(backup, to, data)
+    summary = restore_backup(backup, to)
     if as_json:
         print_json(summary._asdict())
     else:
         typer.echo(f"{'the database' if '://' in to else to} has {_sizes_of(summary)}")
     if check:
-        _check(to, data, as_json)
+        _check(to, as_json)
 
 
 @command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data")
@@ -105,29 +100,25 @@ def migrate(
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
-def replay(log: Log, data: Archive = None, imports: Imports = None, as_json: AsJson = False) -> None:
+def replay(log: Log, imports: Imports = None, as_json: AsJson = False) -> None:
     """Verify that the log of a service reproduces its state.
 
-    All feedback is learned again, and every snapshot is compared bit for bit. Exit code 1 if one differs, or if an
-    archive file is missing or damaged.
+    All feedback is learned again, and every snapshot is compared bit for bit. Exit code 1 if one differs.
     """
     from rankloop.service.application.rebuild import replay_log
 
-    results, damaged = replay_log(log, data)
+    results = replay_log(log)
     if as_json:
-        lost = [{"entity": entity, "missing": reason} for entity, reason in damaged.items()]
-        print_json([*(result._asdict() for result in results), *lost])
+        print_json([result._asdict() for result in results])
     else:
-        if not results and not damaged:
+        if not results:
             typer.echo(f"{log} contains no ranker: there is nothing to replay")
         for result in results:
             typer.echo(
                 f"{result.entity}: {result.events} events, {result.learned} updates, {result.refused} refused, "
                 f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {result.verdict}"
             )
-        for entity, reason in damaged.items():
-            typer.echo(f"{entity}: {reason}")
-    if damaged or any(result.differing for result in results):
+    if any(result.differing for result in results):
         raise typer.Exit(1)
 
 
@@ -193,7 +184,7 @@ def user(
         return
     places = ", ".join(f"{place}: {count}" for place, count in proof["places"].items()) or "nothing"
     typer.echo(f"{proof['impressions']} impressions of {id} erased ({places})")
-    typer.echo(f"{proof['events']} events in the database, {proof['archived_events']} in the archive")
+    typer.echo(f"{proof['events']} events removed from the log")
     typer.echo(f"{proof['snapshots']} snapshots learned again" if proof["relearned"] else "learned weights stay")
     typer.echo(f"found now: {proof['left']}; {'; '.join(proof['checks'])}")
 
@@ -202,11 +193,11 @@ def _sizes_of(summary: Any) -> str:
     return f"{summary.events:,} events up to number {summary.last}, {summary.snapshots:,} snapshots"
 
 
-def _check(log: str, data: Path | None, as_json: bool) -> None:
+def _check(log: str, as_json: bool) -> None:
     """Replay a log; exit code 1 where a snapshot differs."""
-    from rankloop.service.application.backup import check
+    from rankloop.service.application.rebuild import replay_log
 
-    results = check(log, data)
+    results = replay_log(log)
     differing = [result for result in results if result.differing]
     if not as_json:
         verdict = "; ".join(f"{result.entity}: {result.verdict}" for result in differing) or "the same bit for bit"

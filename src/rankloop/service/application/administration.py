@@ -28,7 +28,6 @@ from rankloop.service.domain.rollback import StateRow, listed_states, order_diff
 from rankloop.service.domain.state_size import check_file_fits, check_fits
 from rankloop.service.domain.trainer import Trainer, logged_query
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.archive import Archive
 from rankloop.service.log.writer import Written, entry_of
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ class Erasure(NamedTuple):
     rankers: dict[str, int]  # impressions by ranker
     experiments: dict[str, int]
     places: dict[str, int]  # impressions by the field that had the user
-    events: int  # removed from the database
-    archived_events: int  # removed from files of the archive
+    events: int  # removed
     snapshots: int  # learned again
     relearned: bool  # else weights that were learned from the events stay
     left: int  # impressions in which the user is found now
@@ -291,7 +289,7 @@ class Administration:
         return {"user": user, "places": dict(places), "impressions": impressions}
 
     async def erase_user(self, user: str, relearn: bool = False) -> Erasure:
-        """Erase a user's events from log, archive and snapshots of every ranker and experiment.
+        """Erase a user's events from log and snapshots of every ranker and experiment.
 
         With `relearn` every ranker is learned again without them; else the weights learned from them stay, and the log
         says so. Counts of experiments stay either way.
@@ -316,7 +314,6 @@ class Administration:
             experiments={entity[11:]: count for entity, count in counts.items() if entity.startswith("experiment/")},
             places=dict(places),
             events=sum(removal.events for removal in removals.values()),
-            archived_events=sum(removal.archived_events for removal in removals.values()),
             snapshots=sum(removal.snapshots for removal in removals.values()),
             relearned=relearn,
             left=len((await self.find_user(user))["impressions"]),
@@ -326,7 +323,7 @@ class Administration:
         return selection.changes(self._records(entity))
 
     def _records(self, entity: str) -> list[records.Record]:
-        return list(Archive(self.node.store, entity, self.node.settings.data).records())
+        return list(self.node.store.read(entity))
 
     async def saved(self, name: str) -> bytes:
         """Return the model as a file that `rankloop.load` opens."""
@@ -391,7 +388,7 @@ class Administration:
         node, store = self.node, self.node.store
 
         def prepare() -> Amendment:
-            amendment, until = Amendment(store, entity, node.settings.data), store.last()
+            amendment, until = Amendment(store, entity), store.last()
             if not keeps_state:
                 amendment.prepare(find()[0], until)
             return amendment
@@ -408,25 +405,28 @@ class Administration:
                 await node.learning.served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
                 await node.log.append(None)  # a snapshot that was due with the last event is in the log now
                 removal = await asyncio.to_thread(change, amendment)
-                n_events = removal.events + removal.archived_events
-                if n_events:
+                if removal.events:
                     node.log.clear_recent()
-        if n_events:
+        if removal.events:
             if amendment.newest is not None:
                 await self._append(entity, amendment.newest)
-            written = await self._append(entity, records.Amended(n_events))
+            written = await self._append(entity, records.Amended(removal.events))
             await self._published(entity, written.seq)
         return removal
 
     async def drop_old_events(self, entity: str, end_time: float) -> int:
-        """Delete archived events of closed impressions, but not what was learned from them; return their number."""
-        store, data = self.node.store, self.node.settings.data
+        """Delete old events of closed impressions, but not what was learned from them; return their number."""
+        store, outcomes = self.node.store, self._directory.entities[entity].config.outcomes.values()
+        # An impression stays as long as an outcome of it may come.
+        end_time = min([end_time, *(time.time() - outcome.window for outcome in outcomes)])
 
         def drop() -> int:
-            if not Amendment(store, entity, data).old_events(end_time)[1]:
-                return 0
-            with store.pause_learning(entity, MAX_WAIT_SECONDS):
-                return Amendment(store, entity, data).drop_closed(end_time)
+            n_deleted = 0
+            if Amendment(store, entity).old_events(end_time):
+                with store.pause_learning(entity, MAX_WAIT_SECONDS):
+                    while n_events := Amendment(store, entity).drop_closed(end_time):
+                        n_deleted += n_events
+            return n_deleted
 
         async with self._amending:
             return await asyncio.to_thread(drop)
@@ -455,7 +455,7 @@ class Administration:
         await asyncio.to_thread(check_fits, config.body.learner, config.problem, self.node.settings.max_state)
 
     async def delete(self, entity: str) -> None:
-        """Delete a ranker or an experiment with its events, snapshots and archive; its name may be used again."""
+        """Delete a ranker or an experiment with its events and snapshots; its name may be used again."""
         ranker, experiments = entity.removeprefix("ranker/"), self._directory.experiments.items()
         users = [name for name, each in experiments if ranker in (each.body.a.ranker, each.body.b.ranker)]
         if users:
@@ -466,23 +466,14 @@ class Administration:
         written = await self._append(entity, records.Deleted())
         await self._directory.refresh(entity)
         self._directory.drop(entity)
-        await asyncio.to_thread(self._erase, entity, written.seq)
+        await asyncio.to_thread(self.node.store.erase, entity, written.seq)
         self.node.spawn(self._erase_later(entity, written.seq + 1))
-
-    def _erase(self, entity: str, end_seq: int) -> None:
-        store = self.node.store
-        archive = Archive(store, entity, self.node.settings.data)
-        names = [file.name for file in store.manifest(entity) if file.last < end_seq]
-        store.erase(entity, end_seq)
-        archive.drop(names)
-        if entity not in {first.entity for first in store.first_records()}:
-            archive.drop(path.name for path in archive.files())
 
     async def _erase_later(self, entity: str, end_seq: int) -> None:
         """Once every process has noticed the deletion, erase what one of them wrote meanwhile, and the deletion."""
         await asyncio.sleep(DELETION_NOTICED_SECONDS)
         with suppress(Unavailable):  # it is repeated at the next start
-            await asyncio.to_thread(self._erase, entity, end_seq)
+            await asyncio.to_thread(self.node.store.erase, entity, end_seq)
 
     async def finish_deletions(self) -> None:
         """Complete deletions that an earlier process may not have finished."""

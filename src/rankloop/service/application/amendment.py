@@ -1,8 +1,8 @@
 """Amendment of past events: impressions are removed, or clicks retracted, and the states are learned again."""
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop import __version__
@@ -12,12 +12,12 @@ from rankloop.service import records
 from rankloop.service.application.rebuild import rebuild
 from rankloop.service.domain.named_values import unpacked
 from rankloop.service.domain.projection import Projection
-from rankloop.service.log.archive import Archive
 from rankloop.service.log.writer import kind_of
 from rankloop.service.records import FeedbackReceived, Rebased, RolledBack, Snapshotted
 from rankloop.service.stores.base import Store
 
 AFTER_ALL_EVENTS = 2**62
+MAX_DELETED_EVENTS = 1_000  # old ones in one transaction, for which new events wait
 BESIDE_SERVING_SECONDS = 0.002  # of work, after which learning again pauses as long, so that requests are served
 Changes = Mapping[int, records.Event | None]  # new events by number; None for events that are removed
 
@@ -52,10 +52,15 @@ class Selection(NamedTuple):
 
     def open_impressions(self, logged: Sequence[records.Record]) -> list[str]:
         """Return the names of such impressions that are open."""
-        events = [record.event for record in logged]
-        ends = {event.impression for event in events if isinstance(event, records.Closed)}
-        ends |= {event.impression for event in events if isinstance(event, FeedbackReceived) and event.final}
-        return [name for name in self.impressions(logged) if name not in ends]
+        closed = {getattr(record.event, "impression", "") for record in logged if _is_closed_by(record.event)}
+        return [name for name in self.impressions(logged) if name not in closed]
+
+
+def _is_closed_by(event: records.Event) -> bool:
+    """Return True if the impression of an event has closed with it, or, for a late outcome, before it."""
+    if isinstance(event, records.OutcomesReceived):
+        return event.ranked is not None
+    return isinstance(event, records.Closed) or (isinstance(event, FeedbackReceived) and event.final)
 
 
 def _place_of(user: str, ranked: records.Ranked, sessions: Collection[str]) -> str:
@@ -111,8 +116,7 @@ class Removal(NamedTuple):
     """Numbers of impressions, events and snapshots that an amendment has removed or changed."""
 
     impressions: int = 0
-    events: int = 0  # in the database
-    archived_events: int = 0  # in files of the archive
+    events: int = 0
     snapshots: int = 0  # that were learned again
 
 
@@ -120,10 +124,10 @@ class Amendment:
     """A change of past events of a ranker or an experiment, and of everything that follows from them.
 
     A replay of the log gives the new states afterwards. State numbers fall when updates are removed, so events that
-    name a state are changed too: snapshots and rollbacks. `data` is the folder of the archive.
+    name a state are changed too: snapshots and rollbacks.
     """
 
-    def __init__(self, store: Store, entity: str, data: Path) -> None:
+    def __init__(self, store: Store, entity: str) -> None:
         self.store, self.entity = store, entity
         self._snapshots: list[records.Snapshot] = []
         self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
@@ -135,8 +139,6 @@ class Amendment:
         self._due: list[Snapshotted] = []  # snapshots to come, in order
         self._prepared: tuple[dict[int, records.Event | None], dict[int, records.Event | None], int, int] | None = None
         self.newest: Snapshotted | None = None  # of the state after all events, for the log
-        self._archive = Archive(store, entity, data)
-        self._archive.drop_orphans()
 
     def prepare(self, changes: Changes, until: int) -> None:
         """Learn again from the events up to one of them, in pieces, while the ranker is served and learns."""
@@ -167,7 +169,7 @@ class Amendment:
 
     def write(self, changes: Changes, keeps_state: bool = False) -> Removal:
         """Change events in one transaction; with `keeps_state`, what was learned from removed events stays."""
-        events, since, listed = dict(changes), AFTER_ALL_EVENTS, self.store.manifest(self.entity)
+        events, since = dict(changes), AFTER_ALL_EVENTS
         if keeps_state:
             self._keep_state(events)
         else:
@@ -178,57 +180,51 @@ class Amendment:
                 self._needed_numbers.add(trainer.number)
                 self._add_snapshot(Snapshotted(trainer.number, seq, "", __version__), self._projection)
                 self.newest = Snapshotted(trainer.number, seq, self._digests[trainer.number], __version__)
-        files = self._archive.amend(events, listed)
-        self._write_rows(events, since, files)
-        archived = sum(any(file.first <= seq <= file.last for file in listed) for seq in changes)
-        return Removal(0, len(changes) - archived, archived, len(self._snapshots))
+        self._write_rows(events, since)
+        return Removal(0, len(changes), len(self._snapshots))
 
     def drop_closed(self, end_time: float) -> int:
-        """Delete archived events before a time, of impressions that have closed; return their number.
+        """Delete some events before a time, of impressions that have closed; return their number, 0 if none is left.
 
         What was learned from them stays: a replay begins with the state after the last deleted event, which takes that
-        event's place. A file of the archive with a later event stays too. This pauses between events, and neither
-        learning nor new events have to wait.
+        event's place. This pauses between events, and neither learning nor new events have to wait.
         """
-        listed, (old, changes) = self.store.manifest(self.entity), self.old_events(end_time)
-        if not changes:
-            return 0
-        n_deleted, end = len(changes), old[-1].last
-        self._keep_state(changes)
-        later = [seq for seq in changes if seq > end]
-        old += [file for file in listed if any(max(file.first, end + 1) <= seq <= file.last for seq in later)]
-        files = self._archive.amend(changes, old)
-        rows = {seq: event for seq, event in changes.items() if seq > listed[-1].last}
-        self._write_rows(rows, AFTER_ALL_EVENTS, files)
+        changes = self.old_events(end_time)
+        n_deleted = len(changes)
+        if changes:
+            self._keep_state(changes)
+            self._write_rows(changes, AFTER_ALL_EVENTS)
         return n_deleted
 
-    def old_events(self, end_time: float) -> tuple[list[records.ArchiveFile], dict[int, records.Event | None]]:
-        """Return the files that have only events before a time, and the removal of those of closed impressions."""
-        self._is_paced, old, superseded = True, list[records.ArchiveFile](), set[int]()
-        names, closed = dict[int, str](), set[str]()
-        for file in self.store.manifest(self.entity):
-            logged = list(self._records(file.last, file.first - 1))
-            if any(record.at >= end_time for record in logged):
+    def old_events(self, end_time: float) -> dict[int, records.Event | None]:
+        """Return the removal of the oldest events before a time, of closed impressions that a restart does not need."""
+        snapshot, self._is_paced = self.store.snapshot(self.entity), True
+        if snapshot is None:
+            return {}
+        created, until = self.store.first_record(self.entity).seq, min(snapshot.oldest_open - 1, snapshot.state_seq)
+        superseded, removed = list[int](), list[int]()
+        seqs = defaultdict[str, list[int]](list)  # of the events of each impression
+        for record in self._records(until, created):
+            event = record.event
+            # After a clock that was set back, later events may be older; they wait for this one.
+            if record.at >= end_time or len(removed) >= MAX_DELETED_EVENTS:
                 break
-            old.append(file)
-            for record in logged:
-                event = record.event
-                if isinstance(event, Rebased) and event.projection:
-                    superseded.add(record.seq)  # by the state after the last event that is removed
-                names[record.seq] = getattr(event, "impression", "")
-                if isinstance(event, records.Closed) or (isinstance(event, FeedbackReceived) and event.final):
-                    closed.add(event.impression)
-        removed = [seq for seq, name in names.items() if name in closed or (closed and seq in superseded)]
-        return old, dict.fromkeys(removed)
+            if isinstance(event, Rebased) and event.projection:
+                superseded.append(record.seq)  # by the state after the last event that is removed
+            name = getattr(event, "impression", None)
+            if name is not None:
+                seqs[name].append(record.seq)
+                if _is_closed_by(event):
+                    removed += seqs.pop(name)
+        return dict.fromkeys(superseded + removed if removed else [])
 
-    def _write_rows(self, events: Changes, since: int, files: Mapping[str, records.ArchiveFile | None]) -> None:
-        """Write new events, snapshots since an event, and the list of files in one transaction; then drop old files."""
+    def _write_rows(self, events: Changes, since: int) -> None:
+        """Write new events, and snapshots since an event, in one transaction."""
         rows: dict[int, records.LogRow | None] = {}
         for seq, event in events.items():
             name, body = getattr(event, "impression", None), b"" if event is None else records.encode(event)
             rows[seq] = None if event is None else records.LogRow(self.entity, kind_of(event), name, body, event)
-        self.store.amend(self.entity, rows, since, self._snapshots, files)
-        self._archive.drop(files)
+        self.store.amend(self.entity, rows, since, self._snapshots)
 
     def _drop_kept_states(self, changes: dict[int, records.Event | None], since: int) -> int:
         """Drop states that an erasure has kept if they were learned from events that change now.
@@ -236,7 +232,7 @@ class Amendment:
         Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
         Return the event from which on the ranker is learned again.
         """
-        kept = [record for record in self._records() if isinstance(record.event, Rebased)]
+        kept = [record for record in self.store.controls(self.entity) if isinstance(record.event, Rebased)]
         if not kept or kept[-1].seq < since:
             return since
         for record in kept:
@@ -255,7 +251,7 @@ class Amendment:
         first, last = min(changes), max(changes)
         self._advance({}, last + 1, self._begin({}, last + 1), last)
         projection = self._projection
-        for record in self._records(after=first):
+        for record in self.store.controls(self.entity, first):
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
                 changes[record.seq], snapshot = None, self._snapshot_of(event.number)
@@ -269,8 +265,7 @@ class Amendment:
 
     def _begin(self, changes: Changes, since: int) -> int:
         """Return to the last snapshot before a change; return the event after which to continue."""
-        rows, named = self.store.snapshots(self.entity), (RolledBack, Snapshotted)
-        events = [record.event for record in self._records() if isinstance(record.event, named)]
+        rows, events = self.store.snapshots(self.entity), [each.event for each in self.store.controls(self.entity)]
         targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
         self._needed_numbers = targets.union(number for number, _, _ in rows)
         # If a state of an earlier rollback was thinned, everything is learned again to have it.
@@ -341,7 +336,7 @@ class Amendment:
 
     def _records(self, until: int | None = None, after: int = 0) -> Iterator[records.Record]:
         resumed_at = time.monotonic()
-        for record in self._archive.records(until, after):
+        for record in self.store.read(self.entity, after, until):
             yield record
             if self._is_paced and time.monotonic() - resumed_at > BESIDE_SERVING_SECONDS:
                 time.sleep(BESIDE_SERVING_SECONDS)

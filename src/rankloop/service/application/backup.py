@@ -1,7 +1,7 @@
 """Backups: the log of a service as one SQLite file, which can be restored into SQLite or PostgreSQL.
 
-A backup has the tables of a log, with the events of the archive among the others, and a table `rankloop_backup` with a
-digest. So every command that reads a log reads a backup too.
+A backup has the tables of a log, and a table `rankloop_backup` with a digest. So every command that reads a log reads a
+backup too.
 """
 
 import os
@@ -19,16 +19,13 @@ import msgspec
 
 from rankloop import __version__
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.service.application.rebuild import ReplayResult, replay_log
-from rankloop.service.errors import DamagedArchive, Unavailable
-from rankloop.service.log.archive import ARCHIVE_FOLDER, Archive, read_rows
+from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import COLUMNS, LOG_VERSION, MAX_SEQ, check_version
 from rankloop.service.stores.open import POSTGRES_SCHEMES, ReadOnlyLog, log_at, open_store
 from rankloop.service.stores.sqlite import FILE_NAME, acquire_file_lock, connect, migrate
 
-MAX_TRIES = 3  # while files of the archive are being replaced
 PIECE_ROWS = 1_000  # rows that are read at a time
 CREATE_SUMMARY = """CREATE TABLE rankloop_backup (rankloop TEXT, made REAL, last INTEGER, events INTEGER,
                                                   snapshots INTEGER, digest TEXT)"""
@@ -45,26 +42,19 @@ class BackupSummary(NamedTuple):
     digest: str  # SHA-256 of all rows
 
 
-def back_up(where: str, file: Path, data: Path | None = None) -> BackupSummary:
+def back_up(where: str, file: Path) -> BackupSummary:
     """Write the log as it is now to a new file; the service may be running.
 
     Args:
       where: The folder or the file of a service, or its PostgreSQL address.
       file: The backup, which must not exist.
-      data: The folder of the archive, where it is not that of the log.
     """
     if file.exists():
         raise Conflict(f"{file} exists already; give the backup another name")
     file.parent.mkdir(parents=True, exist_ok=True)
-    for attempt in range(MAX_TRIES):
-        try:
-            with log_at(where) as log, _new_file(file) as temporary:
-                log.hold_view()
-                return _write(log, data or log.folder, temporary)
-        except DamagedArchive:
-            if attempt == MAX_TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
+    with log_at(where) as log, _new_file(file) as temporary:
+        log.hold_view()
+        return _write(log, temporary)
 
 
 @contextmanager
@@ -83,7 +73,7 @@ def _new_file(file: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _write(log: ReadOnlyLog, data: Path, file: Path) -> BackupSummary:
+def _write(log: ReadOnlyLog, file: Path) -> BackupSummary:
     check_version(log.version())
     with _writable(file) as connection:
         migrate(connection)
@@ -92,12 +82,6 @@ def _write(log: ReadOnlyLog, data: Path, file: Path) -> BackupSummary:
         for page in log.pages(None, 0, MAX_SEQ, columns):
             _insert(connection, "rankloop_events", page)
         for entity in log.entities():
-            archive = Archive(log, entity, data)
-            for listed in log.manifest(entity):
-                archive.check(listed)
-                for rows in read_rows(archive.folder / listed.name):
-                    values = [tuple(row[name] for name in COLUMNS["rankloop_events"]) for row in rows]
-                    _insert(connection, "rankloop_events", values)
             for number, _, _ in log.snapshots(entity):
                 where, names = "entity = ? AND number = ?", ", ".join(COLUMNS["rankloop_snapshots"])
                 rows = log.rows(f"SELECT {names} FROM rankloop_snapshots WHERE {where}", [entity, number])
@@ -122,7 +106,7 @@ def _writable(file: Path) -> Iterator[sqlite3.Connection]:
 
 def _insert(connection: sqlite3.Connection, table: str, rows: list[Any]) -> None:
     names, marks = ", ".join(COLUMNS[table]), ", ".join("?" * len(COLUMNS[table]))
-    connection.executemany(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", rows)
+    connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)
 
 
 def _rows_of(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
@@ -144,35 +128,20 @@ def _summary_of(connection: sqlite3.Connection, version: str, made: float) -> Ba
     return BackupSummary(version, made, last, n_events, n_snapshots, digest.hexdigest())
 
 
-def restore(file: Path, to: str, data: Path | None = None) -> BackupSummary:
+def restore(file: Path, to: str) -> BackupSummary:
     """Put a backup into an empty place; either all of it is there afterwards, or nothing.
 
     Args:
       file: The backup; it is checked before anything is written.
       to: A folder, or a PostgreSQL address, without a log.
-      data: With PostgreSQL, the folder of the service, which must have no archive.
     """
     summary = _checked(file)
     if to.startswith(POSTGRES_SCHEMES):
-        _check_empty((data or ReadOnlyLog.folder) / ARCHIVE_FOLDER)
         _restore_to_postgres(file, to)
     else:
-        _check_empty(Path(to) / ARCHIVE_FOLDER, Path(to) / FILE_NAME)
+        _check_empty(Path(to) / FILE_NAME)
         _restore_to_folder(file, Path(to))
     return summary
-
-
-def check(to: str, data: Path | None = None) -> list[ReplayResult]:
-    """Learn everything again, and compare with the snapshots; a damaged archive raises `DamagedArchive`.
-
-    Args:
-      to: The folder or the file of a service, or its PostgreSQL address.
-      data: The folder of the archive, where it is not that of the log.
-    """
-    results, damaged = replay_log(to, data)
-    for reason in damaged.values():
-        raise DamagedArchive(reason)
-    return results
 
 
 def _checked(file: Path) -> BackupSummary:
@@ -197,10 +166,9 @@ def _read_only(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
 
 
-def _check_empty(*paths: Path) -> None:
-    for path in paths:
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            raise Conflict(f"{path} exists already: a backup is restored into an empty place")
+def _check_empty(path: Path) -> None:
+    if path.exists():
+        raise Conflict(f"{path} exists already: a backup is restored into an empty place")
 
 
 def _restore_to_folder(file: Path, folder: Path) -> None:
@@ -257,10 +225,10 @@ def migrate_log(where: str, dry_run: bool = False) -> int:
     """
     with log_at(where) as log:
         version = log.version()
-        folder = log.folder
     check_version(version)
     if not dry_run:
         is_database = where.startswith(POSTGRES_SCHEMES)
+        folder = Path(where) if Path(where).is_dir() else Path(where).parent
         if not is_database and not Path(where).is_dir() and Path(where).name != FILE_NAME:
             raise InvalidInput(f"a service reads {folder / FILE_NAME}; {where} is another file")
         open_store(Settings(store=where) if is_database else Settings(data=folder)).close()

@@ -23,7 +23,6 @@ from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
 from rankloop.service.domain.feedback_rules import TrackedImpression, add_outcomes, late_outcomes, learner_feedback
 from rankloop.service.domain.trainer import logged_query
-from rankloop.service.log.archive import Archive
 from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
 from rankloop.service.stores.open import log_at
 
@@ -41,8 +40,7 @@ def read_service_log(where: str, ranker: str = "") -> ListLog:
         path = Path(folder) / (Path(where).name or "log")
         with log_at(where) as log, path.open("wb") as file:
             entity = _entity(log.entities(), ranker, where)
-            archive = Archive(log, entity, log.folder)
-            file.writelines(parquet(archive.records, _schemas_of(archive.records())))
+            file.writelines(parquet(partial(log.read, entity), _schemas_of(log.changes(entity))))
         return replace(read_service_export(path), rankings=partial(logged_rankings, where, ranker))
 
 
@@ -55,11 +53,10 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     """
     with log_at(where) as log:
         entity = _entity(log.entities(), ranker, where)
-        archive = Archive(log, entity, log.folder)
-        records = archive.records()
+        records = log.read(entity)
         replay = Replay(next(records))
         declared = replay.trainer.config.outcomes
-        late = late_outcomes(archive.records()) if declared else {}
+        late = late_outcomes(log.read(entity)) if declared else {}
         learner = replay.trainer.config.learner
         if replay.trainer.config.body.shadow:
             raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")

@@ -18,7 +18,6 @@ from rankloop.service.application.learning import Learning
 from rankloop.service.application.served_rankers import Ranking
 from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.archive import Archive
 from rankloop.service.log.writer import LogWriter
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import ANY_ENTITY, Store, is_shared
@@ -27,7 +26,7 @@ from rankloop.service.stores.open import open_store
 T = TypeVar("T")
 logger = logging.getLogger("rankloop.service")
 IMPRESSION_COPIES = 4  # of an impression in memory on its way to the log, nearly
-ARCHIVE_SECONDS = 600.0  # between two looks for events that are old enough to be archived
+OLD_EVENTS_SECONDS = 600.0  # between two looks for events that are old enough to be deleted
 DAY_SECONDS = 86400.0
 
 
@@ -72,8 +71,8 @@ class Node:
 
             store.subscribe(notify)
             jobs.append(self.directory.refresh_regularly())
-        if self.settings.archive_days is not None:
-            jobs.append(self._archive_regularly(self.settings.archive_days))
+        if self.settings.max_log_days is not None:
+            jobs.append(self._delete_regularly(self.settings.max_log_days))
         self._jobs = [asyncio.create_task(job) for job in jobs]
         self.ready = True
         self.spawn(self.administration.finish_deletions())
@@ -88,34 +87,23 @@ class Node:
         await asyncio.to_thread(self.store.close)
         await _cancel([*self._spawned])  # those that a late notification has started
 
-    async def archive_events_before(self, end_time: float) -> int:
-        """Move events of all entities that are learned here to the archive; return their number."""
-        moved = 0
-        for entity in list(self.directory.entities):
-            if not self.learning.learns(entity):
-                continue
-            if entity.startswith("experiment/"):
-                await asyncio.wrap_future(self.learning.worker.request_snapshot(entity))
-            outcomes = self.directory.entities[entity].config.outcomes.values()
-            # An impression stays in the database as long as an outcome of it may come.
-            end = min([end_time, *(time.time() - outcome.window for outcome in outcomes)])
-            moved += await asyncio.to_thread(Archive(self.store, entity, self.settings.data).move_old_events, end)
-        return moved
-
     async def delete_events_before(self, end_time: float) -> int:
-        """Delete events from the archive, of all entities that are learned here; return their number."""
-        learned = [entity for entity in self.directory.entities if self.learning.learns(entity)]
-        return sum([await self.administration.drop_old_events(entity, end_time) for entity in learned])
+        """Delete events of closed impressions, of all entities that are learned here; return their number."""
+        n_deleted = 0
+        for entity in list(self.directory.entities):
+            if self.learning.learns(entity):
+                if entity.startswith("experiment/"):  # what a snapshot does not have is needed for a restart
+                    await asyncio.wrap_future(self.learning.worker.request_snapshot(entity))
+                n_deleted += await self.administration.drop_old_events(entity, end_time)
+        return n_deleted
 
-    async def _archive_regularly(self, days: float) -> None:
+    async def _delete_regularly(self, days: float) -> None:
         while True:
             try:
-                await self.archive_events_before(time.time() - days * DAY_SECONDS)
-                if self.settings.max_log_days is not None:
-                    await self.delete_events_before(time.time() - self.settings.max_log_days * DAY_SECONDS)
+                await self.delete_events_before(time.time() - days * DAY_SECONDS)
             except (Unavailable, OSError) as error:
-                logger.warning(f"old events could not be archived or deleted, which is tried again: {error}")
-            await asyncio.sleep(ARCHIVE_SECONDS)
+                logger.warning(f"old events could not be deleted, which is tried again: {error}")
+            await asyncio.sleep(OLD_EVENTS_SECONDS)
 
     def notice(self, entity: str) -> None:
         """Look for changes of an entity, or of all after `ANY_ENTITY`."""

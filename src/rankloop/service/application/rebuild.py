@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,8 +17,6 @@ from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.projection import Consumer, Projection
 from rankloop.service.domain.split import CLICKS, SplitCounts, UserTotals
 from rankloop.service.domain.trainer import Trainer, digest
-from rankloop.service.errors import DamagedArchive
-from rankloop.service.log.archive import Archive
 from rankloop.service.records import Created, Deleted, ExperimentCreated, Rebased, Record, Snapshot, Snapshotted
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import log_at
@@ -192,21 +189,10 @@ class Replay:
         )
 
 
-def replay_log(where: str, data: Path | None = None) -> tuple[list[ReplayResult], dict[str, str]]:
-    """Learn every ranker of a log again; return the comparisons with snapshots, and by entity damages of the archive.
-
-    Args:
-      where: The folder or the file of a service, or its PostgreSQL address.
-      data: The folder of the archive, where it is not that of the log.
-    """
-    logs, damaged = [], {}
+def replay_log(where: str) -> list[ReplayResult]:
+    """Learn every ranker of a log again, at a folder, file or PostgreSQL address, and compare it with its snapshots."""
     with log_at(where) as log:
-        for entity in log.entities():
-            try:
-                logs.append(Archive(log, entity, data or log.folder).records())
-            except DamagedArchive as error:
-                damaged[entity] = str(error)
-        return replay_records(chain.from_iterable(logs)), damaged
+        return replay_records(chain.from_iterable(map(log.read, log.entities())))
 
 
 def replay_records(records: Iterable[Record]) -> list[ReplayResult]:

@@ -14,7 +14,7 @@ BODY_SECONDS = 30.0  # for a body to be complete, plus its length divided by
 MIN_BYTES_PER_SECOND = 50_000  # also for a response to be read
 KEEP_ALIVE_SECONDS = 75  # between two requests
 MAX_HEADER_BYTES = 65_536
-RESERVED_DESCRIPTORS = 64  # for the log, its archive and everything else that is not a connection
+RESERVED_DESCRIPTORS = 64  # for the log and everything else that is not a connection
 EVICTED_SHARE = 16  # one of so many idle connections is closed at a time, since finding the oldest takes time
 
 

@@ -25,7 +25,6 @@ STATUS_BY_ERROR: tuple[tuple[type[RankloopError], int, str], ...] = (
     (errors.Unauthorised, 401, "unauthorised"),
     (errors.Forbidden, 403, "forbidden"),
     (errors.StorageFull, 507, "storage-full"),
-    (errors.DamagedArchive, 500, "archive-damaged"),
     (errors.Unavailable, 503, "unavailable"),
     (UnknownKind, 422, "invalid-input"),
     (core_errors.Conflict, 409, "conflict"),

@@ -1,1 +1,1 @@
-"""The log: group-commit writer and archive of events."""
+"""The log: group-commit writer."""

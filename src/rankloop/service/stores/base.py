@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeGuard
 
 from rankloop.core.errors import Conflict, NotFound
-from rankloop.service.records import ArchiveFile, Deleted, LogEntry, LogRow, Record, RolledBack, Snapshot, decode
+from rankloop.service.records import Deleted, LogEntry, LogRow, Record, RolledBack, Snapshot, decode
 
 if TYPE_CHECKING:
     from rankloop.service.stores.postgres import PostgresStore
@@ -24,9 +24,6 @@ LOG_MIGRATIONS = (  # each step is run once; the type names in braces are those 
                                      state_seq {integer} NOT NULL, session {binary} NOT NULL,
                                      projection {binary} NOT NULL, rejected {integer} NOT NULL,
                                      oldest_open {integer} NOT NULL, PRIMARY KEY (entity, number));
-    CREATE TABLE rankloop_archive (entity TEXT NOT NULL, name TEXT NOT NULL, first_seq {integer} NOT NULL,
-                                   last_seq {integer} NOT NULL, events {integer} NOT NULL, digest TEXT NOT NULL,
-                                   PRIMARY KEY (entity, name));
     """,
 )
 LOG_VERSION = len(LOG_MIGRATIONS)
@@ -38,8 +35,6 @@ SAVE_SNAPSHOT = """INSERT INTO rankloop_snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?
     SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, projection = excluded.projection,
         rejected = excluded.rejected, oldest_open = excluded.oldest_open
     WHERE rankloop_snapshots.state_seq < excluded.state_seq"""
-LIST_FILE = """INSERT INTO rankloop_archive VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (entity, name) DO UPDATE
-    SET events = excluded.events, digest = excluded.digest"""
 STORAGE_FULL_MESSAGE = "the disk of the log is full; free some space, nothing of this request was kept"
 PAGE_ROWS = 2000  # records that are read at a time
 PAGE_BYTES = 16_000_000  # of their bodies: of rankings with many features only a few are read at a time
@@ -139,6 +134,10 @@ class ReadableLog(ABC):
         """Return the events of an entity that belong to no impression: its configuration follows from them."""
         return self._records("entity = ? AND impression IS NULL AND kind <> 'snapshotted' AND seq > ?", [entity, after])
 
+    def controls(self, entity: str, after: int = 0) -> list[Record]:
+        """Return all events of an entity that belong to no impression: its changes and its snapshots."""
+        return self._records("entity = ? AND impression IS NULL AND seq > ?", [entity, after])
+
     def first_records(self) -> list[Record]:
         """Return the first event of every entity."""
         where = "impression IS NULL AND kind <> 'deleted'"
@@ -199,11 +198,6 @@ class ReadableLog(ABC):
         rows = self.rows(f"{query} LIMIT 1", values)
         return Snapshot._make(rows[0]) if rows else None
 
-    def manifest(self, entity: str) -> list[ArchiveFile]:
-        """Return the files that hold events of an entity in place of the database, in order."""
-        query = "SELECT name, first_seq, last_seq, events, digest FROM rankloop_archive WHERE entity = ?"
-        return [ArchiveFile._make(row) for row in self.rows(f"{query} ORDER BY first_seq, last_seq", [entity])]
-
     def page(
         self, entity: str | None, after: int, until: int, condition: str = "", columns: str = EVENT_COLUMNS
     ) -> list[Any]:
@@ -260,14 +254,9 @@ class Store(ReadableLog):
     def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool) -> None:
         """Run statements in one transaction while no other one changes the entity."""
 
-    def move_to_archive(self, entity: str, after: int, until: int, file: ArchiveFile) -> None:
-        """Delete events that a file of the archive holds from now on, and list that file."""
-        delete = "DELETE FROM rankloop_events WHERE entity = ? AND seq > ? AND seq <= ?"
-        self._execute_all(entity, [(LIST_FILE, [(entity, *file)]), (delete, [(entity, after, until)])], overwrite=False)
-
     def erase(self, entity: str, end_seq: int) -> None:
-        """Delete all rows of an entity before an event: events, snapshots, states, the list of its files."""
-        columns = {"events": "seq", "snapshots": "state_seq", "archive": "last_seq"}
+        """Delete all rows of an entity before an event: events, snapshots and states."""
+        columns = {"events": "seq", "snapshots": "state_seq"}
         columns |= {"published": "seq"} if self.shared else {}
         delete = "DELETE FROM rankloop_{} WHERE entity = ? AND {} < ?"
         statements = [(delete.format(table, column), [(entity, end_seq)]) for table, column in columns.items()]
@@ -279,7 +268,6 @@ class Store(ReadableLog):
         events: Mapping[int, LogRow | None],
         since: int,
         snapshots: Sequence[Snapshot],
-        files: Mapping[str, ArchiveFile | None],
     ) -> None:
         """Change the past of an entity in one transaction, while no other process reads or writes it.
 
@@ -288,7 +276,6 @@ class Store(ReadableLog):
           events: New rows by event number; None deletes the event.
           since: Snapshots from this event on are replaced.
           snapshots: Those that replace them.
-          files: New files of the archive by the name of the replaced one; None for a file that goes.
         """
         deleted_rows = [(entity, seq) for seq, row in events.items() if row is None]
         changed = [(row.body, row.impression, row.kind, entity, seq) for seq, row in events.items() if row is not None]
@@ -300,8 +287,6 @@ class Store(ReadableLog):
             (change, changed),
             ("DELETE FROM rankloop_snapshots WHERE entity = ? AND state_seq >= ?", [(entity, since)]),
             (SAVE_SNAPSHOT, saved),
-            ("DELETE FROM rankloop_archive WHERE entity = ? AND name = ?", [(entity, name) for name in files]),
-            (LIST_FILE, [(entity, *file) for file in files.values() if file is not None]),
         ]
         if self.shared:
             statements.append(("DELETE FROM rankloop_published WHERE entity = ?", [(entity,)]))

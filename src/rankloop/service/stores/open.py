@@ -13,7 +13,6 @@ from rankloop.service.stores.base import ReadableLog, Store
 from rankloop.service.stores.sqlite import FILE_NAME, SqliteStore
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
-DEFAULT_FOLDER = Path("rankloop-data")  # of `rankloop serve`
 
 
 def open_store(settings: Settings) -> Store:
@@ -28,9 +27,8 @@ def open_store(settings: Settings) -> Store:
 
 
 class ReadOnlyLog(ReadableLog):
-    """A log that is only read, and the folder in which its archive is looked for."""
+    """A log that is only read."""
 
-    folder = DEFAULT_FOLDER
     begin_query = "BEGIN"
 
     def __init__(self, execute: Callable[..., Any]) -> None:
@@ -63,9 +61,7 @@ def log_at(where: str) -> Iterator[ReadOnlyLog]:
         raise NotFound(f"there is no log {str(file)!r}")
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            log = ReadOnlyLog(connection.execute)
-            log.folder = file.parent
-            yield log
+            yield ReadOnlyLog(connection.execute)
     except sqlite3.DatabaseError as error:
         raise InvalidInput(f"{file} is not the log of a rankloop service: {error}") from None
 

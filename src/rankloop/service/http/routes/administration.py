@@ -89,7 +89,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
     async def delete(name: str) -> Response:
-        """Delete a ranker with its events, snapshots and archive; its name may be used again."""
+        """Delete a ranker with its events and snapshots; its name may be used again."""
         await endpoints.node.administration.delete((await endpoints.node.directory.find_ranker(name)).entity)
         return JsonResponse({"deleted": name})
 
@@ -175,7 +175,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=bodies.ForgetBody)
     async def forget_impressions(name: str, request: Request) -> Response:
-        """Delete impressions from log, archive and snapshots, and retrain without them."""
+        """Delete impressions from log and snapshots, and retrain without them."""
         body = await read_body(request, bodies.ForgetBody)
         forgotten = await endpoints.node.administration.forget(
             name, query_id=body.query_id, user=body.user, shown_before=body.shown_before
@@ -273,7 +273,7 @@ def _add_users(endpoints: Endpoints) -> None:
 
     @endpoints.add("DELETE /users/{id:path}", tag="users")
     async def erase(id: str, relearn: bool = False) -> Response:
-        """Erase a user's events from log, archive and snapshots of all rankers and experiments, and return the proof.
+        """Erase a user's events from log and snapshots of all rankers and experiments, and return the proof.
 
         Weights learned from them stay; relearn=true retrains without them.
         """

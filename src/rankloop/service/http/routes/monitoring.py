@@ -22,7 +22,6 @@ from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
-from rankloop.service.log.archive import Archive
 
 EVENT_SECONDS = 1.0  # between two events
 MAX_BLOCK_SECONDS = 0.002  # in which reports are made without a pause for other calls
@@ -59,18 +58,16 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         name, _, form = (file, "", format) if format else file.rpartition(".")
         check_reach(request.scope, name)
         await endpoints.node.learning.catch_up(name)
-        store, data = endpoints.node.store, endpoints.node.settings.data
+        store = endpoints.node.store
         until = await asyncio.to_thread(store.last)
         entity, schemas = _entity_and_schemas(endpoints.node, name, of)
-        # A missing archive file must be reported before the response starts.
-        read = partial(Archive(store, entity, data).records, until)
-        records = await asyncio.to_thread(read)
+        read = partial(store.read, entity, until=until)
         if form == "jsonl":
-            return stream(json_lines(records), "application/x-ndjson")
+            return stream(json_lines(read()), "application/x-ndjson")
         if form == "parquet":
             return stream(parquet(read, schemas, who), "application/vnd.apache.parquet")
         if form == "ubi":
-            return stream(ubi_bulk(records, name), "application/x-ndjson")
+            return stream(ubi_bulk(read(), name), "application/x-ndjson")
         raise NotFound(f"unknown format: ask for {name}.jsonl, {name}.parquet or {name}?format=ubi")
 
     @endpoints.add("HEAD /readyz", role="anyone")
