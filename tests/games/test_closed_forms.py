@@ -13,13 +13,11 @@ from numpy.testing import assert_allclose
 
 from rankloop.games import analyse_depths
 from rankloop.games.closed_forms import (
-    NamedNumber,
     Weighted,
-    _fraction,
+    _difference_terms,
     _hidden_term,
+    _is_nonzero,
     _one_over_best,
-    difference_terms,
-    is_nonzero,
     log_discounts,
 )
 from rankloop.games.game import measure_for
@@ -53,7 +51,7 @@ def test_one_over_the_ideal_gain_is_completely_monotone() -> None:
     scales = [_one_over_best([Fraction(1)] * s, discounts) for s in range(1, 60)]
     with decimal.localcontext(prec=200):
         for order in range(59):
-            total = sum(factor * known.value for factor, known in difference_terms(scales[: order + 1]))
+            total = sum(factor * known for factor, known in _difference_terms(scales[: order + 1]))
             assert (-1) ** order * total > decimal.Decimal(10) ** -20
 
 
@@ -64,17 +62,19 @@ def test_high_precision_agrees_with_the_measure() -> None:
         relevance = np.zeros(5)
         relevance[:relevant] = 1.0
         moved = np.array([4, 1, 2, 3, 0])
-        scale = float(_one_over_best([Fraction(1)] * relevant, discounts).value)
+        scale = float(_one_over_best([Fraction(1)] * relevant, discounts))
         lost = float(discounts[0] - discounts[4]) * (relevant < 5)
         assert_allclose(measure(np.arange(5), relevance) - measure(moved, relevance), lost * scale, atol=1e-12)
 
 
 def test_equal_numbers_cancel_and_unknown_ones_are_not_called_zero() -> None:
-    same = NamedNumber("a", NamedNumber("a", _fraction(1, 3).value).value)
-    assert is_nonzero([(1, same), (-1, same)]) is False
-    assert is_nonzero([(3, _fraction(1, 3)), (-1, _fraction(1, 1))]) is False
-    assert is_nonzero([(1, _fraction(1, 3)), (-1, NamedNumber("third", _fraction(1, 3).value))]) is None
-    assert is_nonzero([(1, _fraction(1, 3)), (-1, NamedNumber("half", _fraction(1, 2).value))]) is True
+    with decimal.localcontext(prec=200):
+        third, nearly_third = decimal.Decimal(1) / 3, decimal.Decimal(1) / 3 + decimal.Decimal(10) ** -150
+    assert _is_nonzero([(1, third), (-1, third)]) is False
+    assert _is_nonzero([(Fraction(1, 2), third), (Fraction(-1, 2), third)]) is False
+    assert _is_nonzero([(1, third), (-1, nearly_third)]) is None
+    assert _is_nonzero([(3, third), (-1, decimal.Decimal(1))]) is None
+    assert _is_nonzero([(1, third), (-1, decimal.Decimal("0.5"))]) is True
 
 
 @pytest.mark.parametrize("name", ["RR", "ERR(max_grade=2)", "ERR(max_grade=2)@2", "RR@3"])

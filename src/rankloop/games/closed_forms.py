@@ -11,7 +11,7 @@ one − gain of the other). Its terms depend only on how many other items they h
 import decimal
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import comb
@@ -26,37 +26,24 @@ MIN_CERTAIN_VALUE = Decimal("1e-100")  # rounding errors stay below 2^n_items ·
 MAX_ITEMS = 200  # beyond, 200 digits no longer outweigh the binomial coefficients
 
 
-class NamedNumber(NamedTuple):
-    """Number with a name: numbers with equal names are equal, to the last digit."""
-
-    name: Hashable
-    value: Decimal
-
-
-def _fraction(numerator: int, denominator: int) -> NamedNumber:
-    """Return a rational number whose name is the fraction."""
-    with decimal.localcontext(prec=DECIMAL_DIGITS):
-        return NamedNumber(("fraction", Fraction(numerator, denominator)), Decimal(numerator) / Decimal(denominator))
-
-
-def is_nonzero(terms: Iterable[tuple[int | Fraction, NamedNumber]]) -> bool | None:
+def _is_nonzero(terms: Iterable[tuple[int | Fraction, Decimal]]) -> bool | None:
     """Decide if Σ factor · number differs from 0; None when neither can be shown."""
-    factors: dict[NamedNumber, Fraction] = defaultdict(Fraction)
-    rational = Fraction(0)
+    # The same number often occurs with opposite factors, which cancel exactly.
+    factors: dict[Decimal, Fraction] = defaultdict(Fraction)
     for factor, number in terms:
-        if isinstance(number.name, tuple) and number.name[0] == "fraction":
-            rational += factor * number.name[1]
-        else:
-            factors[number] += factor
-    left = {number: factor for number, factor in factors.items() if factor}
-    if not left:
-        return rational != 0
+        factors[number] += factor
+    if not any(factors.values()):
+        return False
     with decimal.localcontext(prec=DECIMAL_DIGITS):
-        total = sum((_decimal(factor) * number.value for number, factor in left.items()), _decimal(rational))
+        total = sum((_decimal(factor) * number for number, factor in factors.items()), Decimal(0))
     return True if abs(total) > MIN_CERTAIN_VALUE else None
 
 
-def difference_terms(numbers: Sequence[NamedNumber]) -> list[tuple[int, NamedNumber]]:
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def _difference_terms(numbers: Sequence[Decimal]) -> list[tuple[int, Decimal]]:
     """Return the terms of the n-th difference of n + 1 numbers: Σ_u (−1)^(n − u) · binomial(n, u) · numbers[u]."""
     order = len(numbers) - 1
     return [((-1) ** (order - u) * comb(order, u), number) for u, number in enumerate(numbers)]
@@ -75,15 +62,18 @@ def _half_life_discounts(n_positions: int, half_life: float) -> list[Decimal]:
         return [decay**p for p in range(n_positions)]
 
 
-def _one_over_best(gains: Sequence[Fraction], discounts: Sequence[Decimal]) -> NamedNumber:
+def _one_over_best(gains: Sequence[Fraction], discounts: Sequence[Decimal]) -> Decimal:
     """Return 1 / (value of the best ranking of items with these gains)."""
-    best = tuple(sorted(gains, reverse=True)[: len(discounts)])
     with decimal.localcontext(prec=DECIMAL_DIGITS):
-        return NamedNumber(best, 1 / sum((_decimal(gain) * worth for gain, worth in zip(best, discounts)), Decimal(0)))
+        best = zip(sorted(gains, reverse=True), discounts)
+        return 1 / sum((_decimal(gain) * discount for gain, discount in best), Decimal(0))
 
 
-def _decimal(number: Fraction) -> Decimal:
-    return Decimal(number.numerator) / Decimal(number.denominator)
+def _thresholds(learnable: int, fast: int, unseen: Unseen | None, border: Border | None = None) -> Thresholds:
+    return Thresholds(learnable=learnable, fast=fast, unseen=unseen, border=border, refuted=(), source="closed form")
+
+
+TRIVIAL_THRESHOLDS = _thresholds(0, 0, None)
 
 
 class Weighted(NamedTuple):
@@ -94,14 +84,7 @@ class Weighted(NamedTuple):
     grade: int = 1  # a grade with a gain
 
 
-def _thresholds(learnable: int, fast: int, unseen: Unseen | None, border: Border | None = None) -> Thresholds:
-    return Thresholds(learnable=learnable, fast=fast, unseen=unseen, border=border, refuted=(), source="closed form")
-
-
-TRIVIAL_THRESHOLDS = _thresholds(0, 0, None)
-
-
-def _runs(m: int, cutoff: int | None) -> tuple[int, ...]:
+def _falling_weights(m: int, cutoff: int | None = None) -> tuple[int, ...]:
     """Return groups of one position each up to the cutoff, and one group of all positions behind it."""
     positions = min(m, cutoff or m)
     return (1,) * positions + ((m - positions,) if positions < m else ())
@@ -109,8 +92,12 @@ def _runs(m: int, cutoff: int | None) -> tuple[int, ...]:
 
 def _top_or_not(m: int, cutoff: int | None) -> tuple[int, ...]:
     """Return two groups of positions: up to the cutoff and behind it."""
-    positions = min(m, cutoff or m)
-    return (positions, m - positions) if positions < m else (m,)
+    return (cutoff, m - cutoff) if cutoff is not None and cutoff < m else (m,)
+
+
+def _group_of(groups: tuple[int, ...]) -> list[int]:
+    """Return the group of each position."""
+    return [group for group, length in enumerate(groups) for _ in range(length)]
 
 
 def _unseen(m: int, item: int, other: int, items: Sequence[int], grades: tuple[int, ...]) -> Unseen:
@@ -132,11 +119,6 @@ def _border(groups: tuple[int, ...], item: int, items: Sequence[int], grades: tu
     return Border(first=order, second=other, witness=witness, items=tuple(items), grades=grades)
 
 
-def _group_of(groups: tuple[int, ...]) -> list[int]:
-    """Return the group of each position."""
-    return [group for group, length in enumerate(groups) for _ in range(length)]
-
-
 def _position_thresholds(form: Weighted) -> Thresholds:
     """Return both thresholds of a measure that weighs positions."""
     groups, sizes, grade = form
@@ -147,12 +129,13 @@ def _position_thresholds(form: Weighted) -> Thresholds:
     others = [i for i in range(m) if i not in (item, item + 1)]
     largest = sorted([item, *others[: max(sizes)]])
     unseen = _unseen(m, item, item + 1, largest, (grade,) * len(largest))
-    fast = next(depth for depth in range(1, m + 1) if _hidden_term(form, depth) is None)
-    hidden = _hidden_term(form, fast - 1) if fast > 1 else None
     border = None
-    if hidden is not None:
+    for depth in range(1, m + 1):
+        hidden = _hidden_term(form, depth)
+        if hidden is None:
+            return _thresholds(len(largest), depth, unseen, border)
         border = _border(groups, hidden[0], hidden[1], (grade,) * len(hidden[1]), grade)
-    return _thresholds(len(largest), fast, unseen, border)
+    raise AssertionError("the grades of all items hide no term")
 
 
 def _hidden_term(form: Weighted, depth: int) -> tuple[int, list[int]] | None:
@@ -185,26 +168,28 @@ def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | 
       n_items: The number of items.
       max_grade: Grades are 0, 1, … up to this.
     """
-    kind = entry_of(measure).kind
-    if kind not in _RULES | _BINARY_RULES or n_items > MAX_ITEMS:
-        return None
     if n_items == 1:
         return TRIVIAL_THRESHOLDS
-    if kind in _RULES:
-        return _RULES[kind](measure, n_items, max_grade)
-    least = measure.relevant_from  # type: ignore[attr-defined]
-    grade = next((grade for grade in range(1, max_grade + 1) if grade >= least), None)
-    return TRIVIAL_THRESHOLDS if grade is None else _BINARY_RULES[kind](measure, n_items, grade)
+    if n_items > MAX_ITEMS:
+        return None
+    match entry_of(measure).kind:
+        case "SumLoss":
+            return _position_thresholds(Weighted(_falling_weights(n_items)))
+        case "PairwiseLoss":
+            return _pairwise_loss(n_items, max_grade)
+        case "DCG" | "ERU" | "nDCG" | "NERU":
+            return _discounted_sum(measure, n_items, max_grade)
+        case "P" | "Recall" | "AUC" | "AUCLoss" | "AP" | "RR":
+            return _binary_measure(measure, n_items, max_grade)
+        case "ERR" if max_grade <= measure.max_grade:  # type: ignore[attr-defined]
+            return _first_satisfying(measure, n_items, 1)
+    return None
 
 
-def _sum_loss(measure: Any, m: int, max_grade: int) -> Thresholds:
-    return _position_thresholds(Weighted(_runs(m, None)))
-
-
-def _pairwise_loss(measure: Any, m: int, max_grade: int) -> Thresholds:
+def _pairwise_loss(m: int, max_grade: int) -> Thresholds:
     """Binary grades give SumLoss up to a constant. With more grades, [r_i < r_j] is a term of two items."""
     if max_grade == 1:
-        return _sum_loss(measure, m, max_grade)
+        return _position_thresholds(Weighted(_falling_weights(m)))
     border = _border((1,) * m, m - 2, (m - 2, m - 1), (1, 2), 1)
     return _thresholds(2, m, _unseen(m, 0, 1, (0, 1), (1, 2)), border)
 
@@ -221,24 +206,20 @@ def _discounted_sum(measure: Any, m: int, max_grade: int) -> Thresholds | None:
         gains = [Fraction(grade if measure.gain == "linear" else 2**grade - 1) for grade in range(max_grade + 1)]
     if not any(gains):
         return TRIVIAL_THRESHOLDS
-    groups, first_gain = _runs(m, measure.cutoff), next(grade for grade, gain in enumerate(gains) if gain)
+    groups, first_gain = _falling_weights(m, measure.cutoff), next(grade for grade, gain in enumerate(gains) if gain)
     if kind in ("DCG", "ERU"):
         return _position_thresholds(Weighted(groups, (0,), first_gain))
     positions = min(m, measure.cutoff or m)
     discounts = log_discounts(positions) if kind == "nDCG" else _half_life_discounts(positions, measure.half_life)
     if len({gain for gain in gains if gain}) > 1:
         return _every_item_together(gains, discounts, m)
-    sizes = _sizes_of_terms(m, lambda relevant: _one_over_best([max(gains)] * relevant, discounts))
-    return None if sizes is None else _position_thresholds(Weighted(groups, sizes, first_gain))
-
-
-def _sizes_of_terms(m: int, scale: Callable[[int], NamedNumber]) -> tuple[int, ...] | None:
-    """Return the numbers of other items in the terms of scale(relevant items) · (r_a − r_b), for grades 0 and 1."""
-    scales = [scale(relevant) for relevant in range(1, m)]
-    is_present = [is_nonzero(difference_terms(scales[:count])) for count in range(1, m)]
+    # A term of one of the two items and t others has the coefficient ± Δ^t scale, from one relevant item on.
+    scales = [_one_over_best([max(gains)] * relevant, discounts) for relevant in range(1, m)]
+    is_present = [_is_nonzero(_difference_terms(scales[: others + 1])) for others in range(m - 1)]
     if None in is_present:
         return None
-    return tuple(others for others, present in enumerate(is_present) if present)
+    sizes = tuple(others for others, present in enumerate(is_present) if present)
+    return _position_thresholds(Weighted(groups, sizes, first_gain))
 
 
 def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal], m: int) -> Thresholds | None:
@@ -246,13 +227,13 @@ def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal]
     low, high = sorted({gain for gain in gains if gain})[:2]
     for other_gain in (low, high):
         values = [low, high] + [other_gain] * (m - 2)
-        if is_nonzero(list(_terms_of_all(values, discounts))):
+        if _is_nonzero(_terms_of_all(values, discounts)):
             grades = tuple(gains.index(value) for value in values)
             return _thresholds(m, m, _unseen(m, 0, 1, range(m), grades))
     return None
 
 
-def _terms_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> Iterator[tuple[Fraction, NamedNumber]]:
+def _terms_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> Iterator[tuple[Fraction, Decimal]]:
     """Yield the alternating sum of (gain of item 0 − gain of item 1) / best over all sets of items."""
     first, second, *others_gains = values
     for others, a, b in itertools.product(range(len(others_gains) + 1), (0, 1), (0, 1)):
@@ -262,57 +243,35 @@ def _terms_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> I
             yield factor, _one_over_best([first] * a + [second] * b + others_gains[:others], discounts)
 
 
-def _precision(measure: Any, m: int, grade: int) -> Thresholds:
-    return _position_thresholds(Weighted(_top_or_not(m, measure.cutoff), (0,), grade))
-
-
-def _recall(measure: Any, m: int, grade: int) -> Thresholds:
-    """The t-th difference of 1/s at 1 is ± 1/(t + 1): terms of every size."""
+def _binary_measure(measure: Any, m: int, max_grade: int) -> Thresholds:
+    """P, Recall, AUC, AP and RR: all grades from `relevant_from` on are alike, so the lowest of them decides."""
+    grade = next((grade for grade in range(1, max_grade + 1) if grade >= measure.relevant_from), None)
+    if grade is None:
+        return TRIVIAL_THRESHOLDS
+    match entry_of(measure).kind:
+        case "P":
+            return _position_thresholds(Weighted(_top_or_not(m, measure.cutoff), (0,), grade))
+        case "RR":
+            return _first_satisfying(measure, m, grade)
+        case "AUC" | "AUCLoss":
+            # The t-th difference of 1 / (s · (m − s)), by s relevant items, is 0 only for t = m − 2 and odd m.
+            return _position_thresholds(Weighted(_falling_weights(m), tuple(range(m - 1 - m % 2)), grade))
+        case "AP" if measure.cutoff != 1:
+            return _average_precision(measure, m, grade)
+    # Recall, and AP@1, which is the same. The t-th difference of 1/s at 1 is ± 1/(t + 1): terms of every size.
     return _position_thresholds(Weighted(_top_or_not(m, measure.cutoff), tuple(range(m - 1)), grade))
-
-
-def _auc(measure: Any, m: int, grade: int) -> Thresholds | None:
-    """Pairs in the wrong order over the number of pairs, s·(m − s) with s relevant items."""
-    sizes = _sizes_of_terms(m, lambda relevant: _fraction(1, relevant * (m - relevant)))
-    return None if sizes is None else _position_thresholds(Weighted(_runs(m, None), sizes, grade))
 
 
 def _average_precision(measure: Any, m: int, grade: int) -> Thresholds:
     """Swapping the first two positions changes it by (r_0 − r_1) / (2 · relevant items): terms of all items but one."""
-    if measure.cutoff == 1:
-        return _recall(measure, m, grade)
     if m == 2:
         return _position_thresholds(Weighted((1, 1), (0,), grade))
     all_but_second, grades = [i for i in range(m) if i != 1], (grade,) * (m - 1)
-    border = _border(_runs(m, measure.cutoff), 0, all_but_second, grades, grade)
+    border = _border(_falling_weights(m, measure.cutoff), 0, all_but_second, grades, grade)
     return _thresholds(m - 1, m, _unseen(m, 0, 1, all_but_second, grades), border)
-
-
-def _expected_reciprocal_rank(measure: Any, m: int, max_grade: int) -> Thresholds | None:
-    return None if measure.max_grade < max_grade else _first_satisfying(measure, m, 1)
 
 
 def _first_satisfying(measure: Any, m: int, grade: int) -> Thresholds:
     """RR and ERR: the term of a set of items is ± 1 / (position of its last item), 0 behind the cutoff."""
     depth = min(measure.cutoff or m, m - 1)
     return _thresholds(depth, depth, _unseen(m, depth - 1, depth, range(depth), (grade,) * depth))
-
-
-Rule = Callable[[Any, int, int], Thresholds | None]  # of the measure, the number of items, and a grade
-_RULES: dict[str, Rule] = {  # with the highest grade
-    "SumLoss": _sum_loss,
-    "PairwiseLoss": _pairwise_loss,
-    "DCG": _discounted_sum,
-    "ERU": _discounted_sum,
-    "nDCG": _discounted_sum,
-    "NERU": _discounted_sum,
-    "ERR": _expected_reciprocal_rank,
-}
-_BINARY_RULES: dict[str, Rule] = {  # with the lowest grade that is relevant
-    "P": _precision,
-    "Recall": _recall,
-    "AUC": _auc,
-    "AUCLoss": _auc,
-    "AP": _average_precision,
-    "RR": _first_satisfying,
-}
