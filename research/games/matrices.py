@@ -8,7 +8,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.games.enumeration import Witness, border, classes_of, scaled
+from rankloop.games.enumeration import Combination, border, classes_of, scaled
 from rankloop.games.game import EQUALITY_TOLERANCE, MAX_DENOMINATOR, ROUNDING_ERROR, Game
 
 
@@ -21,7 +21,7 @@ def neighbours_of(game: Game, row: int = 0) -> list[int]:
     """
     classes = classes_of(game)
     numbers = range(1, len(classes.rows))
-    adjacent = [c for c in numbers if isinstance(border(classes.differences, c, classes.first), Witness)]
+    adjacent = [c for c in numbers if not isinstance(border(classes.differences, c, classes.first), Combination)]
     of_first = np.flatnonzero(np.isin(game.duplicates, adjacent))
     return sorted(game.action(game.rankings[row][game.rankings[neighbour]]) for neighbour in of_first)
 

@@ -7,7 +7,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
-from rankloop.games.enumeration import Combination, Witness, _proved_combination, _proved_witness, border, classes_of
+from rankloop.games.enumeration import Combination, _proved_combination, _proved_witness, border, classes_of
 from rankloop.games.game import measure_for
 from research.games.matrices import neighbourhood_of, neighbours_of
 from tests.games import brute_force
@@ -77,14 +77,15 @@ def test_every_answer_is_proved_in_whole_numbers(measure: str) -> None:
     assert classes.integer_differences is not None
     for c in range(1, len(classes.rows)):
         found = border(classes.differences, c, classes.first)
-        if isinstance(found, Witness):
+        if not isinstance(found, Combination):
             assert _proved_witness(classes.integer_differences, c, found)
             assert not _proved_combination(
                 classes.integer_differences, c, any_combination(classes.integer_differences, c)
             )
         else:
             assert _proved_combination(classes.integer_differences, c, found)
-            uniform = Witness(np.full(classes.integer_differences.shape[1], 1.0 / classes.integer_differences.shape[1]))
+            n_relevances = classes.integer_differences.shape[1]
+            uniform = np.full(n_relevances, 1.0 / n_relevances)
             assert not _proved_witness(classes.integer_differences, c, uniform)
 
 
@@ -100,7 +101,7 @@ def test_a_witness_for_one_border_is_none_for_another() -> None:
     found = {int(c): border(classes.differences, int(c), classes.first) for c in classes.first}
     for c, other in itertools.permutations(found, 2):
         witness = found[c]
-        assert isinstance(witness, Witness)
+        assert not isinstance(witness, Combination)
         assert _proved_witness(classes.integer_differences, c, witness)
         assert not _proved_witness(classes.integer_differences, other, witness)
 

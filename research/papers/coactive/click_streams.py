@@ -12,8 +12,8 @@ from rankloop.core.errors import NotFound
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.data.folder import data_path, missing_notice
-from rankloop.experiments.analysis.curves import Curves, values_at
-from rankloop.experiments.analysis.summary import summarise
+from rankloop.experiments.analysis.curves import Curves
+from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.tasks import measure_name, window_of
 from rankloop.experiments.spec.model import Experiment, Thing
@@ -202,7 +202,7 @@ def compared(plan: Plan, setting: Setting) -> tuple[Finding, dict[str, Curves]]:
     finding, curves = finding_with(plan.text, notice), {}
     for stream, stream_curves in zip(streams, play_all(experiments, setting)):
         curves[stream.name] = over_topics(stream_curves)
-        finding = with_part(finding, stream.name, summarise(curves[stream.name]))
+        finding = with_part(finding, stream.name, finding_of(curves[stream.name].experiment, curves[stream.name].runs))
     sizes = "; ".join(f"{name}: {_size(stream_curves)}" for name, stream_curves in curves.items())
     facts = dict(finding.facts) | {"rounds": sizes}
     return finding._replace(facts=(*facts.items(), data_fact(streams))), curves
@@ -286,9 +286,9 @@ def at_the_end(curves: Curves, name: str, quantity: str = "recent") -> Floats:
       name: The arm.
       quantity: The quantity.
     """
-    return values_at(curves, name, measure_of(curves), quantity)
+    return curves.at(name, measure_of(curves), quantity)
 
 
 def at_start(curves: Curves, name: str) -> Floats:
     """Its quality in the first tenth of the rounds."""
-    return values_at(curves, name, measure_of(curves), "recent", column=curves.column_of(window_of(curves.experiment)))
+    return curves.at(name, measure_of(curves), "recent", column=curves.column_of(window_of(curves.experiment)))

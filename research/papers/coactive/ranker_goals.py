@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.types import Floats
-from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate, number, values_at
+from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, paired, word_of
 from rankloop.experiments.report.model import Table
 from research.papers.coactive.click_streams import MEASURE
@@ -46,7 +46,7 @@ def value_of(curves: Curves, name: str, quantity: Quantity) -> Floats:
     if name not in curves.arms:
         return np.full(len(curves.seeds), np.nan)
     column = curves.column_of(quantity.round_of(curves.experiment.horizon))
-    return values_at(curves, name, MEASURE, quantity.series, column=column)
+    return curves.at(name, MEASURE, quantity.series, column=column)
 
 
 def steady(cells: Cells) -> Cells:

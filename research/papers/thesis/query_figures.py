@@ -7,8 +7,8 @@ import numpy as np
 
 from rankloop.core.registry import build
 from rankloop.core.session import generators
-from rankloop.experiments.analysis.curves import Curves, values_at
-from rankloop.experiments.analysis.summary import summarise
+from rankloop.experiments.analysis.curves import Curves
+from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding
@@ -266,7 +266,7 @@ def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[
         experiment_of(name, query_set.stream, msgspec.to_builtins(arms), MEASURE, rounds, seeds, claims=plan.claims)
         for (name, query_set), rounds, (arms, _) in zip(named.items(), horizons, chosen)
     ]
-    findings = [(summarise(curves), curves) for curves in play_all(experiments, setting)]
+    findings = [(finding_of(curves.experiment, curves.runs), curves) for curves in play_all(experiments, setting)]
     return [
         (finding._replace(tables=(*finding.tables, steps)), curves)
         for (finding, curves), (_, steps) in zip(findings, chosen)
@@ -282,7 +282,7 @@ def _horizon(plan: Plan, query_set: QuerySet, setting: Setting) -> int:
 def _closer(curves: Curves, arm: str, printed: bool) -> Verdict:
     """Decide if a convex surrogate gains more than half of what all grades gain over random rankings."""
     learner, full_feedback = (as_printed(arm), as_printed(LIST_NET)) if printed else (arm, LIST_NET)
-    ours, full, floor = (values_at(curves, name, MEASURE, "average") for name in (learner, full_feedback, FLOOR))
+    ours, full, floor = (curves.at(name, MEASURE, "average") for name in (learner, full_feedback, FLOOR))
     shares = (ours - floor) / (full - floor)
     inside = int((shares > 0.5).sum())
     because = (

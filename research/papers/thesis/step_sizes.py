@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.experiments.analysis.curves import Curves, estimate, values_at
+from rankloop.experiments.analysis.curves import Curves, estimate
 from rankloop.experiments.report.model import Table
 from rankloop.experiments.spec.model import Arm, Experiment, Thing
 from research.comparison import experiment_of, play_all
@@ -82,7 +82,7 @@ def _tried(contenders: tuple[Contender, ...], curves: Curves) -> Tried:
     names = {arm.name for arm in curves.experiment.arms}
     return {
         who.name: {
-            option: estimate(values_at(curves, name, MEASURE, "average")).mean
+            option: estimate(curves.at(name, MEASURE, "average")).mean
             for option in who.choices
             if (name := f"{who.name}, {option}") in names
         }

@@ -90,10 +90,8 @@ def _sampled_threshold(
         return _sampled_click_rate(np.concatenate((clicked, unclicked)), len(clicked), click_weight, other_weight, rate)
     if len(unclicked) == 0:
         return float(clicked.min())
-    if len(clicked) == 0 and criterion == MIDPOINT:
-        return float(unclicked.mean())
     if criterion == MIDPOINT:
-        return 0.5 * float(clicked.mean() + unclicked.mean())
+        return 0.5 * float(clicked.mean() + unclicked.mean()) if len(clicked) else float(unclicked.mean())
     scores = np.concatenate((clicked, unclicked))
     order = ranking_of(scores)
     hits, taken, best, cut = 0.0, 0.0, -np.inf, len(scores) - 1
@@ -129,52 +127,31 @@ class Receipt(NamedTuple):
     draw: float
 
 
-class Visit(NamedTuple):
-    """A visitor who was shown an ad."""
-
-    ad: int
-    context: Floats
-    hit: bool  # the visitor clicked
-    draw: float  # of the receipt
-
-
 @kernel
-def _updated(state: State, visit: Visit, size: StepSize, criterion: int) -> State:
-    """Return the state after one visitor; the samples are copied only if the visitor enters them."""
-    ad, context, buffer = visit.ad, visit.context, state.clicked.shape[1]
+def _updated(
+    state: State, ad: int, context: Floats, is_click: bool, draw: float, size: StepSize, criterion: int
+) -> State:
+    """Return the state after one visitor; the sample is copied only if the visitor enters it."""
+    buffer = state.clicked.shape[1]
     weights, thresholds = state.weights.copy(), state.thresholds.copy()
     n_clicked, n_unclicked = state.n_clicked.copy(), state.n_unclicked.copy()
     clicked, unclicked = state.clicked, state.unclicked
-    if visit.hit:
-        others = unclicked[ad, : min(n_unclicked[ad], buffer)]
-        weights[ad] = stepped(weights[ad], context, others, 1.0, size)
-        position = _reservoir_position(n_clicked[ad], buffer, visit.draw)
-        if position != NOT_SAMPLED:
-            clicked = clicked.copy()
-            clicked[ad, position] = context
-        n_clicked[ad] += 1
-    else:
-        others = clicked[ad, : min(n_clicked[ad], buffer)]
-        weights[ad] = stepped(weights[ad], context, others, -1.0, size)
-        position = _reservoir_position(n_unclicked[ad], buffer, visit.draw)
-        if position != NOT_SAMPLED:
-            unclicked = unclicked.copy()
-            unclicked[ad, position] = context
-        n_unclicked[ad] += 1
+    sample, n_sampled = (clicked, n_clicked) if is_click else (unclicked, n_unclicked)
+    others, n_others = (unclicked, n_unclicked) if is_click else (clicked, n_clicked)
+    sign = 1.0 if is_click else -1.0
+    weights[ad] = stepped(weights[ad], context, others[ad, : min(n_others[ad], buffer)], sign, size)
+    position = _reservoir_position(n_sampled[ad], buffer, draw)
+    if position != NOT_SAMPLED:
+        sample = sample.copy()
+        sample[ad, position] = context
+    n_sampled[ad] += 1
+    clicked, unclicked = (sample, others) if is_click else (others, sample)
     # An ad without a click keeps threshold 0, so that it is tried.
     if n_clicked[ad] > 0 or criterion == CLICK_RATE:
         hits = scores_of(clicked[ad, : min(n_clicked[ad], buffer)], weights[ad])
         misses = scores_of(unclicked[ad, : min(n_unclicked[ad], buffer)], weights[ad])
         thresholds[ad] = _sampled_threshold(hits, misses, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
-    return State(
-        weights=weights,
-        thresholds=thresholds,
-        clicked=clicked,
-        unclicked=unclicked,
-        n_clicked=n_clicked,
-        n_unclicked=n_unclicked,
-        shown=state.shown,
-    )
+    return State(weights, thresholds, clicked, unclicked, n_clicked, n_unclicked, state.shown)
 
 
 @register("auc_policy")
@@ -234,13 +211,14 @@ class AUCPolicy:
         if problem.n_items is None or problem.n_context == 0:
             raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
         n_ads, n_context = problem.n_items, problem.n_context
+        sample, counts = np.zeros((n_ads, self.buffer, n_context)), np.zeros(n_ads, np.int64)
         return State(
             weights=np.zeros((n_ads, n_context)),
             thresholds=np.zeros(n_ads),
-            clicked=np.zeros((n_ads, self.buffer, n_context)),
-            unclicked=np.zeros((n_ads, self.buffer, n_context)),
-            n_clicked=np.zeros(n_ads, np.int64),
-            n_unclicked=np.zeros(n_ads, np.int64),
+            clicked=sample,
+            unclicked=sample.copy(),
+            n_clicked=counts,
+            n_unclicked=counts.copy(),
             shown=shown_or_all(problem),
         )
 
@@ -250,11 +228,10 @@ class AUCPolicy:
         return Decision(ranking, log_propensity, Receipt(float(draw)))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        hit = expect(feedback, Reward).value > 0
-        check_receipt(0.0 <= decision.receipt.draw < 1.0)
-        visit = Visit(int(decision.ranking[0]), query.context, hit, decision.receipt.draw)
-        size = StepSize(self.learning_rate, self.regularisation, LOSSES[self.loss])
-        updated = _updated(state, visit, size, CRITERIA[self.criterion])
+        is_click, (draw,) = expect(feedback, Reward).value > 0, decision.receipt
+        check_receipt(0.0 <= draw < 1.0)
+        size, criterion = StepSize(self.learning_rate, self.regularisation, LOSSES[self.loss]), CRITERIA[self.criterion]
+        updated = _updated(state, int(decision.ranking[0]), query.context, is_click, draw, size, criterion)
         require_finite(updated.weights)
         require_finite(updated.thresholds)
         return updated

@@ -12,10 +12,10 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
 from rankloop.core.types import whole_number
-from rankloop.games.certificate import AllEqual, Border, Certificate, Source, Thresholds, Unseen
+from rankloop.games.certificate import AllEqual, AllSeen, Certificate, Source, Thresholds, Unseen
 from rankloop.games.closed_forms import closed_form
 from rankloop.games.enumeration import thresholds_of
-from rankloop.games.game import Game, measure_for, name_of, require_items
+from rankloop.games.game import Game, measure_for, name_of
 from rankloop.games.generic_forecaster import MAX_ITEMS, MAX_RELEVANCES
 
 Verdict = Literal["trivial", "sqrt", "two_thirds", "hopeless"]
@@ -54,27 +54,25 @@ class Analysis:
         proof = self.certificate
         if isinstance(proof, AllEqual):
             return "Every ranking has the same value for all grades."
+        if isinstance(proof, AllSeen):
+            return "Showing the rankings that may be the best already reveals which of them is better."
+        pair, grades = f"{_order_text(proof.first)} and {_order_text(proof.second)}", _grades_text(proof.items)
         if isinstance(proof, Unseen):
             return (
-                f"Which of the rankings {_order_text(proof.first)} and {_order_text(proof.second)} is better depends "
-                f"on {_grades_text(proof.items)}, but no ranking reveals more than {self.depth} of them at once."
+                f"Which of the rankings {pair} is better depends on {grades}, but no ranking reveals more than "
+                f"{self.depth} of them at once."
             )
-        if isinstance(proof, Border):
-            return (
-                f"For some users {_order_text(proof.first)} and {_order_text(proof.second)} tie for the best; to "
-                f"decide between them takes {_grades_text(proof.items)}, which neither of the two reveals. So some "
-                f"rounds must show rankings that are worse than both."
-            )
-        return "Showing the rankings that may be the best already reveals which of them is better."
+        return (
+            f"For some users {pair} tie for the best; to decide between them takes {grades}, which neither of the two "
+            "reveals. So some rounds must show rankings that are worse than both."
+        )
 
     def as_table(self) -> dict[str, Any]:
         """Return the analysis as a dictionary of plain values, for JSON."""
         certificate: dict[str, Any] = msgspec.to_builtins(self.certificate)
+        certificate = {"kind": type(self.certificate).__name__} | certificate
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return plain | {
-            "measure": name_of(self.measure),
-            "certificate": {"kind": type(self.certificate).__name__} | certificate,
-        }
+        return plain | {"measure": name_of(self.measure), "certificate": certificate}
 
 
 def _order_text(order: tuple[int, ...]) -> str:
@@ -106,15 +104,13 @@ def analyse(
       max_grade: Grades are 0, 1, … up to this.
       closed_forms: Use a formula where there is one; otherwise all rankings are enumerated (up to 7 items).
     """
-    require_items(n_items, max_grade)
+    whole_number(n_items, "n_items", 1)
     n_graded = whole_number(n_items if depth is None else depth, "depth", 1)
     built = measure_for(measure, max_grade)
-    limits = thresholds(built, n_items, max_grade, closed_forms=closed_forms)  # type: ignore[arg-type]  # hashable
-    verdict: Verdict = "two_thirds" if n_graded < limits.fast else "sqrt"
-    if limits.unseen is None:
-        verdict = "trivial"
-    elif n_graded < limits.learnable:
-        verdict = "hopeless"
+    limits = _thresholds(built, n_items, max_grade, closed_forms)  # type: ignore[arg-type]  # hashable
+    verdict: Verdict = "trivial"
+    if limits.unseen is not None:
+        verdict = "hopeless" if n_graded < limits.learnable else "two_thirds" if n_graded < limits.fast else "sqrt"
     return Analysis(
         measure=built,
         n_items=n_items,
@@ -140,20 +136,12 @@ def analyse_depths(
       max_grade: Grades are 0, 1, … up to this.
       closed_forms: Use a formula where there is one.
     """
-    require_items(n_items, max_grade)
-    return [analyse(measure, n_items, depth, max_grade, closed_forms=closed_forms) for depth in range(1, n_items + 1)]
+    depths = range(1, whole_number(n_items, "n_items", 1) + 1)
+    return [analyse(measure, n_items, depth, max_grade, closed_forms=closed_forms) for depth in depths]
 
 
 @lru_cache(maxsize=256)
-def thresholds(measure: Measure, n_items: int, max_grade: int, *, closed_forms: bool = True) -> Thresholds:
-    """Return the depth from which a measure can be learned, and the depth from which it can be learned fast.
-
-    Args:
-      measure: The measure as `measure_for` returns it.
-      n_items: The number of items in the fixed set.
-      max_grade: Grades are 0, 1, … up to this.
-      closed_forms: Use a formula where there is one.
-    """
+def _thresholds(measure: Measure, n_items: int, max_grade: int, closed_forms: bool) -> Thresholds:
     formula = closed_form(measure, n_items, max_grade) if closed_forms else None
     return formula or thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
 

@@ -27,12 +27,6 @@ INEQUALITIES_PER_STEP = 40
 ROUNDING_GRID = 2**52  # probabilities are rounded to multiples of 1 / 2^52 before the exact check
 
 
-class Witness(NamedTuple):
-    """Distribution under which two rankings are best and all others are worse."""
-
-    probabilities: Floats
-
-
 class Combination(NamedTuple):
     """Proof that two rankings are not neighbours: Σ weights[i]·D[classes[i]] ≤ factor·D[c] in every relevance."""
 
@@ -41,8 +35,8 @@ class Combination(NamedTuple):
     factor: float
 
 
-def border(differences: Floats, which: int, first: Ints) -> Witness | Combination:
-    """Decide if a class is a neighbour of class 0, with the proof.
+def border(differences: Floats, which: int, first: Ints) -> Floats | Combination:
+    """Decide if a class is a neighbour of class 0, with the proof: a distribution under which only these two are best.
 
     Inequalities are added as they are violated: a few dozen out of thousands decide.
 
@@ -53,7 +47,7 @@ def border(differences: Floats, which: int, first: Ints) -> Witness | Combinatio
     """
     others = np.ones(len(differences), dtype=np.bool_)
     others[[0, which]] = False
-    used = np.array([c for c in first if others[c]], dtype=np.int64)
+    used = first[others[first]]
     if len(used) == 0:
         used = np.flatnonzero(others)[:INEQUALITIES_PER_STEP]
     while True:
@@ -67,7 +61,7 @@ def border(differences: Floats, which: int, first: Ints) -> Witness | Combinatio
         if len(missing) == 0:
             if width < MIN_BORDER_WIDTH:
                 raise InvalidInput(f"no verdict: a border of width {width:.1e} is too narrow for floating point")
-            return Witness(probabilities)
+            return probabilities
         used = np.concatenate((used, missing[np.argsort(slack[missing])][:INEQUALITIES_PER_STEP]))
 
 
@@ -93,19 +87,18 @@ def _widest(difference: Floats, others: Floats) -> tuple[float, Floats, Floats, 
     return float(result.x[n]), np.maximum(result.x[:n], 0.0), weights, -float(result.eqlin.marginals[0])
 
 
-def _proved_witness(integers: Ints, which: int, witness: Witness) -> bool:
+def _proved_witness(integers: Ints, which: int, witness: Floats) -> bool:
     """Check a witness exactly, after moving it onto the border and mixing it with the uniform distribution.
 
     Under the uniform distribution all rankings are equal, so that mixing with it changes no sign and makes every
     probability positive.
     """
     rows = integers.astype(object)
-    p = np.array([round(value * ROUNDING_GRID) + 2**20 for value in witness.probabilities], dtype=object)
+    p = np.array([round(value * ROUNDING_GRID) + 2**20 for value in witness], dtype=object)
     d = rows[which]
-    p = p * int(d @ d) - d * int(d @ p)
-    gaps = rows @ p
-    gaps[[0, which]] = 1
-    return bool((p > 0).all() and (gaps > 0).all() and rows[which] @ p == 0)
+    p = p * int(d @ d) - d * int(d @ p)  # now d @ p == 0
+    gaps = np.delete(rows @ p, [0, which])
+    return bool((p > 0).all() and (gaps > 0).all())
 
 
 def _proved_combination(integers: Ints, which: int, combination: Combination) -> bool:
@@ -164,20 +157,22 @@ def thresholds_of(game: Game) -> Thresholds:
     numbers = np.arange(1, len(classes.rows))
     for c in map(int, numbers[np.lexsort((numbers, ~np.isin(numbers, classes.first), -classes.depths[1:]))]):
         proof = border(classes.differences, c, helpful)
-        if isinstance(proof, Witness):
+        if not isinstance(proof, Combination):
             exact = exact and _proved_witness(integers, c, proof)  # type: ignore[arg-type]  # exact: there are some
             break
         exact = exact and _proved_combination(integers, c, proof)  # type: ignore[arg-type]
-        combined = tuple(_order(game, row) for row in classes.rows[proof.classes])
-        weights = tuple(map(float, proof.weights))
-        order = _order(game, classes.rows[c])
-        refuted.append(Refuted(ranking=order, combined=combined, weights=weights, factor=proof.factor))
+        ranking, combined = (
+            _order(game, classes.rows[c]),
+            tuple(_order(game, row) for row in classes.rows[proof.classes]),
+        )
+        weights = tuple(proof.weights.tolist())
+        refuted.append(Refuted(ranking=ranking, combined=combined, weights=weights, factor=proof.factor))
         helpful = np.union1d(helpful, proof.classes)
     return Thresholds(
         learnable=len(unseen.items),
         fast=int(classes.depths[c]),
         unseen=unseen,
-        border=_border(game, classes, c, proof) if isinstance(proof, Witness) and classes.depths[c] > 1 else None,
+        border=None if isinstance(proof, Combination) or classes.depths[c] == 1 else _border(game, classes, c, proof),
         refuted=tuple(refuted),
         source="exact arithmetic" if exact else "floating point",
         margin=None if exact else EQUALITY_TOLERANCE,
@@ -207,27 +202,28 @@ def _largest_term(game: Game, classes: Classes) -> Unseen:
     return Unseen(first=_order(game, 0), second=second, items=items, grades=grades)
 
 
-def _border(game: Game, classes: Classes, c: int, support: Witness) -> Border:
+def _border(game: Game, classes: Classes, c: int, probabilities: Floats) -> Border:
     """Return the border with the term that needs the depth of this class."""
     sets = _item_sets(game.relevances)
     in_pair = np.isin(game.duplicates, [0, c])
     needs = np.where(classes.terms[c], _depth_to_see(game.ranks)[in_pair].min(axis=0)[sets], -1)
     items, grades = _term(game, int(needs.argmax()))
     uniform = np.full(len(sets), 1.0 / len(sets))  # under it all rankings are equal: mixing changes no comparison
-    mixed = 0.999 * support.probabilities / support.probabilities.sum() + 0.001 * uniform
-    witness = tuple((tuple(map(int, r)), float(p)) for r, p in zip(game.relevances, mixed))
+    mixed = 0.999 * probabilities / probabilities.sum() + 0.001 * uniform
+    witness = tuple(zip(map(tuple, game.relevances.tolist()), mixed.tolist()))
     second = _order(game, classes.rows[c])
     return Border(first=_order(game, 0), second=second, witness=witness, items=items, grades=grades)
 
 
 def _term(game: Game, outcome: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the items with grade ≥ 1 in a relevance, and these grades."""
     grades = game.relevances[outcome]
     items = np.flatnonzero(grades)
-    return tuple(map(int, items)), tuple(map(int, grades[items]))
+    return tuple(items.tolist()), tuple(grades[items].tolist())
 
 
 def _order(game: Game, row: int) -> Order:
-    return tuple(map(int, game.rankings[row]))
+    return tuple(game.rankings[row].tolist())
 
 
 def _coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:

@@ -75,7 +75,7 @@ class Game:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measure", measure_for(self.measure, self.max_grade))
-        require_items(self.n_items, self.max_grade)
+        whole_number(self.n_items, "n_items", 1)
         digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
         if digits > math.log10(MAX_ENTRIES) + 1e-9:
             raise InvalidInput(
@@ -118,8 +118,8 @@ class Game:
     def values(self) -> Floats:
         """Value of every ranking for every relevance, as (n_rankings, n_relevances)."""
         values = self.in_shown_order[self.shown_relevance]
-        pairs = np.linspace(0, values.size - 1, min(values.size, RENAMINGS_CHECKED)).astype(np.int64)
-        for action, outcome in np.column_stack(np.unravel_index(pairs, values.shape)):
+        checked = np.linspace(0, values.size - 1, min(values.size, RENAMINGS_CHECKED)).astype(np.int64)
+        for action, outcome in np.column_stack(np.unravel_index(checked, values.shape)):
             direct = self.measure(self.rankings[action].copy(), self.relevances[outcome].astype(np.float64))
             if abs(direct - values[action, outcome]) > EQUALITY_TOLERANCE * max(1.0, abs(direct)):
                 raise InvalidInput(
@@ -163,14 +163,14 @@ class Game:
 
 
 def measure_for(measure: Any, max_grade: int = 1) -> Measure:
-    """Build a measure as games use it.
-
-    Queries without relevant items count as perfect.
+    """Build a measure as games use it: queries without relevant items count as perfect.
 
     Args:
       measure: A measure, its name or its spec.
-      max_grade: The end of the grade scale, for measures that have one.
+      max_grade: The highest grade, from 1 to 100; the end of the grade scale of measures that have one.
     """
+    if whole_number(max_grade, "max_grade", 1) > MAX_GRADES:
+        raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MAX_GRADES}, got {max_grade}")
     built = build(measure, category="measure")
     fields = {field.name: field for field in dataclasses.fields(built)}
     changes: dict[str, Any] = {"empty": "one"} if "empty" in fields else {}
@@ -184,16 +184,3 @@ def name_of(measure: Measure) -> str:
     defaults = {"empty": "zero"} if hasattr(measure, "empty") else {}
     named = dataclasses.replace(measure, **defaults)  # type: ignore[type-var]
     return entry_of(named).kind if type(named).__str__ is object.__str__ else str(named)
-
-
-def require_items(n_items: int, max_grade: int) -> None:
-    """Raise if the number of items or the highest grade is out of range.
-
-    Args:
-      n_items: At least 1.
-      max_grade: From 1 to 100.
-    """
-    whole_number(n_items, "n_items", 1)
-    whole_number(max_grade, "max_grade", 1)
-    if max_grade > MAX_GRADES:
-        raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MAX_GRADES}, got {max_grade}")

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.run.recorder import Series
 from rankloop.experiments.run.runner import Run
-from rankloop.experiments.spec.model import Experiment
+from rankloop.experiments.spec.model import CEILING, Experiment
 
 
 class Curves:
@@ -33,6 +34,14 @@ class Curves:
         """Return the values as (n_seeds, n_checkpoints), or None if the arm has no such quantity."""
         return _stacked(self._runs[stream, arm, seed].values[measure].get(quantity) for seed in self.seeds)
 
+    def at(self, arm: str, measure: str, quantity: str, stream: str = "", column: int = -1) -> Floats:
+        """Return one value per seed at a checkpoint (default: the last) of a stream (default: the first).
+
+        The values are nan if the arm has no such quantity.
+        """
+        rows = self.of(stream or self.streams[0], arm, measure, quantity)
+        return np.full(len(self.seeds), np.nan) if rows is None else rows[:, column]
+
     def report(self, stream: str, arm: str, path: str) -> Floats | None:
         """Return values that a learner reports, as (n_seeds, n_checkpoints), or None if it does not report them."""
         return _stacked(self._runs[stream, arm, seed].reports.get(path) for seed in self.seeds)
@@ -46,6 +55,12 @@ class Curves:
         counts = {arm: sum(run.refused for run in self._runs.values() if run.arm == arm) for arm in self.arms}
         return {arm: count for arm, count in counts.items() if count}
 
+    def from_best(self, stream: str, measure: str) -> list[str]:
+        """Return the arms by their mean over all rounds, the ceiling first, arms without a value last."""
+        sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
+        worth = {arm: sign * estimate(self.at(arm, measure, "average", stream)).mean for arm in self.arms}
+        return sorted(self.arms, key=lambda arm: (arm != CEILING, math.isnan(worth[arm]), -worth[arm]))
+
     def column_of(self, round: int | None) -> int:
         """Return the column of a checkpoint; the last for None."""
         return -1 if round is None else int(np.searchsorted(self.rounds, round))
@@ -54,21 +69,6 @@ class Curves:
 def _stacked(series: Iterable[Series | None]) -> Floats | None:
     present = [values for values in series if values is not None]
     return np.array(present, dtype=np.float64) if present else None
-
-
-def values_at(curves: Curves, arm: str, measure: str, quantity: str, stream: str = "", column: int = -1) -> Floats:
-    """Return one value per seed at a checkpoint; nan if the arm has no such quantity.
-
-    Args:
-      curves: The values of the experiment.
-      arm: The name of the arm.
-      measure: The name of the measure.
-      quantity: The quantity, such as `average`.
-      stream: The name of the stream; by default the first.
-      column: The column of the checkpoint; by default the last.
-    """
-    rows = curves.of(stream or curves.streams[0], arm, measure, quantity)
-    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, column]
 
 
 class SeedMean(NamedTuple):

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from rankloop.core.registry import build
-from rankloop.experiments.analysis.curves import Curves, estimate, number, values_at
+from rankloop.experiments.analysis.curves import Curves, estimate, number
 from rankloop.experiments.analysis.verdicts import CONFIDENCE_LEVEL, holm, judge, paired
 from rankloop.experiments.report.charts import Line, Role, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
@@ -39,12 +38,7 @@ def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
       experiment: The experiment.
       runs: Its runs.
     """
-    return summarise(Curves(experiment, runs))
-
-
-def summarise(curves: Curves) -> Finding:
-    """Return the section of a report about runs that are arranged as curves."""
-    experiment = curves.experiment
+    curves = Curves(experiment, runs)
     missing = without_regret(experiment) if experiment.regret else []
     panels = [(stream, measure) for stream in curves.streams for measure in curves.measures]
     return Finding(
@@ -77,11 +71,11 @@ def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
     if experiment.regret and measure not in without_regret(experiment):
         overall["regret"] = "regret"
     rows = []
-    for arm in _from_best(curves, stream, measure):
+    for arm in curves.from_best(stream, measure):
         values = curves.of(stream, arm, measure, "recent")
         if values is not None:
             first, last = values[:, curves.column_of(window)], values[:, -1]
-            means = [estimate(values_at(curves, arm, measure, quantity, stream)) for quantity in overall]
+            means = [estimate(curves.at(arm, measure, quantity, stream)) for quantity in overall]
             cells = (estimate(first), estimate(last), _with_sign(estimate(last - first).mean), *means)
             rows.append((arm, *map(str, cells)))
     share = f"{100 * window / experiment.horizon:.3g} %"
@@ -141,9 +135,9 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     header = ("arm", "against", "difference", "95 % interval", "paired t", *(["Wilcoxon"] if signed_ranks else []))
     if len(curves.seeds) < 2:
         return Table(title, header, [], "Tests of significance need at least two seeds.")
-    best, *others = [arm for arm in _from_best(curves, stream, measure) if arm != CEILING]
-    best_values = values_at(curves, best, measure, "average", stream)
-    differences = [paired(values_at(curves, arm, measure, "average", stream), best_values) for arm in others]
+    best, *others = [arm for arm in curves.from_best(stream, measure) if arm != CEILING]
+    best_values = curves.at(best, measure, "average", stream)
+    differences = [paired(curves.at(arm, measure, "average", stream), best_values) for arm in others]
     t_tests = holm([difference.t_test for difference in differences])
     wilcoxons = holm([difference.wilcoxon for difference in differences])
     rows = [
@@ -152,13 +146,6 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     ]
     note = f"Paired differences over {_seeds(curves)}; p-values with Holm's correction."
     return Table(title, header, rows, note)
-
-
-def _from_best(curves: Curves, stream: str, measure: str) -> list[str]:
-    """Return the arms by their mean over all rounds, the ceiling first."""
-    sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
-    worth = {arm: sign * estimate(values_at(curves, arm, measure, "average", stream)).mean for arm in curves.arms}
-    return sorted(curves.arms, key=lambda arm: (arm != CEILING, -worth[arm] if not math.isnan(worth[arm]) else np.inf))
 
 
 def _title_with_stream(name: str, stream: str, curves: Curves) -> str:

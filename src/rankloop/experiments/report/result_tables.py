@@ -3,11 +3,11 @@
 import csv
 import io
 import math
+from itertools import product
 from pathlib import Path
 
 from rankloop.core.files import atomic_write
-from rankloop.core.registry import build
-from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate, values_at
+from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate
 from rankloop.experiments.spec.model import CEILING
 
 QUANTITIES = ("average", "recent", "predicted", "new_queries", "regret")
@@ -46,30 +46,20 @@ def latex_table(curves: Curves) -> str:
 
     The table needs the package booktabs. The best arm of a column is bold; the ceiling does not compete.
     """
-    columns = [(stream, measure) for stream in curves.streams for measure in curves.measures]
-    cells = {
-        (arm, stream, measure): estimate(values_at(curves, arm, measure, "average", stream))
-        for arm in curves.arms
-        for stream, measure in columns
-    }
-    rows = [["arm"], *([arm] for arm in curves.arms)]
-    for row in rows:
-        row[0] = row[0].translate(LATEX_ESCAPES)
-    for stream, measure in columns:
+    rows = [[name.translate(LATEX_ESCAPES)] for name in ("arm", *curves.arms)]
+    for stream, measure in product(curves.streams, curves.measures):
         title = measure if len(curves.streams) == 1 else f"{stream}, {measure}"
-        rows[0].append(title.translate(LATEX_ESCAPES))
-        sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
-        means = {arm: sign * cells[arm, stream, measure].mean for arm in curves.arms if arm != CEILING}
-        worth = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
-        best = max(worth, key=lambda arm: worth[arm], default="")
-        for row, arm in zip(rows[1:], curves.arms):
-            row.append(_latex_cell(cells[arm, stream, measure], bold=arm == best))
+        best = next((arm for arm in curves.from_best(stream, measure) if arm != CEILING), "")
+        values = {arm: estimate(curves.at(arm, measure, "average", stream)) for arm in curves.arms}
+        cells = [_latex_cell(value, bold=arm == best) for arm, value in values.items()]
+        for row, cell in zip(rows, [title.translate(LATEX_ESCAPES), *cells]):
+            row.append(cell)
     header, *lines = (" & ".join(row) + r" \\" for row in rows)
     seeds = f"{len(curves.seeds)} seed{'s' if len(curves.seeds) != 1 else ''}"
     return "\n".join(
         [
             f"% Mean over {curves.experiment.horizon} rounds and {seeds}, ± standard error.",
-            f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
+            f"\\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}",
             "\\toprule",
             header,
             "\\midrule",
