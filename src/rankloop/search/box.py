@@ -63,10 +63,9 @@ class SearchBox:
         remember_visitors: bool = False,
     ) -> None:
         self.folder = Path(data)
-        self._source = source_for(source, engine, self.folder, columns, fields)
-        self._service = LocalService(Settings(data=self.folder))
+        self.engine, self._source = open_engine(source, engine, self.folder, columns, fields, language, meaning)
         try:
-            self.engine = open_engine(engine, self.folder, columns, fields, language, meaning)
+            self._service = LocalService(Settings(data=self.folder))
             if self._source is not None:
                 self.last_refresh = self.refresh()
             self._search = RankedSearch(self._service.node, self.engine, seed, fields, remember_visitors)
@@ -142,9 +141,10 @@ class SearchBox:
     def close(self) -> None:
         """Close index and log; what was learned is kept."""
         try:
-            self._service.close()
+            if hasattr(self, "_service"):
+                self._service.close()
         finally:
-            getattr(getattr(self, "engine", None), "close", lambda: None)()
+            getattr(self.engine, "close", lambda: None)()
 
     def __enter__(self) -> "SearchBox":
         return self
@@ -166,72 +166,50 @@ def _name_of(impression: SearchResults | str) -> str:
     return impression if isinstance(impression, str) else impression.impression
 
 
-def source_for(
+def open_engine(
     source: str | os.PathLike[str] | None,
     engine: str | SearchEngine | None,
     data: Path,
     columns: Mapping[str, str],
     fields: Sequence[str],
-) -> DocumentSource | None:
-    """Return the documents at a path: a folder of files, or the rows of a table; None for an engine with its own.
-
-    Args:
-      source: The path of the folder or file.
-      engine: The engine that shall search them.
-      data: The folder of the index, which is left out.
-      columns: The columns of id, title and body in a table.
-      fields: Further columns.
-
-    Raises:
-      InvalidInput: If there is a source for an engine that keeps its own documents, or none for another.
-    """
-    is_server = engine is not None and (not isinstance(engine, str) or "=" in engine)
-    if is_server != (source is None):
-        raise InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
-    if source is None:
-        return None
-    unknown = sorted(set(columns) - {"id", "title", "body"})
-    if unknown:
-        raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
-    path = Path(source)
-    return FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
-
-
-def open_engine(
-    engine: str | SearchEngine | None,
-    folder: Path,
-    columns: Mapping[str, str],
-    fields: Sequence[str],
     language: str,
     meaning: str | Embed,
-) -> SearchEngine:
-    """Return the engine of a name, or connect to one that runs elsewhere; an object is returned as it is.
+) -> tuple[SearchEngine, DocumentSource | None]:
+    """Open the engine of `SearchBox` with these arguments, and the source of its documents, None where it has its own.
 
     Args:
-      engine: As in `SearchBox`.
-      folder: The data folder, for an index of this package.
-      columns: The engine's fields for the parts of a document.
-      fields: Further fields.
+      source: The path of a folder or table.
+      engine: Its name, the address of one that runs elsewhere, or the engine itself.
+      data: The folder of the index.
+      columns: The columns of id, title and body.
+      fields: Further columns.
       language: Of the documents.
-      meaning: As in `SearchBox`; of a running engine only an embedding counts.
+      meaning: Of a running engine only an embedding counts.
     """
+    wrong_pair = InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
     if engine is None or (isinstance(engine, str) and "=" not in engine):
-        return LocalEngine(folder, engine, language, meaning)
+        if source is None:
+            raise wrong_pair
+        unknown = sorted(set(columns) - {"id", "title", "body"})
+        if unknown:
+            raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
+        path = Path(source)
+        documents = FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
+        return LocalEngine(data, engine, language, meaning), documents
+    if source is not None:
+        raise wrong_pair
     if not isinstance(engine, str):
-        return engine
+        return engine, None
     embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")
-    return connect_engine(engine, EngineSettings("", "", key, columns, tuple(fields), language, embed))
+    return connect_engine(engine, EngineSettings("", "", key, columns, tuple(fields), language, embed)), None
 
 
 def refresh_engine(engine: SearchEngine, source: DocumentSource | None) -> Refresh:
-    """Read documents that are new or have changed, and drop those that are gone; what was learned stays.
+    """Read new and changed documents, and drop those that are gone; refuse an engine that keeps its own documents.
 
     Args:
       engine: An engine of this package.
       source: Its documents.
-
-    Raises:
-      InvalidInput: If the engine keeps its own documents.
     """
     if source is None or not isinstance(engine, LocalEngine):
         raise InvalidInput("this engine keeps its own documents: update them there")

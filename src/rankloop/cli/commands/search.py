@@ -71,7 +71,7 @@ def search(
     listed and left out. Changed files are read again at every start; what was learned is kept. Queries are stored in
     the data folder only; --forget deletes them.
     """
-    from rankloop.search.box import SearchBox, data_beside, open_engine, source_for
+    from rankloop.search.box import SearchBox, data_beside, open_engine
     from rankloop.search.routes import SearchPage
     from rankloop.service.http.server import serve
     from rankloop.service.settings import Settings, environment_keys, keys_file
@@ -97,9 +97,9 @@ def search(
             run_agent_server(box, transports[mcp], port)
         return
     settings = Settings(host=host, port=port, data=data, keys=environment_keys(), keys_file=keys_file())
-    documents = source_for(source, engine, data, parts, names)  # reports a wrong source before an index is opened
+    opened_engine, documents = open_engine(source, engine, data, parts, names, language, meaning)
     page = SearchPage(
-        open_engine(engine, data, parts, names, language, meaning),
+        opened_engine,
         documents,
         study=study,
         seed=seed,

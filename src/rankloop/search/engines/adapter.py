@@ -33,6 +33,13 @@ class EngineSettings(NamedTuple):
         """Return the engine's field for a part of a document; empty where it has none."""
         return self.columns.get(part, part if part in ("id", "title", "body") else "")
 
+    def document(self, values: Mapping[str, Any], id: str = "") -> TextDocument:
+        """Return the document of a row or JSON object of the engine; `id` is for objects that have none of their own."""
+        title, body = (_text(values.get(self.column(part))) for part in ("title", "body"))
+        fields = {name: text for name in self.fields if (text := _text(values.get(name), VALUE_SEPARATOR))}
+        at = seconds_of(values.get(self.column("at")))
+        return TextDocument(id or _text(values.get(self.column("id"))), title, body, at, fields)
+
 
 class EngineHit(NamedTuple):
     """A document that the engine found."""
@@ -82,25 +89,6 @@ def operator_text(query: TextQuery) -> str:
     inside = {word for phrase in query.phrases for word in phrase}  # which need not be looked for by themselves
     words = plain_text(word for word in query.words[:MAX_ENGINE_WORDS] if word not in inside)
     return " ".join([*phrases, *([words] if words else []), *(f"-{word}" for word in query.excluded)])
-
-
-def document_from(settings: EngineSettings, values: Mapping[str, Any], id: str = "") -> TextDocument:
-    """Return the document of a row or JSON object of an engine.
-
-    Args:
-      settings: The names of its parts.
-      values: The object.
-      id: Its id, where the object has none of its own.
-    """
-    at = settings.column("at")
-    fields = {name: text for name in settings.fields if (text := _text(values.get(name), VALUE_SEPARATOR))}
-    return TextDocument(
-        id or _text(values.get(settings.column("id"))),
-        _text(values.get(settings.column("title"))),
-        _text(values.get(settings.column("body"))),
-        seconds_of(values.get(at)) if at else 0.0,
-        fields,
-    )
 
 
 def _text(value: Any, separator: str = "\n") -> str:

@@ -28,22 +28,19 @@ class MeilisearchAdapter:
         """Do nothing: the client keeps no connection."""
 
     def count(self) -> int:
-        """Return the number of documents."""
         return int(self._index.get_stats().number_of_documents)
 
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
-        """Return the documents of these ids that exist."""
         documents = list[TextDocument]()
         for id in ids:
             try:
-                documents.append(adapter.document_from(self._settings, vars(self._index.get_document(id))))
+                documents.append(self._settings.document(vars(self._index.get_document(id))))
             except MeilisearchApiError as error:
                 if error.code not in ("document_not_found", "invalid_document_id"):
                     raise
         return documents
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
-        """Return the best documents by the engine's ranking score."""
         filters, at = list[str](), self._settings.column("at")
         for condition in query.filters:
             if condition.field != "at":
@@ -66,5 +63,5 @@ class MeilisearchAdapter:
         hits = list[EngineHit]()
         for hit in answer["hits"]:
             snippet = adapter.snippet_from(str(hit.get("_formatted", {}).get(self._body, "")))
-            hits.append(EngineHit(adapter.document_from(self._settings, hit), float(hit["_rankingScore"]), snippet))
+            hits.append(EngineHit(self._settings.document(hit), float(hit["_rankingScore"]), snippet))
         return EngineAnswer(hits, answer.get("facetDistribution") or {})

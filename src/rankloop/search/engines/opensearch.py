@@ -31,25 +31,21 @@ class OpenSearchAdapter:
         return OpenSearch(hosts=[settings.url], timeout=settings.timeout_seconds, max_retries=0)
 
     def close(self) -> None:
-        """Close the client."""
         self._client.close()
 
     def count(self) -> int:
-        """Return the number of documents."""
         return int(self._client.count(index=self._settings.collection)["count"])
 
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
-        """Return the documents of these ids that exist."""
         entries = self._client.mget(index=self._settings.collection, body={"ids": list(ids)})["docs"]
         found_documents = [entry for entry in entries if entry.get("found")]
-        return [adapter.document_from(self._settings, entry["_source"], entry["_id"]) for entry in found_documents]
+        return [self._settings.document(entry["_source"], entry["_id"]) for entry in found_documents]
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
-        """Return the best documents by the engine's own score."""
         answer = self._client.search(index=self._settings.collection, body=self._request(query, n))
         hits = [
             EngineHit(
-                adapter.document_from(self._settings, hit["_source"], hit["_id"]),
+                self._settings.document(hit["_source"], hit["_id"]),
                 float(hit["_score"] or 0.0),
                 adapter.snippet_from(" … ".join(hit.get("highlight", {}).get(self._body, []))),
             )

@@ -43,19 +43,16 @@ class PostgresAdapter:
         self._piece = sql.SQL("left({0}, {1})").format(names["body"], sql.Literal(MAX_BODY_CHARACTERS))
 
     def close(self) -> None:
-        """Close all connections."""
         for connection in self._connections:
             connection.close()
 
     def count(self) -> int:
-        """Return the number of rows."""
         return int(self._rows("SELECT count(*) AS n FROM {}", self._table)[0]["n"])
 
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
-        """Return the documents of these ids that exist."""
         columns = sql.SQL("{}, {}").format(self._names["body"], self._columns)
         rows = self._rows(SELECT_BY_ID, self._names["id"], columns, self._table, sql.Literal(list(ids)))
-        return [adapter.document_from(self._settings, row) for row in rows]
+        return [self._settings.document(row) for row in rows]
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
         """Return the best rows by words, and those that are nearest by the vector column."""
@@ -74,7 +71,7 @@ class PostgresAdapter:
                 scores[id] = scores.get(id, 0.0) / largest + SIMILARITY_WEIGHT * similarities.get(id, 0.0)
         hits = list[EngineHit]()
         for id, row in documents.items():
-            document = adapter.document_from(self._settings, row)
+            document = self._settings.document(row)
             hits.append(EngineHit(document, scores[id], similarity=similarities.get(id, 0.0)))
         limit, facets = sql.Literal(adapter.MAX_FACET_VALUES), dict[str, dict[str, int]]()
         for name in self._settings.fields:

@@ -22,27 +22,23 @@ class SolrAdapter:
         self._returned = ",".join(name for name in names if name)
 
     def close(self) -> None:
-        """Close the connections of the client."""
         self._client.get_session().close()
 
     def count(self) -> int:
-        """Return the number of documents."""
         return int(self._client.search("*:*", rows=0).hits)
 
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
-        """Return the documents of these ids that exist."""
         either = " ".join(map(adapter.quoted, ids))
         parameters = {"fl": self._returned, "rows": len(ids), "q.op": "OR", "defType": "lucene"}
         rows = self._client.search(f"{self._id}:({either})", **parameters)
-        return [adapter.document_from(self._settings, row) for row in rows]
+        return [self._settings.document(row) for row in rows]
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
-        """Return the best documents by the engine's own score."""
         results = self._client.search(self._text(query), **self._parameters(query, n))
         highlighting = results.highlighting or {}
         hits = list[EngineHit]()
         for row in results:
-            document = adapter.document_from(self._settings, row)
+            document = self._settings.document(row)
             pieces = highlighting.get(document.id, {}).get(self._body, [])
             hits.append(EngineHit(document, float(row["score"]), adapter.snippet_from(" … ".join(pieces))))
         counts = (results.facets or {}).get("facet_fields", {})

@@ -34,30 +34,26 @@ class TypesenseAdapter:
         self._title, self._body, self._at = (settings.column(part) for part in ("title", "body", "at"))
 
     def close(self) -> None:
-        """Close the connections of the client."""
         self._client.api_call.close()
 
     def count(self) -> int:
-        """Return the number of documents."""
         return int(self._collection.retrieve()["num_documents"])
 
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
-        """Return the documents of these ids that exist."""
         documents = list[TextDocument]()
         for id in ids:
             try:
-                documents.append(adapter.document_from(self._settings, self._collection.documents[id].retrieve()))
+                documents.append(self._settings.document(self._collection.documents[id].retrieve()))
             except ObjectNotFound:
                 continue
         return documents
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
-        """Return the best documents in the engine's own order."""
         answer = self._collection.documents.search(self._parameters(query, n))
         hits = list[EngineHit]()
         for position, hit in enumerate(answer["hits"]):
             pieces = [part.get("snippet", "") for part in hit.get("highlights", []) if part["field"] == self._body]
-            document = adapter.document_from(self._settings, hit["document"])
+            document = self._settings.document(hit["document"])
             hits.append(EngineHit(document, 1.0 / math.log2(2 + position), adapter.snippet_from("".join(pieces[:1]))))
         facets = {
             facet["field_name"]: {str(entry["value"]): int(entry["count"]) for entry in facet["counts"]}
