@@ -66,41 +66,27 @@ def _import_modules(modules: list[str] | None) -> list[str] | None:
 IMPORT_HELP = "Import this module or .py file first, to register your own learners, measures or streams. Repeatable."
 Imports = Annotated[list[str] | None, option("--import", "MODULE", IMPORT_HELP, callback=_import_modules)]
 
-ContextColumns = Annotated[
-    list[str] | None, log_option("--context", "COLUMN", "Use this column of an ad log as a feature. Repeatable.")
-]
-WithoutColumns = Annotated[
-    list[str] | None, log_option("--without", "COLUMN", "Do not use this column as a feature. Repeatable.")
-]
+ContextColumns = Annotated[list[str] | None, log_option("--context", "COLUMN", "Column that is a feature. Repeatable.")]
+WithoutColumns = Annotated[list[str] | None, log_option("--without", "COLUMN", "A column to leave out. Repeatable.")]
 POSITION_BIAS_HELP = "Probability that each position is examined, as 1,0.5,… Default: estimated."
 PositionBias = Annotated[str | None, log_option("--position-bias", "NUMBERS", POSITION_BIAS_HELP)]
 RankerName = Annotated[str, log_option("--ranker", "NAME", "The ranker, if the service has several.")]
-ColumnRoles = Annotated[
-    list[str] | None, log_option("--column", "ROLE=NAME", "The column of a role, as in item=sku. Repeatable.")
-]
-SkipBadRows = Annotated[
-    bool, flag("--skip-bad-rows", "Leave out rows with a bad cell, and say how many, instead of refusing the log.")
-]
+ColumnRoles = Annotated[list[str] | None, log_option("--column", "ROLE=NAME", "Column by role: item=sku. Repeatable.")]
+SkipBadRows = Annotated[bool, flag("--skip-bad-rows", "Leave rows with a bad cell out, and count them.")]
 ListsLog = Annotated[str, option("--log", "LOG", "A table of shown lists and their clicks, or the log of a service.")]
 ClickModelName = Annotated[str, option("--model", "NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or best.")]
 Plot = Annotated[Path | None, option("--plot", "FILE", "Write a plot to this file (.png, .svg or .pdf).")]
 Port = Annotated[int, option("--port", "N", "Port to listen on.", min=0, max=65535)]
-Host = Annotated[
-    str, option("--host", "ADDRESS", "Address to listen on. Other addresses than 127.0.0.1 need keys in RANKLOOP_KEYS.")
-]
+Host = Annotated[str, option("--host", "ADDRESS", "Address to listen on; all but 127.0.0.1 need keys (RANKLOOP_KEYS).")]
 Seed = Annotated[int, option("--seed", "N", "Seed of the random numbers.", min=0)]
 FEATURE_HELP = "Use this column as a feature even if it looks like an outcome. Repeatable."
 FeatureColumns = Annotated[list[str] | None, log_option("--feature", "COLUMN", FEATURE_HELP)]
 
 # Options of `train` and `train-clicks`.
-Loss = Annotated[
-    str | None, option("--loss", "NAME", "A loss, such as ordinal or list_net, or a measure: nDCG@10, P@5, ERU.")
-]
+Loss = Annotated[str | None, option("--loss", "NAME", "A loss, as ordinal or list_net, or a measure: nDCG@10, ERU.")]
 REGULARISATION_HELP = "A number, several separated by commas, or `path` for a default sequence."
 Regularisation = Annotated[str, option("--regularisation", "NUMBERS", REGULARISATION_HELP)]
-Trees = Annotated[
-    str | None, option("--trees", "BOOSTER", "Train cross-fitted trees as a base score: lightgbm or xgboost.")
-]
+Trees = Annotated[str | None, option("--trees", "BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
 TrainOut = Annotated[Path, option("--out", "FOLDER", "Folder for the model and its plot.")]
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 FILE_COLUMNS = 160  # the width of a table that is written to a file or a pipe
 SECONDS_UNTIL_BAR = 1.0
+TREES_HINT = (
+    "Use TreeRanker.load(FILE).scores_of_values(items, query_id) as the `base` feature of a ranker, or give the "
+    "file to a service as base.booster."
+)
 VERDICT_COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red", "cannot hold": "red"}
 
 
@@ -25,22 +29,33 @@ def print_json(answer: Any) -> None:
     typer.echo(msgspec.json.encode(answer).decode())
 
 
-def print_result(result: Any, as_json: bool, more: Mapping[str, Any] = {}, *lines: str) -> None:
+def show(as_json: bool, answer: Any, lines: Iterable[object]) -> None:
+    """Print the answer of a command as JSON or as lines of text.
+
+    Args:
+      as_json: Print JSON.
+      answer: The content of the JSON.
+      lines: The text.
+    """
+    if as_json:
+        print_json(answer)
+        return
+    for line in lines:
+        typer.echo(line)
+
+
+def print_result(result: Any, as_json: bool, more: Mapping[str, Any] = {}, lines: Iterable[str] = ()) -> None:
     """Print a result as JSON or as text; its notes go to standard error.
 
     Args:
       result: The result of a function behind a command; it has `notes` and `to_json`, and prints as a table.
       as_json: Print JSON.
       more: Further fields of the JSON.
-      *lines: Further lines of the text.
+      lines: Further lines of the text.
     """
-    if as_json:
-        print_json({**more, **result.to_json()})
-        return
     for note in result.notes:
         typer.echo(f"note: {note}", err=True)
-    for line in (result, *lines):
-        typer.echo(line)
+    show(as_json, {**more, **result.to_json()}, [result, *lines])
 
 
 def print_trained(result: Any, out: Path, as_json: bool, plot: str = "held-out.png") -> None:
@@ -56,7 +71,7 @@ def print_trained(result: Any, out: Path, as_json: bool, plot: str = "held-out.p
     model, plot_file = out / "model.rankloop", out / plot
     result.save(model)
     result.plot(plot_file)
-    print_result(result, as_json, {"model": str(model)}, f"model: {model}", f"plot: {plot_file}")
+    print_result(result, as_json, {"model": str(model)}, [f"model: {model}", f"plot: {plot_file}"])
 
 
 def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as_json: bool) -> None:
@@ -71,19 +86,13 @@ def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as
     path = out / "trees.json"
     out.mkdir(parents=True, exist_ok=True)
     trees.save(path)
-    if as_json:
-        answer = {"trees": str(path), "hash": trees.hash, "kind": trees.kind, "boosters": len(trees.boosters)}
-        print_json(answer | {"features": list(trees.names), "held_out": measures})
-        return
-    typer.echo(f"{path}: {len(trees.boosters)} boosters of {trees.kind}, hash {trees.hash[:12]}…")
+    lines = [f"{path}: {len(trees.boosters)} boosters of {trees.kind}, hash {trees.hash[:12]}…"]
     for name, value in measures.items():
-        typer.echo(f"{name:<8} {value:.4f}  (each query is scored by a booster that was trained without it)")
+        lines.append(f"{name:<8} {value:.4f}  (each query is scored by a booster that was trained without it)")
     if trees.columns:
-        typer.echo(f"features: {', '.join(f'{column.field} ({column.kind})' for column in trees.columns)}")
-    typer.echo(
-        "Use TreeRanker.load(FILE).scores_of_values(items, query_id) as the `base` feature of a ranker, or give the "
-        "file to a service as base.booster."
-    )
+        lines.append(f"features: {', '.join(f'{column.field} ({column.kind})' for column in trees.columns)}")
+    answer = {"trees": str(path), "hash": trees.hash, "kind": trees.kind, "boosters": len(trees.boosters)}
+    show(as_json, answer | {"features": list(trees.names), "held_out": measures}, [*lines, TREES_HINT])
 
 
 def show_table(table: "Table") -> None:

@@ -3,16 +3,18 @@
 from textwrap import indent
 from typing import Annotated
 
-import typer
-
 from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, Choice, ProblemSize, choices, start, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.commands.analyse import MaxGrade, check_depth
 from rankloop.cli.options import AsJson, option
-from rankloop.cli.output import print_json
+from rankloop.cli.output import show
 from rankloop.core.errors import InvalidInput
 
 DEFAULT_N_ITEMS = 4  # of a fixed set whose size is not an option
+MORE_HINT = (
+    "\nFor the reason, a first program and alternatives add the options of a line: "
+    "rankloop advise --feedback clicks --items features"
+)
 ITEMS_HELP = "Items with numbers, with raw fields, or a fixed set of N."
 
 
@@ -23,16 +25,10 @@ ITEMS_HELP = "Items with numbers, with raw fields, or a fixed set of N."
     "rankloop advise --measure nDCG --depth 1 --items 10",
 )
 def advise(
-    feedback: Annotated[
-        str | None, option("--feedback -f", "NAME", f"The feedback: {', '.join(FEEDBACK_TEXTS)}.")
-    ] = None,
+    feedback: Annotated[str | None, option("--feedback -f", "NAME", f"Feedback: {', '.join(FEEDBACK_TEXTS)}.")] = None,
     items: Annotated[str | None, option("--items", "features|fields|fixed|N", ITEMS_HELP)] = None,
-    measure: Annotated[
-        str | None, option("--measure -m", "NAME", "Check that this measure can be learned, for a fixed set of items.")
-    ] = None,
-    depth: Annotated[
-        int | None, option("--depth", "K", "The number of top items whose grades come back. Default: 1.")
-    ] = None,
+    measure: Annotated[str | None, option("--measure -m", "NAME", "Check that this measure can be learned.")] = None,
+    depth: Annotated[int | None, option("--depth", "K", "Top items whose grades come back. Default: 1.")] = None,
     max_grade: MaxGrade = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -41,15 +37,13 @@ def advise(
     Without options, print all recommendations. With --measure, say if and how fast it can be learned.
     """
     if (feedback, items, measure, depth) == (None, None, None, None):
-        if as_json:
-            print_json([row.as_table() for row in table()])
-            return
-        for row in table():
-            if not row.when:
-                options = f"--feedback {row.feedback} --items {row.items}"
-                typer.echo(f"{options:<38}  {FEEDBACK_TEXTS[row.feedback]}, {ITEM_TEXTS[row.items]}: {row.use}")
-        more = "rankloop advise --feedback clicks --items features"
-        typer.echo(f"\nFor the reason, a first program and alternatives add the options of a line: {more}")
+        lines = [
+            f"{f'--feedback {row.feedback} --items {row.items}':<38}  "
+            f"{FEEDBACK_TEXTS[row.feedback]}, {ITEM_TEXTS[row.items]}: {row.use}"
+            for row in table()
+            if not row.when
+        ]
+        show(as_json, [row.as_table() for row in table()], [*lines, MORE_HINT])
         return
     n_items = int(items) if items is not None and items.isdecimal() else None
     if n_items is not None and n_items < 1:
@@ -72,17 +66,13 @@ def advise(
 
 def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
     first, *others = rows
-    if as_json:
-        print_json(first.as_table(size) | {"otherwise": [row.as_table(size) for row in others]})
-        return
-    typer.echo(f"Use {first.use}: {first.why}.\n\n{indent(start(first, size), '    ')}")
-    if others:
-        typer.echo("\nOtherwise")
-    for row in others:
-        typer.echo(f"  {row.when}: {row.use}; {row.why}")
+    lines = [f"Use {first.use}: {first.why}.\n\n{indent(start(first, size), '    ')}"]
+    lines += ["\nOtherwise"] if others else []
+    lines += [f"  {row.when}: {row.use}; {row.why}" for row in others]
     if (first.feedback, first.items) == ("top_grades", "fixed"):
         check = "rankloop advise --measure nDCG --items 10"
-        typer.echo(f"\nTo check if a measure can be learned from these grades: {check}")
+        lines.append(f"\nTo check if a measure can be learned from these grades: {check}")
+    show(as_json, first.as_table(size) | {"otherwise": [row.as_table(size) for row in others]}, lines)
 
 
 def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_json: bool) -> None:
@@ -90,11 +80,6 @@ def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_jso
 
     advice = advised(measure, n_items, depth, max_grade)
     program = start_of_advice(advice)
-    if as_json:
-        fields = {name: getattr(advice, name) for name in ("answer", "speed", "recommendation", "learner")}
-        print_json(fields | {"start": program, "analysis": advice.analysis.as_table()})
-        return
-    for line in advice.lines:
-        typer.echo(line)
-    if program is not None:
-        typer.echo(f"\n{indent(program, '    ')}")
+    answer = {name: getattr(advice, name) for name in ("answer", "speed", "recommendation", "learner")}
+    answer |= {"start": program, "analysis": advice.analysis.as_table()}
+    show(as_json, answer, [*advice.lines, *([] if program is None else [f"\n{indent(program, '    ')}"])])

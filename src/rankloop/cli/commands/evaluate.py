@@ -9,7 +9,7 @@ import typer
 from rankloop.cli import options
 from rankloop.cli.app import command
 from rankloop.cli.options import argument, engine_of, flag, interruptible, log_option, numbers_of, option
-from rankloop.cli.output import print_json, progress_bar
+from rankloop.cli.output import print_result, progress_bar, show
 from rankloop.core.errors import InvalidInput
 
 DEFAULT_MEASURES = ["nDCG@10", "AP"]
@@ -86,14 +86,7 @@ def evaluate(
         )
     if plot is not None:
         evaluation.plot(plot)
-    for note in evaluation.notes:
-        typer.echo(f"note: {note}", err=True)
-    if as_json:
-        print_json(evaluation.to_json())
-        return
-    typer.echo(evaluation)
-    if plot is not None:
-        typer.echo(f"plot: {plot}")
+    print_result(evaluation, as_json, lines=[] if plot is None else [f"plot: {plot}"])
 
 
 def _score(
@@ -117,7 +110,4 @@ def _score(
         scores = score_model(rankings, truth, parsed, watch=bar)
     else:
         scores = score_run(read_run(rankings), read_qrels(truth), parsed, every_query=every_query)
-    if as_json:
-        print_json(scores.to_json(per_query))
-    else:
-        typer.echo(scores.text(per_query))
+    show(as_json, scores.to_json(per_query), [scores.text(per_query)])

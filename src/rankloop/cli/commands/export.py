@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, argument, flag, option
-from rankloop.cli.output import print_json
+from rankloop.cli.output import show
 
 FORMAT_EXTENSIONS = {"onnx": ".onnx"}
 
@@ -23,9 +21,7 @@ def export(
     to: Annotated[str, option("--to", "FORMAT", "elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")],
     out: Annotated[Path | None, option("--out", "FILE", "Output file. Default: beside the model.")] = None,
     name: Annotated[str, option("--name", "NAME", "Name of the model in the engine.")] = "",
-    approximate: Annotated[
-        bool, flag("--approximate", "Leave out what the format does not support, such as exploration.")
-    ] = False,
+    approximate: Annotated[bool, flag("--approximate", "Leave out what the format lacks, as exploration.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,12 +40,7 @@ def export(
     if path.resolve() == model.resolve():
         path = model.with_name(f"{model.stem}-{to}.json")
     atomic_write(path, exported.content)
-    if as_json:
-        answer = {"file": str(path), "format": to, "name": model_name}
-        print_json(answer | {"lost": exported.lost})
-        return
-    typer.echo(f"{path}: {model_name} as {to}")
-    for part in exported.lost:
-        typer.echo(f"left out: {part}")
+    lines = [f"{path}: {model_name} as {to}", *(f"left out: {part}" for part in exported.lost)]
     if to in UPLOAD_COMMANDS:
-        typer.echo(f"upload: {UPLOAD_COMMANDS[to].format(file=path, name=model_name)}")
+        lines.append(f"upload: {UPLOAD_COMMANDS[to].format(file=path, name=model_name)}")
+    show(as_json, {"file": str(path), "format": to, "name": model_name, "lost": exported.lost}, lines)

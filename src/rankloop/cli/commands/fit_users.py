@@ -19,9 +19,7 @@ from rankloop.cli.output import print_result, progress_bar
 def fit_users(
     log: options.ListsLog,
     model: options.ClickModelName = "best",
-    out: Annotated[
-        Path | None, option("--out", "FILE", "Write the simulated users as TOML, for an experiment.")
-    ] = None,
+    out: Annotated[Path | None, option("--out", "FILE", "Write the simulated users as TOML for an experiment.")] = None,
     by_item: Annotated[
         bool, flag("--by-item", "Fit the attraction of items without the query, for logs where queries seldom repeat.")
     ] = False,
@@ -64,4 +62,4 @@ def fit_users(
         atomic_write(out, users.to_toml())
     if plot is not None:
         users.plot(plot)
-    print_result(users, as_json, {}, *(f"written: {path}" for path in (out, plot) if path is not None))
+    print_result(users, as_json, lines=[f"written: {path}" for path in (out, plot) if path is not None])

@@ -22,9 +22,7 @@ def import_log(
     queries: Annotated[Path, option("--queries", "FILE", "The documents of ubi_queries.")],
     events: Annotated[Path, option("--events", "FILE", "The documents of ubi_events.")],
     out: Annotated[Path, option("--out", "FILE", "Output file, .parquet or .csv.")],
-    items: Annotated[
-        Path | None, option("--items", "FILE", "A table of the items, whose columns become features.")
-    ] = None,
+    items: Annotated[Path | None, option("--items", "FILE", "Table of items, whose columns become features.")] = None,
     weight: Annotated[list[str] | None, option("--weight", "ACTION=NUMBER", WEIGHT_HELP)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +40,7 @@ def import_log(
     with progress_bar(f"reading {queries.name}", unit="files"):
         log = read_ubi(given_path(str(queries)), given_path(str(events)), table, weights)
     log.save(out)
-    print_result(log, as_json, {"file": str(out)}, f"written: {out}")
+    print_result(log, as_json, {"file": str(out)}, [f"written: {out}"])
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -7,7 +7,7 @@ import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, ColumnRoles, SkipBadRows, argument, interruptible, option
-from rankloop.cli.output import print_json, progress_bar
+from rankloop.cli.output import progress_bar, show
 
 
 @command(
@@ -40,9 +40,6 @@ def ingest(
     consequence = "the pages sent so far are kept; run the same command again to continue"
     with interruptible(consequence), service as client, bar as progress:
         result = send_pages(client, ranker, path, columns, progress, skip_bad_rows=skip_bad_rows)
-    if as_json:
-        print_json(result.to_json())
-        return
-    typer.echo(result.columns, err=True)
-    typer.echo(result)
-    typer.echo(f"{ranker} has learned from {result.learned:,} pages")
+    if not as_json:
+        typer.echo(result.columns, err=True)
+    show(as_json, result.to_json(), [result, f"{ranker} has learned from {result.learned:,} pages"])

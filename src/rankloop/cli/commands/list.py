@@ -1,6 +1,8 @@
 """`rankloop list`: list everything that is registered by name."""
 
 import re
+import shutil
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -21,9 +23,7 @@ from rankloop.core.registry.specs import toml_value
     name="list",
 )
 def list_all(
-    family: Annotated[
-        str | None, argument("WHAT", "learners, measures, streams, fields …, or the name of a single thing.")
-    ] = None,
+    family: Annotated[str | None, argument("WHAT", "learners, measures, streams, fields …, or a single name.")] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,20 +81,13 @@ def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _print(families: dict[str, list[dict[str, Any]]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
+    """Print one line for each thing; on a terminal it ends with the window."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for name, members in families.items():
-        grid = Table(title=Text(name), title_justify="left", title_style="bold", box=None, show_header=False)
-        grid.pad_edge = False
-        grid.add_column(no_wrap=True, style="cyan")
-        grid.add_column(overflow="ellipsis", no_wrap=console.is_terminal)
+        typer.secho(name, bold=True)
+        width = max(len(member["kind"]) for member in members)
         for member in members:
-            grid.add_row(Text(member["kind"]), Text(member["summary"]))
-        if not console.is_terminal:
-            console.width = 240
-        console.print(grid)
+            kind = typer.style(f"{member['kind']:<{width}}", fg="cyan")
+            typer.echo(f"{kind} {member['summary'][: max(columns - width - 1, 0)]}")
         if len(families) > 1:
-            console.print()
+            typer.echo()

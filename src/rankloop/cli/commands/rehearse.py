@@ -19,9 +19,7 @@ LEARNER_HELP = "A learner to simulate. Default: those that advise recommends. Re
 )
 def rehearse(
     log: options.ListsLog,
-    schema: Annotated[
-        Path | None, option("--schema", "FILE", "A schema: the kinds of columns. Default: guessed.")
-    ] = None,
+    schema: Annotated[Path | None, option("--schema", "FILE", "A schema of the columns. Default: guessed.")] = None,
     model: options.ClickModelName = "best",
     learner: Annotated[list[str] | None, option("--learner", "SPEC", LEARNER_HELP)] = None,
     pages: Annotated[int, option("--pages", "N", "Number of simulated pages per learner.", min=20)] = 3000,
@@ -64,4 +62,4 @@ def rehearse(
             skip_bad_rows=skip_bad_rows,
         )
     report = rehearsal.write_report(out or Path("results") / f"rehearsal-{Path(name).stem}")
-    print_result(rehearsal, as_json, {"report": str(report)}, f"report: {report}")
+    print_result(rehearsal, as_json, {"report": str(report)}, [f"report: {report}"])

@@ -3,6 +3,7 @@
 import re
 import webbrowser
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,31 +34,19 @@ FORGET_HELP = "Delete these searches and what was learned from them, then stop."
 )
 def search(
     source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
-    data: Annotated[
-        Path | None, option("--data", "FOLDER", "Folder of the index and the log. Default: beside the source.")
-    ] = None,
+    data: Annotated[Path | None, option("--data", "FOLDER", "Folder of index and log. Default: beside SOURCE.")] = None,
     columns: Annotated[list[str] | None, option("--column", "PART=NAME", COLUMNS_HELP)] = None,
     fields: Annotated[
         list[str] | None, option("--field", "COLUMN", "A column to cross with the visitor's segment. Repeatable.")
     ] = None,
-    engine: Annotated[
-        str | None, option("--engine", "NAME|NAME=URL", "The index: tantivy or sqlite; or a running engine.")
-    ] = None,
-    language: Annotated[
-        str, option("--language", "NAME", "Language of the stemmer; auto guesses it for each document.")
-    ] = "auto",
+    engine: Annotated[str | None, option("--engine", "NAME|NAME=URL", "tantivy, sqlite or a running engine.")] = None,
+    language: Annotated[str, option("--language", "NAME", "Stemming language; auto: guessed by document.")] = "auto",
     meaning: Annotated[str, option("--meaning", "NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
-    remember_visitors: Annotated[
-        bool, flag("--remember-visitors", "Learn for each visitor, besides what is learned from all.")
-    ] = False,
+    remember_visitors: Annotated[bool, flag("--remember-visitors", "Learn for each visitor, too.")] = False,
     watch: Annotated[bool, flag("--watch", "Read files again when they change.")] = False,
-    mcp: Annotated[
-        str | None, option("--mcp", "stdio|http", "Serve agents by the Model Context Protocol instead of a page.")
-    ] = None,
+    mcp: Annotated[str | None, option("--mcp", "stdio|http", "Serve agents by the Model Context Protocol.")] = None,
     origins: Annotated[list[str] | None, option("--allow-origin", "ORIGIN", ORIGINS_HELP)] = None,
-    study: Annotated[
-        bool, flag("--study", "Learn from half of the visitors, compare rankings on the other half.")
-    ] = False,
+    study: Annotated[bool, flag("--study", "Learn from half of the visitors, compare rankings on the others.")] = False,
     forget: Annotated[str | None, option("--forget", "QUERY|VISITOR|DAYS", FORGET_HELP)] = None,
     port: Port = 8080,
     host: Host = "127.0.0.1",
@@ -143,8 +132,8 @@ def _show_refresh(refresh: Any, as_json: bool) -> None:
         print_json(refresh._asdict() | {"skipped": dict(refresh.skipped)})
         return
     changes = f"{refresh.added:,} new, {refresh.changed:,} changed, {refresh.removed:,} removed"
-    typer.echo(f"{refresh.documents:,} documents: {changes}", err=True)
-    for name, reason in list(refresh.skipped.items())[:MAX_SKIPPED_LISTED]:
-        typer.echo(f"  left out: {name}: {reason}", err=True)
+    lines = [f"{refresh.documents:,} documents: {changes}"]
+    lines += [f"  left out: {name}: {reason}" for name, reason in islice(refresh.skipped.items(), MAX_SKIPPED_LISTED)]
     if len(refresh.skipped) > MAX_SKIPPED_LISTED:
-        typer.echo(f"  and {len(refresh.skipped) - MAX_SKIPPED_LISTED:,} more", err=True)
+        lines.append(f"  and {len(refresh.skipped) - MAX_SKIPPED_LISTED:,} more")
+    typer.echo("\n".join(lines), err=True)

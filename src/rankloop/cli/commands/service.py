@@ -36,9 +36,7 @@ def serve(
     port: Port = 8080,
     data: Annotated[Path, option("--data", "FOLDER", "Folder of the log.")] = Path("rankloop-data"),
     host: Host = "127.0.0.1",
-    workers: Annotated[
-        int, option("--workers", "N", "Number of processes. More than one needs PostgreSQL.", min=1)
-    ] = 1,
+    workers: Annotated[int, option("--workers", "N", "Number of processes; several need PostgreSQL.", min=1)] = 1,
     drain: Annotated[float, option("--drain", "SECONDS", DRAIN_HELP, min=0)] = 0.0,
     limits: Limits = None,
     keys: Annotated[Path | None, option("--keys", "FILE", KEYS_HELP, envvar="RANKLOOP_KEYS_FILE")] = None,
@@ -89,9 +87,7 @@ def serve(
     "rankloop learn --store postgresql://user:password@host/database --partition 0-7",
 )
 def learn(
-    store: Annotated[
-        str, option("--store", "ADDRESS", "The PostgreSQL database of the service.", envvar="RANKLOOP_STORE")
-    ] = "",
+    store: Annotated[str, option("--store", "ADDRESS", "The service's database.", envvar="RANKLOOP_STORE")] = "",
     partitions: Annotated[list[str] | None, option("--partition", "K", PARTITIONS_HELP)] = None,
     limits: Limits = None,
     imports: Imports = None,
@@ -132,9 +128,7 @@ def learn(
     "rankloop key hash --role rank",
 )
 def key(
-    action: Annotated[
-        Literal["new", "hash"], argument("new|hash", "Make a new key, or hash a key from standard input.")
-    ],
+    action: Annotated[Literal["new", "hash"], argument("new|hash", "Make a new key, or hash one from standard input.")],
     role: Annotated[Literal["feedback", "rank", "admin"], option("--role", "ROLE", ROLE_HELP)] = "rank",
     rankers: Annotated[
         list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")

@@ -10,7 +10,7 @@ import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, argument, flag, option
-from rankloop.cli.output import print_json
+from rankloop.cli.output import print_json, show
 
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
 Address = Annotated[str, option("--to", "URL", "Address of the service.")]
@@ -38,10 +38,9 @@ def backup(
     from rankloop.service.application.backup import restore as restore_backup
 
     summary = back_up(log, to)
-    if as_json:
-        print_json(summary._asdict() | {"file": str(to), "bytes": to.stat().st_size})
-    else:
-        typer.echo(f"{to}: {_sizes_of(summary)}, {to.stat().st_size:,} bytes")
+    n_bytes = to.stat().st_size
+    answer = summary._asdict() | {"file": str(to), "bytes": n_bytes}
+    show(as_json, answer, [f"{to}: {_sizes_of(summary)}, {n_bytes:,} bytes"])
     if check:
         with tempfile.TemporaryDirectory(prefix="rankloop-check-", dir=to.parent) as folder:
             restore_backup(to, folder)
@@ -68,10 +67,8 @@ def restore(
     from rankloop.service.application.backup import restore as restore_backup
 
     summary = restore_backup(backup, to)
-    if as_json:
-        print_json(summary._asdict())
-    else:
-        typer.echo(f"{'the database' if '://' in to else to} has {_sizes_of(summary)}")
+    place = "the database" if "://" in to else to
+    show(as_json, summary._asdict(), [f"{place} has {_sizes_of(summary)}"])
     if check:
         _check(to, as_json)
 
@@ -90,13 +87,10 @@ def migrate(
     from rankloop.service.stores.base import LOG_VERSION
 
     version = migrate_log(log, dry_run)
-    if as_json:
-        print_json({"version": version, "current": LOG_VERSION, "migrated": version < LOG_VERSION and not dry_run})
-    elif version == LOG_VERSION:
-        typer.echo(f"the log has version {version}: it is up to date")
-    else:
-        verb = "can be migrated" if dry_run else "was migrated"
-        typer.echo(f"the log has version {version}: it {verb} to version {LOG_VERSION}")
+    answer = {"version": version, "current": LOG_VERSION, "migrated": version < LOG_VERSION and not dry_run}
+    verdict = f"{'can be' if dry_run else 'was'} migrated to version {LOG_VERSION}"
+    verdict = "is up to date" if version == LOG_VERSION else verdict
+    show(as_json, answer, [f"the log has version {version}: it {verdict}"])
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
@@ -108,16 +102,13 @@ def replay(log: Log, imports: Imports = None, as_json: AsJson = False) -> None:
     from rankloop.service.application.rebuild import replay_log
 
     results = replay_log(log)
-    if as_json:
-        print_json([result._asdict() for result in results])
-    else:
-        if not results:
-            typer.echo(f"{log} contains no ranker: there is nothing to replay")
-        for result in results:
-            typer.echo(
-                f"{result.entity}: {result.events} events, {result.learned} updates, {result.refused} refused, "
-                f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {result.verdict}"
-            )
+    lines = [
+        f"{result.entity}: {result.events} events, {result.learned} updates, {result.refused} refused, "
+        f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {result.verdict}"
+        for result in results
+    ]
+    lines = lines or [f"{log} contains no ranker: there is nothing to replay"]
+    show(as_json, [result._asdict() for result in results], lines)
     if any(result.differing for result in results):
         raise typer.Exit(1)
 
@@ -179,14 +170,14 @@ def user(
             print_json(client.find_user(id))
             return
         proof = client.erase_user(id, relearn=relearn)
-    if as_json:
-        print_json(proof)
-        return
     places = ", ".join(f"{place}: {count}" for place, count in proof["places"].items()) or "nothing"
-    typer.echo(f"{proof['impressions']} impressions of {id} erased ({places})")
-    typer.echo(f"{proof['events']} events removed from the log")
-    typer.echo(f"{proof['snapshots']} snapshots learned again" if proof["relearned"] else "learned weights stay")
-    typer.echo(f"found now: {proof['left']}; {'; '.join(proof['checks'])}")
+    lines = [
+        f"{proof['impressions']} impressions of {id} erased ({places})",
+        f"{proof['events']} events removed from the log",
+        f"{proof['snapshots']} snapshots learned again" if proof["relearned"] else "learned weights stay",
+        f"found now: {proof['left']}; {'; '.join(proof['checks'])}",
+    ]
+    show(as_json, proof, lines)
 
 
 def _sizes_of(summary: Any) -> str:

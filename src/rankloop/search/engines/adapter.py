@@ -34,7 +34,7 @@ class EngineSettings(NamedTuple):
         return self.columns.get(part, part if part in ("id", "title", "body") else "")
 
     def document(self, values: Mapping[str, Any], id: str = "") -> TextDocument:
-        """Return the document of a row or JSON object of the engine; `id` is for objects that have none of their own."""
+        """Return the document of a row or JSON object of the engine; `id` is for one that has none of its own."""
         title, body = (_text(values.get(self.column(part))) for part in ("title", "body"))
         fields = {name: text for name in self.fields if (text := _text(values.get(name), VALUE_SEPARATOR))}
         at = seconds_of(values.get(self.column("at")))
