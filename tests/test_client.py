@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from rankloop.client import AsyncClient, Client, FeedbackReceipt, Refused, Unreachable, _packed_items, _pauses
+from rankloop.client import AsyncClient, Client, FeedbackReceipt, Refused, Unreachable, _pauses
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from tests.coroutines import run_coroutine
@@ -48,31 +48,6 @@ def test_the_same_awaited(served: httpx.Client) -> None:
             return (await client.feedback("shop", shown, clicks=["a"], final=True)).verdict
 
     assert run_coroutine(loop()) == "closed"
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_features_may_travel_as_bytes(served: httpx.Client, dtype: Any) -> None:
-    rows = dict(zip("abcd", np.random.default_rng(1).normal(size=(4, 3)).astype(dtype)))
-    with Client(str(served.base_url), wire="msgpack") as packed, Client(str(served.base_url)) as plain:
-        shown = []
-        for client, name in ((packed, f"packed-{dtype.__name__}"), (plain, f"plain-{dtype.__name__}")):
-            client.create(name, **SHOP)
-            shown.append([client.rank(name, rows, query_id="q").ranking for _ in range(5)])
-            assert client.feedback(name, client.rank(name, rows), clicks=["a"], final=True).verdict == "closed"
-            assert sorted(client.rank(name, BOOKS).ranking) == ["a", "b"]  # by name
-        assert shown[0] == shown[1]
-    with pytest.raises(InvalidInput, match="'json' or 'msgpack'"):
-        Client(str(served.base_url), wire="xml")
-
-
-def test_only_lists_of_as_many_numbers_are_bytes() -> None:
-    assert _packed_items({"a": [1, 2.5], 7: [3, 4]}) == {
-        "ids": ["a", 7],
-        "features": np.array([[1.0, 2.5], [3.0, 4.0]]).tobytes(),
-        "dtype": "float64",
-    }
-    for other in ({"a": {"x": 1}}, {"a": [1], "b": [1, 2]}, {"a": []}, {}, {"a": ["x"]}, {"a": [True]}, [{"id": "a"}]):
-        assert _packed_items(other) is None  # type: ignore[arg-type]
 
 
 def test_a_refusal_says_why(served: httpx.Client) -> None:

@@ -136,7 +136,6 @@ STEPS: dict[str, list[list[str]]] = {
     "search-solr": [["-c", ENGINE.format(name="solr")]],
     "search-meilisearch": [["-c", ENGINE.format(name="meilisearch")]],
     "search-typesense": [["-c", ENGINE.format(name="typesense")]],
-    "otel": [["-c", "import opentelemetry.sdk.trace"]],
 }
 
 

@@ -16,7 +16,7 @@ import secrets
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -25,7 +25,7 @@ import httpx
 import msgspec
 import numpy as np
 
-from rankloop.adapter import Id, plain_ids
+from rankloop.adapter import Id
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import atomic_write
 from rankloop.core.types import Decision
@@ -46,7 +46,6 @@ Nothing = TypeVar("Nothing")
 Row = Mapping[str, Any]  # values by name
 Numbers = Sequence[float] | Row  # in order, or by name
 Items = Mapping[Id, Numbers] | Sequence[Mapping[str, Any]]
-JSON_WIRE, MSGPACK_WIRE = "json", "msgpack"
 RETRIED_STATUSES = (429, 502, 503, 504, 507)
 RETRIED_ERRORS = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
 FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds before a call is sent again
@@ -86,33 +85,17 @@ class Request:
     body: Any = None
     key: str | None = None
     query: Mapping[str, str] | None = None
-    media: str = "application/octet-stream"  # of a body that is bytes
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for httpx."""
         headers, content = {"Idempotency-Key": self.key} if self.key else {}, self.body
         if isinstance(content, bytes):
-            headers["Content-Type"] = self.media
+            headers["Content-Type"] = "application/octet-stream"
         elif content is not None:
             headers["Content-Type"] = "application/json"
             content = json.dumps(content, ensure_ascii=False, allow_nan=False, default=plain_value).encode()
         call = {"method": self.method, "url": self.path, "params": self.query}
         return call | {"headers": headers, "content": content}
-
-
-def _packed_items(items: Items) -> dict[str, Any] | None:
-    """Return ids, and their features as the bytes of one array; None if features are not equally long lists."""
-    if not isinstance(items, Mapping) or any(isinstance(row, Mapping | str) for row in items.values()):
-        return None
-    try:
-        rows = np.array(list(items.values()))
-    except ValueError:
-        return None
-    if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "iuf":
-        return None
-    dtype = "float32" if rows.dtype == np.float32 else "float64"
-    content = rows.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
-    return {"ids": plain_ids(items), "features": content, "dtype": dtype}
 
 
 def _path_of(name: str, experiment: bool = False) -> str:
@@ -197,15 +180,12 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         key: str = "",
         timeout: float = 10.0,
         patience: float = RETRY_SECONDS,
-        wire: str = JSON_WIRE,
     ) -> None:
         if not address.startswith(("http://", "https://")):
             raise InvalidInput(f"address must begin with http:// or https://, got {address!r}")
         if not 0 <= patience < float("inf"):
             raise InvalidInput(f"patience must be a number of seconds, 0 or more, got {patience}")
-        if wire not in (JSON_WIRE, MSGPACK_WIRE):
-            raise InvalidInput(f"wire must be {JSON_WIRE!r} or {MSGPACK_WIRE!r}, got {wire!r:.60}")
-        self._address, self._patience, self._wire = address, patience, wire
+        self._address, self._patience = address, patience
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http: Any = self._connections(base_url=address, headers=headers, timeout=timeout)
 
@@ -314,15 +294,11 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
           **more: Further fields, such as `user`, `pinned` and `ids`.
         """
         columns = dict(context) if isinstance(context, Mapping) else list(context)
-        body = {"query_id": query_id, "context": columns, **more}
-        request = Request("POST", f"{_path_of(name, experiment)}/rank", key=key or secrets.token_hex(16))
-        packed = _packed_items(items) if self._wire == MSGPACK_WIRE else None
-        if packed is not None:
-            content = msgspec.msgpack.encode(packed | body, enc_hook=plain_value)
-            return self.send(replace(request, body=content, media="application/msgpack"), _impression_of)
         if isinstance(items, Mapping):
             items = [{"id": id, "features": row} for id, row in items.items()]
-        return self.send(replace(request, body={"items": list(items)} | body), _impression_of)
+        body = {"items": list(items), "query_id": query_id, "context": columns, **more}
+        path = f"{_path_of(name, experiment)}/rank"
+        return self.send(Request("POST", path, body, key or secrets.token_hex(16)), _impression_of)
 
     def feedback(
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **feedback: Any
@@ -413,7 +389,6 @@ class Client(_Calls[dict[str, Any], Impression, FeedbackReceipt, Explanation, No
       key: An API key.
       timeout: Seconds to wait for one response.
       patience: Seconds in which a call without a response is repeated; then it raises `Unreachable`.
-      wire: `msgpack` sends features that are lists of numbers, or rows of an array, as bytes.
     """
 
     _connections = httpx.Client

@@ -11,7 +11,6 @@ _PACKAGES_BY_EXTRA = {
     "data": ["pooch", "sklearn"],
     "logs": ["pyarrow"],
     "onnx": ["onnx"],
-    "otel": ["opentelemetry"],
     "plots": ["matplotlib"],
     "search": ["tantivy"],
     "serve": ["fastapi", "httpx", "prometheus_client", "psycopg", "uvicorn"],

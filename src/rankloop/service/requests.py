@@ -3,11 +3,9 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 
 from rankloop.adapter import MAX_ID_LENGTH, Id
 from rankloop.core.errors import Rejected
-from rankloop.core.types import Floats
 from rankloop.outcomes import DEFAULT_MAX_CLICK_WEIGHT, DEFAULT_WINDOW
 
 Value = Annotated[  # checked by the ranker's schema, whose errors name the item and the field
@@ -114,23 +112,6 @@ def check_tags(tags: dict[str, str]) -> None:
         if not 0 < len(name) <= MAX_TAG_NAME_LENGTH or len(value) > MAX_ID_LENGTH:
             limits = f"a name has 1 to {MAX_TAG_NAME_LENGTH} characters, a value at most {MAX_ID_LENGTH}"
             raise Rejected("tags", f"{name!r:.80}: {limits}")
-
-
-class PackedRankBody(RankBody):
-    """A request in MessagePack; `features` may be the bytes of one array with a row for each of `ids`."""
-
-    features: bytes = b""  # little-endian, row by row
-    dtype: Literal["float32", "float64"] = "float64"
-
-    def rows(self, n_features: int) -> Floats:
-        """Return the features of `ids`, one row each; raise `Rejected` for a wrong number of bytes, or items beside."""
-        dtype = np.dtype(self.dtype).newbyteorder("<")
-        n_bytes = len(self.ids) * n_features * dtype.itemsize
-        if self.items or len(self.features) != n_bytes:
-            expected = f"must have {n_bytes} bytes for {len(self.ids)} ids with {n_features} features as {self.dtype}"
-            received = f"got {len(self.features)} bytes and {len(self.items)} items"
-            raise Rejected("features", f"{expected}, without items; {received}")
-        return np.frombuffer(self.features, dtype).astype(np.float64).reshape(-1, n_features)
 
 
 class FeedbackBody(Strict):

@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.service.http.endpoints import decode
 from rankloop.service.http.problems import InvalidBody, problem_of
-from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, PackedRankBody, RankBatch, RankBody
+from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, RankBatch, RankBody
 
 LEARNER = {"learner": "3pr"}
 VARIANTS = {"a": {}, "b": {}}
@@ -52,12 +52,6 @@ def test_the_path_leads_to_what_is_wrong(kind: Any, content: bytes, path: tuple[
         decode(content, kind)
     assert refused.value.path == path
     assert " - at " not in refused.value.reason
-
-
-def test_messagepack_is_read_in_the_same_way() -> None:
-    with pytest.raises(InvalidBody) as refused:
-        decode(msgspec.msgpack.encode({"ids": [["a"]]}), PackedRankBody, packed=True)
-    assert refused.value.path == ("ids", 0)
 
 
 @pytest.mark.parametrize("name", ["x` - at `$.y", "`", "", "x` - at `$.items[0].id", "\n", "ä`b"])

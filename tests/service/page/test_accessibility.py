@@ -59,7 +59,7 @@ def test_the_reference_shows_every_call_with_its_fields(demo: str, open_page: An
     page.wait_for_selector("#RankBody")
     text = page.inner_text("main")
     assert "POST /rankers/{name}/rank" in text
-    assert "Body: RankBody (application/json) or PackedRankBody (application/msgpack)" in text
+    assert "Body: RankBody (application/json)" in text
     assert "items?: list of Item" in text
     assert "verdict: accepted or closed or repeated" in text
     assert page.eval_on_selector_all("dd a", "links => links.every(link => document.querySelector(link.hash))")

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import PCG64, Generator
@@ -15,7 +15,7 @@ from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_NUMBERS_AT_ONCE, Id,
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.core.kernels import discounts
 from rankloop.core.serialisation import decision_to_plain, to_plain
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Ints
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
 from rankloop.service.domain.catalogue import ItemCatalogue
@@ -28,7 +28,7 @@ from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
-from rankloop.service.requests import CreateBody, Item, PackedRankBody, RankBody, RankResponse, check_tags
+from rankloop.service.requests import CreateBody, Item, RankBody, RankResponse, check_tags
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -293,20 +293,13 @@ def query_request(
     if body.tags:
         check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else config.model_named(body.base_model)
-    packed = body if type(body) is PackedRankBody and body.features else None
     if config.encoders:
-        if packed is not None:
-            raise Rejected("features", "this ranker has a schema; give values by name")
         return named_request(body, config, catalogue)._replace(base_model=base_model)
-    rows: list[Any] | Floats
-    if packed is not None:
-        ids, rows = packed.ids, packed.rows(config.adapter.n_features)
-    elif body.ids:
+    if body.ids:
         raise Rejected("ids", "items without features need a catalogue and a schema; give items with their features")
-    else:
-        ids, rows = [item.id for item in body.items], [item.features for item in body.items]
-        if {list} != set(map(type, rows)):
-            _check_numbers(body.items)
+    ids, rows = [item.id for item in body.items], [item.features for item in body.items]
+    if {list} != set(map(type, rows)):
+        _check_numbers(body.items)
     if not are_valid_ids(ids):
         raise Rejected("items", INVALID_ID)
     try:

@@ -1,11 +1,10 @@
 """The HTTP application: all routes, errors as problem documents, the live page and the API reference."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
@@ -22,13 +21,9 @@ from rankloop.service.http.problems import EXPECTED_ERRORS, problem, problem_of,
 from rankloop.service.http.routes.administration import add_administration
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.ranking import add_ranking
-from rankloop.service.http.telemetry import TracingMiddleware, tracers_from
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import open_store
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
 
 PAGE_FOLDER = Path(__file__).parent / "static"
 
@@ -37,7 +32,6 @@ def make_app(
     settings: Settings,
     opened: Callable[[Node], Any] | None = None,
     store: Store | None = None,
-    tracers: "TracerProvider | None" = None,
 ) -> FastAPI:
     """Build the application.
 
@@ -45,10 +39,8 @@ def make_app(
       settings: The settings of the service.
       opened: Awaited with the node once it is ready.
       store: An open store; the store of the settings unless given.
-      tracers: The provider of spans; that of the OTEL_ variables unless given.
     """
     metrics = Metrics()
-    tracers = tracers or tracers_from(os.environ)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -62,8 +54,6 @@ def make_app(
             yield
         finally:
             await node.close()
-            if tracers is not None:
-                await asyncio.to_thread(tracers.shutdown)
 
     app = RankloopApp(title="rankloop", version=__version__, openapi_url=None, lifespan=lifespan)
     app.state.settings, app.state.metrics, app.state.stopping = settings, metrics, False
@@ -71,8 +61,6 @@ def make_app(
     app.entry = AccessMiddleware(app.answer, endpoints, metrics, app.state)
     if settings.origins:
         app.entry = CrossOriginAccess(app.entry, check_origins(settings.origins), FEEDBACK_PATHS)
-    if tracers is not None:
-        app.entry = TracingMiddleware(app.entry, endpoints, tracers)
     _add_errors(app)
     add_ranking(endpoints)
     add_administration(endpoints)

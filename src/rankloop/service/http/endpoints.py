@@ -5,7 +5,6 @@ The OpenAPI document describes bodies and responses by their msgspec types; `sta
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
@@ -17,7 +16,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from rankloop.service.http.middleware import FILE_MEDIA, JSON_MEDIA, MSGPACK_MEDIA, JsonResponse, receive_content
+from rankloop.service.http.middleware import FILE_MEDIA, JSON_MEDIA, JsonResponse, receive_content
 from rankloop.service.http.problems import PROBLEM_MEDIA, invalid_body
 from rankloop.service.settings import Settings
 
@@ -60,7 +59,6 @@ class Endpoint(NamedTuple):
     # Responds without FastAPI, for the calls of every page view: it gets the name in the path, the body and the
     # headers, and returns the value to send as JSON.
     handler: DirectHandler | None = None
-    media: tuple[str, ...] = (JSON_MEDIA,)  # that such a handler accepts
 
 
 class Endpoints:
@@ -87,7 +85,6 @@ class Endpoints:
         tag: str = "",
         role: Role = "admin",
         body: type | None = None,
-        packed: type | None = None,
         answer: type | None = None,
         max_bytes: int | None = None,
         ranker: str | None = BY_PATH,
@@ -100,7 +97,6 @@ class Endpoints:
           tag: Its group in the OpenAPI document; without one it is left out there.
           role: The role that a key needs.
           body: The type of the body; `bytes` for a file.
-          packed: The type of a body in MessagePack, if one is accepted.
           answer: The type of the response, if it has one.
           max_bytes: The limit of the body; that of the settings unless given.
           ranker: See `Endpoint`.
@@ -108,15 +104,14 @@ class Endpoints:
         """
         method, _, path = call.partition(" ")
         about_ranker = "" if ranker == BY_PATH and BY_PATH not in path else ranker
-        self._bodies |= {kind.__name__: kind for kind in (body, packed, answer) if kind not in (None, bytes)}
-        described = _operation(role, body, packed, answer)
+        self._bodies |= {kind.__name__: kind for kind in (body, answer) if kind not in (None, bytes)}
+        described = _operation(role, body, answer)
 
         def declare(handler: Handler) -> Handler:
             name, limit = call.replace(":path}", "}"), max_bytes or self.settings.max_body
             endpoint, answering = Endpoint(name, role, limit, about_ranker), cast(Any, handler)
             if is_direct:
-                media = (JSON_MEDIA, MSGPACK_MEDIA) if packed else (JSON_MEDIA,)
-                endpoint = endpoint._replace(handler=answering, media=media)
+                endpoint = endpoint._replace(handler=answering)
                 self.direct[method, path.split("/")[1], path.split("/")[3]] = endpoint
                 answering = _signature_of(handler)
             documented: dict[str, Any] = {"tags": [tag], "openapi_extra": described} if tag else {}
@@ -156,7 +151,7 @@ class Endpoints:
         return self.unknown, ""
 
 
-def _operation(role: str, body: type | None, packed: type | None, answer: type | None) -> dict[str, Any]:
+def _operation(role: str, body: type | None, answer: type | None) -> dict[str, Any]:
     """Return the `openapi_extra` of an endpoint."""
     wrong = {PROBLEM_MEDIA: {"schema": {"$ref": SCHEMA_REFERENCE.format(name="Problem")}}}
     responses = {
@@ -166,9 +161,10 @@ def _operation(role: str, body: type | None, packed: type | None, answer: type |
         "507": {"description": "The disk of the log is full", "content": wrong},
     }
     described: dict[str, Any] = {"x-role": role, "responses": responses}
-    media = {FILE_MEDIA if body is bytes else JSON_MEDIA: body, MSGPACK_MEDIA: packed}
-    content = {kind: {"schema": _schema_of(each)} for kind, each in media.items() if each is not None}
-    return described | ({"requestBody": {"required": True, "content": content}} if content else {})
+    if body is not None:
+        content = {FILE_MEDIA if body is bytes else JSON_MEDIA: {"schema": _schema_of(body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
 def _schema_of(kind: type) -> dict[str, str]:
@@ -187,23 +183,17 @@ def _signature_of(handler: Callable[..., Any]) -> Callable[[str], Awaitable[Resp
     return described
 
 
-@lru_cache
-def _decoder(kind: Any, packed: bool) -> Callable[[bytes], Any]:
-    return msgspec.msgpack.Decoder(kind).decode if packed else msgspec.json.Decoder(kind).decode
-
-
-def decode(content: bytes | msgspec.Raw, kind: type[T], packed: bool = False) -> T:
-    """Decode a body from JSON or MessagePack.
+def decode(content: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Decode a body.
 
     Args:
-      content: The body.
+      content: The body in JSON.
       kind: Its type.
-      packed: True for MessagePack.
     """
     try:
-        return _decoder(kind, packed)(content)  # type: ignore[no-any-return, arg-type]
+        return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
-        raise invalid_body(error, bytes(content), kind, packed) from None
+        raise invalid_body(error, bytes(content), kind) from None
 
 
 async def read_body(request: Request, kind: type[T], *, is_optional: bool = False) -> T:
@@ -230,7 +220,7 @@ async def read_content(request: Request, media: str = JSON_MEDIA) -> bytes:
       media: The expected Content-Type, also assumed if the request has none.
     """
     sent = request.headers.get("content-type", media)
-    return await receive_content(request.receive, request.scope["declared"].max_bytes, sent, (media,))
+    return await receive_content(request.receive, request.scope["declared"].max_bytes, sent, media)
 
 
 def stream(parts: Iterator[bytes], media: str) -> Response:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rankloop.service.http.endpoints import Endpoint, Endpoints
 
 JSON_MEDIA = "application/json"
-MSGPACK_MEDIA = "application/msgpack"
 FILE_MEDIA = "application/octet-stream"
 SECURITY_HEADERS = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -38,7 +37,7 @@ SECURITY_HEADERS = (
 )  # fmt: skip
 RESPONSE_HEADERS = [(b"content-type", JSON_MEDIA.encode()), *SECURITY_HEADERS]
 RESPONSE_HEAD = b"".join([b"%s: %s\r\n" % header for header in RESPONSE_HEADERS]) + b"x-request-id: %s\r\n"
-MEDIA_NAMES = {JSON_MEDIA: "JSON", MSGPACK_MEDIA: "MessagePack", FILE_MEDIA: "the file"}
+MEDIA_NAMES = {JSON_MEDIA: "JSON", FILE_MEDIA: "the file"}
 CLOSE_HEADER = (b"connection", b"close")
 RUNNING_STATE = SimpleNamespace(stopping=False)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")  # of a caller, if it is safe to repeat; else 16 random digits
@@ -129,7 +128,7 @@ class AccessMiddleware:
                 media = headers.get(b"content-type", b"").decode("latin-1") or JSON_MEDIA
                 # The content is not assigned to a name: it is large, and would stay in memory while the disk writes.
                 response = await endpoint.handler(
-                    scope["ranker"], await receive_content(receive, endpoint.max_bytes, media, endpoint.media), headers
+                    scope["ranker"], await receive_content(receive, endpoint.max_bytes, media), headers
                 )
                 head = RESPONSE_HEAD % scope["request_id"].encode()
                 if not self.state.stopping and send_at_once(send, head, _encode(response)):
@@ -257,17 +256,17 @@ class AccessMiddleware:
         self._tokens[client] = (tokens - 1, now)
 
 
-async def receive_content(receive: Receive, max_bytes: int, media: str, accepted: tuple[str, ...]) -> bytes:
+async def receive_content(receive: Receive, max_bytes: int, media: str, accepted: str = JSON_MEDIA) -> bytes:
     """Return the body of a request, or refuse it as soon as more bytes have come than are allowed.
 
     Args:
       receive: The ASGI channel.
       max_bytes: The limit.
       media: The Content-Type of the request.
-      accepted: The accepted types.
+      accepted: The accepted type.
     """
     if not media.lower().startswith(accepted):
-        advice = f"send {MEDIA_NAMES[accepted[0]]} with the header Content-Type: {accepted[0]}"
+        advice = f"send {MEDIA_NAMES[accepted]} with the header Content-Type: {accepted}"
         raise WrongMedia(f"the body has the Content-Type {media!r:.80}; {advice}")
     parts, size, more = [], 0, True
     while more:

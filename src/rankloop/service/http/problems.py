@@ -99,20 +99,18 @@ class InvalidBody(Rejected):
         self.path = path  # the keys and positions that lead to the value
 
 
-def invalid_body(error: msgspec.DecodeError, content: bytes, kind: Any, packed: bool = False) -> Exception:
+def invalid_body(error: msgspec.DecodeError, content: bytes, kind: Any) -> Exception:
     """Return `InvalidBody` with the path to the wrong value of a body; `error` itself if the body is not JSON.
 
     Args:
       error: The error of msgspec.
       content: The body.
       kind: The type of the body.
-      packed: True for MessagePack.
     """
     if not isinstance(error, msgspec.ValidationError):
-        return Rejected("body", f"is not valid MessagePack: {error}") if packed else error
+        return error
     with suppress(ValueError, RecursionError):
-        plain = msgspec.msgpack.decode(content) if packed else json.loads(content)
-        return _located(plain, kind, ()) or InvalidBody((), str(error))
+        return _located(json.loads(content), kind, ()) or InvalidBody((), str(error))
     return InvalidBody((), str(error))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from threading import get_ident
 from typing import Any
 
 import httpx
-import msgspec
-import numpy as np
 import pytest
 
 from rankloop.service.application import served_rankers as service
@@ -94,77 +91,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with running(Location(tmp_path_factory.mktemp("ranking"))) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
         yield client
-
-
-def packed(client: httpx.Client, name: str, body: dict[str, Any]) -> httpx.Response:
-    content = msgspec.msgpack.encode(body)
-    return client.post(f"/rankers/{name}/rank", content=content, headers={"Content-Type": "application/msgpack"})
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_bytes_mean_the_same_as_their_numbers(client: httpx.Client, dtype: str) -> None:
-    rows = np.random.default_rng(5).normal(size=(40, 3)).astype(dtype)
-    ids = [f"i{i}" for i in range(40)]
-    listed = [{"id": id, "features": row} for id, row in zip(ids, rows.astype(float).tolist())]
-    names = [f"{dtype}-{form}" for form in ("json", "bytes", "lists")]
-    for name in names:
-        client.put(f"/rankers/{name}", json=SHOP).raise_for_status()
-    shown = [
-        client.post(f"/rankers/{names[0]}/rank", json={"items": listed, "query_id": "q"}),
-        packed(client, names[1], {"ids": ids, "features": rows.tobytes(), "dtype": dtype, "query_id": "q"}),
-        packed(client, names[2], {"items": listed, "query_id": "q"}),
-    ]
-    rankings = [answer.raise_for_status().json()["ranking"] for answer in shown]
-    assert rankings[0] == rankings[1] == rankings[2]
-    events = []
-    for name in names:
-        whole = [json.loads(line) for line in client.get(f"/log/{name}.jsonl").text.splitlines()]
-        ranked = [event for event in whole if event["kind"] == "ranked"]
-        events.append([{key: event[key] for key in event.keys() - {"impression", "seq", "at"}} for event in ranked])
-    assert events[0] == events[1] == events[2]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "field", "said"),
-    [
-        (
-            {"features": b"x" * 47},
-            "features",
-            "must have 48 bytes for 2 ids with 3 features as float64, without items; got 47",
-        ),
-        (
-            {"features": b"x" * 48, "dtype": "float32"},
-            "features",
-            "must have 24 bytes for 2 ids with 3 features as float32, without items; got 48 bytes",
-        ),
-        ({"features": b"x" * 48, "items": [{"id": "c"}]}, "features", "got 48 bytes and 1 items"),
-        ({"features": b"x" * 48, "dtype": "int8"}, "dtype", "Invalid enum value"),
-        (
-            {"features": np.full((2, 3), np.nan).tobytes()},
-            "items",
-            "item 'a': price (feature 0) must be a finite number",
-        ),
-        ({"colour": 1}, "body", "unknown field `colour`; the fields are"),
-        ({"features": b""}, "ids", "need a catalogue"),
-    ],
-)
-def test_bytes_that_do_not_fit_are_refused(client: httpx.Client, wrong: dict[str, Any], field: str, said: str) -> None:
-    answer = packed(client, "shop", {"ids": ["a", "b"]} | wrong)
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == field
-    assert said in answer.json()["detail"]
-
-
-def test_bytes_are_not_for_values_by_name_and_not_for_other_calls(client: httpx.Client) -> None:
-    schema = {"learner": "click_regression", "problem": {"schema": {"features": {"price": "number"}}}}
-    client.put("/rankers/named", json=schema).raise_for_status()
-    assert "give values by name" in packed(client, "named", {"ids": ["a"], "features": b"x" * 8}).json()["detail"]
-    by_name = [{"id": "a", "features": {"price": 1.5}}, {"id": "b", "features": {}}]
-    assert packed(client, "named", {"items": by_name}).status_code == 200
-    headers = {"Content-Type": "application/msgpack"}
-    assert client.post("/rankers/shop/feedback", content=b"\x80", headers=headers).status_code == 415
-    broken = client.post("/rankers/shop/rank", content=b"\xc1", headers=headers)
-    assert (broken.status_code, "not valid MessagePack" in broken.json()["detail"]) == (422, True)
 
 
 @pytest.mark.parametrize("value", ["null", '"cheap"', "1e999", "true", "[1]"])

@@ -11,7 +11,6 @@ from rankloop.core.errors import RankloopError
 from rankloop.service import requests as bodies
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
-from rankloop.service.http.middleware import MSGPACK_MEDIA
 from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
 from rankloop.service.requests import FeedbackBody, FeedbackResponse, RankBody, RankResponse
 
@@ -53,7 +52,7 @@ def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: boo
     add = partial(endpoints.add, tag=tag, role="rank", is_direct=True)
     state = endpoints.app.state  # it has the node once the application runs
 
-    @add(f"POST {path}/{{name}}/rank", body=RankBody, packed=bodies.PackedRankBody, answer=RankResponse)
+    @add(f"POST {path}/{{name}}/rank", body=RankBody, answer=RankResponse)
     def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankResponse]:
         """Return the order to show. A repeated request with the same Idempotency-Key gets the same impression."""
         return _rank(state.node, name, content, headers, experiment)
@@ -76,17 +75,12 @@ def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment:
     runtime = (node.directory.experiments if experiment else node.directory.rankers).get(name)
     rank = partial(node.ranking.rank, experiment=True) if experiment else node.ranking.rank
     key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
-    is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK_MEDIA.encode())
-    if len(content) > MAX_LOOP_BYTES and not is_packed:
+    if len(content) > MAX_LOOP_BYTES:
         return _rank_large(rank, runtime, name, content, key)
     try:
-        if is_packed:
-            return rank(name, decode(content, bodies.PackedRankBody, packed=True), key)
         return rank(name, _decode_ranking(content), key)
     except msgspec.DecodeError as error:
         raise _with_feature_name(invalid_body(error, content, RankBody), runtime) from None
-    except InvalidBody as error:
-        raise _with_feature_name(error, runtime) from None
 
 
 async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: str | None) -> RankResponse:
