@@ -90,17 +90,18 @@ def test_many_rows_become_an_array_as_few_do(monkeypatch: pytest.MonkeyPatch) ->
     listed = [[int(number) if number > 1 else float(number) for number in row] for row in rng.normal(size=(57, 3))]
     ids: list[adapter.Id] = list(range(57))
     names = ("x", "y", "z")
-    whole = adapter._feature_rows(ids, listed, names, 3)
-    by_name = adapter._feature_rows(ids, [dict(zip(names, row)) for row in listed], names, 3)
+    adapter_of_names = adapter.Adapter(names, len(names))
+    whole = adapter_of_names._features(ids, listed)
+    by_name = adapter_of_names._features(ids, [dict(zip(names, row)) for row in listed])
     monkeypatch.setattr(adapter, "MAX_NUMBERS_AT_ONCE", 10)  # three rows in a step
-    in_steps = adapter._feature_rows(ids, listed, names, 3)
+    in_steps = adapter_of_names._features(ids, listed)
     for features, present in (by_name, in_steps):
         assert present is None
         assert features.tobytes() == whole[0].tobytes() == np.array(listed, dtype=np.float64).tobytes()
     with pytest.raises(InvalidInput, match="item 56 has 2 features, this ranker has 3"):
-        adapter._feature_rows(ids, [*listed[:-1], [1.0, 2.0]], names, 3)
+        adapter_of_names._features(ids, [*listed[:-1], [1.0, 2.0]])
     with pytest.raises(InvalidInput, match=r"item 56: y \(feature 1\) must be a finite number"):
-        adapter._feature_rows(ids, [*listed[:-1], [1.0, np.inf, 2.0]], names, 3)
+        adapter_of_names._features(ids, [*listed[:-1], [1.0, np.inf, 2.0]])
 
 
 @pytest.mark.parametrize("ids", [[], ["a"], ["a" * 256], ["a" * 257], ["a", 1], [2**64 - 1], [2**64], ["a", 2**64]])

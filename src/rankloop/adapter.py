@@ -34,11 +34,13 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     """Return ids, and rows of numbers by name or as an array.
 
     Args:
-      candidates: `{id: {feature: value}}`, a list of dicts with an `id` each, an array, or a DataFrame.
+      candidates: `{id: {feature: value}}`, a list of dicts with an `id` each, an array, or a DataFrame; None: no items.
       names: The names of the features.
       ids: The item ids of an array; by default 0, 1, 2 and so on.
     """
     is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
+    if candidates is None:
+        return [], []
     if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
         raw_ids, rows = _records_of(candidates, names)
         listed = plain_ids(raw_ids)
@@ -59,7 +61,7 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
 
 
 def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
-    """Return candidates with a schema as ids and values by name; NaN in a DataFrame becomes None.
+    """Return candidates with a schema as ids and values by name.
 
     Args:
       candidates: `{id: {field: value}}`, a list of dicts with an `id` each, or a DataFrame; None: no items.
@@ -67,25 +69,23 @@ def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id],
     """
     if candidates is None:
         return [], []
-    is_frame = hasattr(candidates, "columns")
-    if not is_frame and (isinstance(candidates, str) or not isinstance(candidates, Mapping | Sequence)):
+    is_table = isinstance(candidates, Mapping | Sequence) or hasattr(candidates, "columns")
+    if isinstance(candidates, str) or not is_table:
         raise InvalidInput("with a schema candidates must be {id: {field: value}}, a list of dicts or a DataFrame")
     ids, rows = _records_of(candidates, names)
-    if is_frame and not hasattr(candidates, "to_pydict"):
-        rows = [{name: _none_if_missing(value) for name, value in row.items()} for row in rows]
     # Copied, because the caller may change the values before the feedback comes.
     return plain_ids(ids), [dict(row) if isinstance(row, Mapping) else row for row in rows]
 
 
 def _records_of(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[Any]]:
-    """Return ids and values by name of a table by id, a data frame or a list of records."""
+    """Return ids and values by name of a table by id, a data frame (with None for NaN) or a list of records."""
     if isinstance(candidates, Mapping):
         return list(candidates), list(candidates.values())
     if hasattr(candidates, "columns"):
         if hasattr(candidates, "to_pydict"):  # an Arrow table
             columns = candidates.to_pydict()
         else:
-            columns = {str(name): list(candidates[name]) for name in candidates.columns}
+            columns = {str(name): list(map(_none_if_missing, candidates[name])) for name in candidates.columns}
         has_ids = "id" in columns and "id" not in names
         ids = columns.pop("id") if has_ids else list(getattr(candidates, "index", range(len(candidates))))
         return ids, [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in ids]
@@ -105,44 +105,6 @@ def _none_if_missing(value: Any) -> Any:
         return value if is_value else None
     except TypeError:  # NA == NA has no truth value
         return None
-
-
-def _feature_rows(
-    ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int
-) -> tuple[Floats, Bools | None]:
-    """Return rows of numbers, by position or by name, as an array, and the mask of values present (None: all)."""
-    present: Bools | None = None
-    if isinstance(rows, np.ndarray):
-        features = rows
-    elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
-        features, step = np.empty((len(rows), width)), max(1, MAX_NUMBERS_AT_ONCE // max(1, width))
-        for begin in range(0, len(rows), step):
-            part = rows[begin : begin + step]
-            values = np.fromiter(chain.from_iterable(part), np.float64, len(part) * width)
-            features[begin : begin + step] = values.reshape(len(part), width)
-    else:
-        features, name_set = np.zeros((len(rows), width)), set(names)
-        for i, (id, row) in enumerate(zip(ids, rows)):
-            if not isinstance(row, Mapping):
-                if len(row) != width:
-                    raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
-                features[i] = row
-                continue
-            if row.keys() <= name_set and {float}.issuperset(map(type, row.values())):
-                numbers = [row.get(name, 0.0) for name in names]
-            else:
-                numbers, _ = named_row(row, names, f"item {id!r}")
-            features[i] = numbers or 0.0
-            if len(row) < width:
-                present = np.ones(features.shape, np.bool_) if present is None else present
-                present[i] = [name in row for name in names] or False
-    if not np.isfinite(features).all():
-        item, column = np.argwhere(~np.isfinite(features))[0]
-        if isinstance(rows[item], Mapping):
-            named_row(rows[item], names, f"item {ids[item]!r}")  # raises
-        name = f"{names[column]} (feature {column})" if names else f"feature {column}"
-        raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
-    return features, present
 
 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
@@ -347,7 +309,7 @@ class Adapter(NamedTuple):
     def _features(self, ids: list[Id], rows: Sequence[Any] | Floats) -> tuple[Floats, Bools | None]:
         """Return the features of the items, and the mask of those that were not missing (None: all)."""
         try:
-            features, present = _feature_rows(ids, rows, self.feature_names, self.n_features)
+            features, present = self._feature_rows(ids, rows)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
         if self.fills and present is not None:
@@ -355,6 +317,41 @@ class Adapter(NamedTuple):
                 has_value = present[:, column]
                 others = features[has_value, column]
                 features[~has_value, column] = others.mean() if len(others) else 0.0
+        return features, present
+
+    def _feature_rows(self, ids: list[Id], rows: Sequence[Any] | Floats) -> tuple[Floats, Bools | None]:
+        """Return rows of numbers, by position or by name, as an array, and the mask of values present (None: all)."""
+        present: Bools | None = None
+        names, width = self.feature_names, self.n_features
+        if isinstance(rows, np.ndarray):
+            features = rows
+        elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
+            features, step = np.empty((len(rows), width)), max(1, MAX_NUMBERS_AT_ONCE // max(1, width))
+            for begin in range(0, len(rows), step):
+                part = rows[begin : begin + step]
+                values = np.fromiter(chain.from_iterable(part), np.float64, len(part) * width)
+                features[begin : begin + step] = values.reshape(len(part), width)
+        else:
+            features, name_set = np.zeros((len(rows), width)), set(names)
+            for i, (id, row) in enumerate(zip(ids, rows)):
+                if not isinstance(row, Mapping):
+                    if len(row) != width:
+                        raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
+                    features[i] = row
+                    continue
+                if row.keys() <= name_set and {float}.issuperset(map(type, row.values())):
+                    features[i] = [row.get(name, 0.0) for name in names] or 0.0
+                else:
+                    features[i] = named_row(row, names, f"item {id!r}")[0] or 0.0
+                if len(row) < width:
+                    present = np.ones(features.shape, np.bool_) if present is None else present
+                    present[i] = [name in row for name in names] or False
+        if not np.isfinite(features).all():
+            item, column = np.argwhere(~np.isfinite(features))[0]
+            if isinstance(rows[item], Mapping):
+                named_row(rows[item], names, f"item {ids[item]!r}")  # raises
+            name = f"{names[column]} (feature {column})" if names else f"feature {column}"
+            raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
         return features, present
 
     def _context(self, values: Any) -> tuple[Floats, int]:

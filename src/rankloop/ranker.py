@@ -106,12 +106,13 @@ class Ranker:
     ) -> None:
         for name in sizes.keys() - Sizes.__annotations__.keys():
             raise TypeError(f"Ranker has no argument {name!r}")
-        self.outcomes, items = declared_outcomes(outcomes), _distinct(items, "items")
-        schema, recipe, n_items = schema_of(features, context, crosses), build(learner, "learner"), len(items) or None
-        self.outcomes.check_learned_by(recipe)
+        declared, listed = declared_outcomes(outcomes), _distinct(items, "items")
+        notes = {"items": listed, "outcomes": declared.to_plain()}
+        schema, recipe, n_items = schema_of(features, context, crosses), build(learner, "learner"), len(listed) or None
+        declared.check_learned_by(recipe)
         if schema is not None:
             recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
-            self._open(Session(recipe, schema.problem(n_items=n_items, **sizes), seed), items, (), schemas=[schema])
+            self._open(Session(recipe, schema.problem(n_items=n_items, **sizes), seed), notes, [schema])
             return
         names, columns = _distinct(features, "features"), _distinct(context, "context")
         problem = Problem(len(names), n_items, len(columns), feature_names=tuple(names), **sizes)
@@ -120,8 +121,8 @@ class Ranker:
             if base not in names:
                 raise InvalidInput(f"base = {base!r:.60} must be one of the features")
             recipe = BaseScore(inner=recipe, feature=names.index(base))
-        recipe = with_robust(recipe, problem, max_weight=self.outcomes.max_weight())
-        self._open(Session(recipe, problem, seed), items, columns)
+        recipe = with_robust(recipe, problem, max_weight=declared.max_weight())
+        self._open(Session(recipe, problem, seed), notes | {"context": columns})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranker":
@@ -133,34 +134,22 @@ class Ranker:
         """
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
-        ranker.outcomes = declared_outcomes(notes.get("outcomes", {}))
-        items = notes.get("items") or range(session.problem.n_items or 0)  # a plain session has numbers only
-        encoding = Encoding.from_plain(notes["encoding"]) if "encoding" in notes else None
-        schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
-        ranker._open(session, items, notes.get("context", ()), notes.get("missing", 0), encoding, schemas)
-        if "counters" in notes:
-            ranker.counters.restore(notes["counters"])
+        ranker._open(session, notes, [Schema.from_plain(plain) for plain in notes.get("schemas", ())])
         return ranker
 
-    def _open(
-        self,
-        session: Session,
-        items: Sequence[Id],
-        context: Sequence[str],
-        missing: int = 0,
-        encoding: Encoding | None = None,
-        schemas: Sequence[Schema] = (),
-    ) -> None:
+    def _open(self, session: Session, notes: Mapping[str, Any], schemas: Sequence[Schema] = ()) -> None:
+        """Begin with a session, and with the notes that the file of a ranker keeps beside it."""
         receipt_type(session.learner)  # raises if the learner's receipts could not be written to JSON
         problem, self.session = session.problem, session
-        self.items, self.context = list(items), list(context)
-        self.encoding = encoding  # of a policy that was trained on a log
-        self.missing = missing  # the number of feature values that were missing, over all rankings
+        self.outcomes = declared_outcomes(notes.get("outcomes", {}))
+        self.items = list(notes.get("items") or range(problem.n_items or 0))  # a plain session has numbers only
+        self.context = list(notes.get("context", ()))
+        self.missing = notes.get("missing", 0)  # the number of feature values that were missing, over all rankings
         # Late feedback is encoded by the schema of its ranking, so that all versions are kept.
         self.encoders = {schema.version: Encoder(schema) for schema in schemas}
-        self._recent: deque[tuple[list[Id], RawValues]] = deque(maxlen=MAX_RECENT_RANKINGS)
         encoder = self.encoders[max(self.encoders)] if self.encoders else None
-        self.counters = ClickCounters(encoder.schema if encoder else None)
+        self._recent: deque[tuple[list[Id], RawValues]] = deque(maxlen=MAX_RECENT_RANKINGS)
+        self.counters = ClickCounters(encoder.schema if encoder else None, notes.get("counters"))
         if problem.n_hashed and (encoder is None or problem.n_features != problem.n_hashed + encoder.schema.n_dense):
             raise InvalidInput("this file has hashed columns but not the schema that they belong to")
         names = encoder.schema.features if encoder else problem.feature_names
@@ -171,7 +160,7 @@ class Ranker:
             items=tuple(self.items),
             n_context=problem.n_context,
             context_names=tuple(self.context),
-            encoding=encoding,
+            encoding=Encoding.from_plain(notes["encoding"]) if "encoding" in notes else None,
             key=lambda id: id,
             encoder=encoder,
             fills=from_layers(session.learner, "fills_gaps", False),
@@ -179,14 +168,18 @@ class Ranker:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker to one file, atomically; an existing one is replaced."""
+        save(self.session, path, self._notes())
+
+    def _notes(self) -> dict[str, Any]:
+        encoding = self.adapter.encoding  # of a policy that was trained on a log
         notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
         optional = {
             "schemas": [encoder.schema.to_plain() for encoder in self.encoders.values()],
             "counters": self.counters.to_plain() if self.counters.fields else None,
             "outcomes": self.outcomes.to_plain(),
-            "encoding": self.encoding.to_plain() if self.encoding is not None else None,
+            "encoding": encoding.to_plain() if encoding is not None else None,
         }
-        save(self.session, path, notes | {name: value for name, value in optional.items() if value})
+        return notes | {name: value for name, value in optional.items() if value}
 
     def rank(
         self,
@@ -216,7 +209,7 @@ class Ranker:
           >>> ranker.rank([{"id": 7, "title_match": 0.2}, {"id": 9, "title_match": 0.8}]).ids
           [7, 9]
         """
-        request = self._request(candidates, ids, context, query, at)
+        request = self._request(candidates, context, ids, query, at)
         decision = self.session.rank(request.query)
         check_finite_receipt(decision.receipt)
         return self._impression(request, decision)
@@ -250,11 +243,11 @@ class Ranker:
         Args:
           candidates: The items, as in `rank`, like all other arguments.
           context: Values about the user or the request by name.
-          ids: The item ids of an array.
+          ids: The item ids of an array, or those of items without values.
           query: An id of the query.
-          at: The time of the ranking.
+          at: The time of the ranking; None: now.
         """
-        request = self._request(candidates, ids, context, query, at)
+        request = self._request(candidates, context, ids, query, at)
         return [request.ids[item] for item in self.session.predict(request.query).tolist()]
 
     def scores(
@@ -265,15 +258,14 @@ class Ranker:
         For `click_regression` a score is the log odds of a click at the first position, up to a constant.
 
         Args:
-          candidates: The items, as in `rank`.
+          candidates: The items, as in `rank`, like all other arguments.
           context: Values about the user or the request by name.
-          **options: ids, query and at, as in `predict`.
+          **options: ids, query and at.
 
         Raises:
           InvalidInput: If the learner does not order items by a weighted sum of their features.
         """
-        ids, query, at = options.get("ids", ()), options.get("query", ""), options.get("at")
-        request = self._request(candidates, ids, context, query, at)
+        request = self._request(candidates, context, **options)
         trust = memory_trust(self.session.learner, self.session.state)
         order = self.session.predict(request.query)
         numbers = explanation.linear_scores(self.session.state, request.query.features, self.session.problem, trust)
@@ -283,16 +275,16 @@ class Ranker:
         return {request.ids[item]: float(numbers[item]) for item in order.tolist()}
 
     def _request(
-        self, candidates: Any, ids: Sequence[Id], context: Mapping[str, Any] | None, query: str, at: float | None
+        self, candidates: Any, context: Any, ids: Sequence[Id] = (), query: str = "", at: float | None = None
     ) -> QueryRequest:
         context, at = {} if context is None else context, time.time() if at is None else at
         if self.schema is None:
-            listed, rows = ([], []) if candidates is None else adapter.candidates_of(candidates, self.features, ids)
+            listed, rows = adapter.candidates_of(candidates, self.features, ids)
             return self.adapter.query(listed, rows, context, query)
         listed, rows = adapter.raw_candidates(candidates, self.schema.features)
-        rows, listed = rows or [{} for _ in ids], listed or plain_ids(ids) or self.items
-        rows = self.counters.filled(listed, rows or [{}] * len(listed), context, at) if self.counters.fields else rows
-        return self.adapter.query(list(listed), rows, context, query, at=at)
+        listed = listed or plain_ids(ids) or list(self.items)
+        rows = self.counters.filled(listed, rows or [{} for _ in listed], context, at)
+        return self.adapter.query(listed, rows, context, query, at=at)
 
     def learn(
         self,
@@ -372,7 +364,7 @@ class Ranker:
         if isinstance(candidates, Impression):
             raise InvalidInput("an impression has its own order: leave order out, or give the candidates of the page")
         receipt = receipt_of_logged_page(self.session.learner)
-        request = self._request(candidates, order, context, query, at)
+        request = self._request(candidates, context, order, query, at)
         items = {id: item for item, id in enumerate(request.ids)}
         ranking = [items.get(id, -1) for id in plain_ids(order)]
         if len(ranking) != len(items) or -1 in ranking:
@@ -409,7 +401,7 @@ class Ranker:
         """
         from rankloop.training.clicks import weights
 
-        if self.items or self.context or self.encoding is not None or not self.features:
+        if self.items or self.context or self.adapter.encoding is not None or not self.features:
             raise InvalidInput("a log is learned from by the names of features: create the ranker with features")
         schema = self.schema or Schema(dict.fromkeys(self.features, "number"))
         lists = lists_in(log, schema=schema, columns=columns)
@@ -440,7 +432,7 @@ class Ranker:
     @property
     def schema(self) -> Schema | None:
         """The newest version of the schema; None where features are plain numbers."""
-        return self.encoders[max(self.encoders)].schema if self.encoders else None
+        return self.adapter.encoder.schema if self.encoders else None
 
     def evolve(
         self,
@@ -475,9 +467,7 @@ class Ranker:
         session = Session(self.session.learner, problem, self.session.seed)
         state, generator, learned, refused = self.session.snapshot()
         session.restore(with_columns(state, problem.n_features), generator, learned, refused)
-        schemas, counted = [encoder.schema for encoder in self.encoders.values()], self.counters.to_plain()
-        self._open(session, self.items, (), self.missing, schemas=[*schemas, schema])
-        self.counters.restore(counted)
+        self._open(session, self._notes(), [*(encoder.schema for encoder in self.encoders.values()), schema])
         return schema
 
     def explain(self, shown: Impression, id: Id) -> explanation.Explanation:
@@ -532,10 +522,10 @@ class Ranker:
           InvalidInput: If the learner has no weight per feature.
         """
         if self.schema is not None:
-            encoder = self.encoders[self.schema.version]
             requests = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
             table = from_layers(self.session.state, "table")
-            return {name: weight for name, (weight, _) in explanation.named_weights(encoder, table, requests).items()}
+            named = explanation.named_weights(self.adapter.encoder, table, requests)
+            return {name: weight for name, (weight, _) in named.items()}
         weights = from_layers(self.session.state, "weights", ())
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")

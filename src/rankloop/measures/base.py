@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,6 @@ from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_
 from rankloop.measures import formulas
 from rankloop.measures.formulas import NO_CUTOFF, checked_offsets
 
-# For a sum without a relevant item 0 is the worst and the best value at once.
-EMPTY_VALUES_OF_SUMS: Final = {"zero": 0.0, "one": 0.0, "skip": math.nan}
 INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
@@ -44,7 +42,8 @@ class RankedMeasure:
     empty: Literal["zero", "one", "skip"] = "zero"
 
     higher_is_better: ClassVar[bool] = True
-    _empty_values: ClassVar[dict[str, float]] = {"zero": 0.0, "one": 1.0, "skip": math.nan}
+    _worst: ClassVar[float] = 0.0
+    _best: ClassVar[float] = 1.0  # of a query without a relevant item: 0 for a sum
     _formula: ClassVar[int]
 
     def __post_init__(self) -> None:
@@ -54,11 +53,9 @@ class RankedMeasure:
 
     def __call__(self, ranking: Ints, relevance: Floats) -> float:
         """Return the value of a ranking of items with these grades."""
-        try:
-            plain = ranking.dtype is INT64 and relevance.dtype is FLOAT64 and ranking.shape == relevance.shape
-        except AttributeError:  # lists
-            plain = False
-        if not plain or ranking.ndim != 1:
+        is_array = isinstance(ranking, np.ndarray) and isinstance(relevance, np.ndarray)
+        is_plain = is_array and ranking.dtype is INT64 and relevance.dtype is FLOAT64
+        if not is_plain or ranking.ndim != 1 or ranking.shape != relevance.shape:
             ranking = item_indices(ranking, "ranking")
             relevance = _checked_grades(relevance, len(ranking), "ranking")
         return formulas.value_of(ranking, relevance, NO_CUTOFF, self._options)
@@ -113,7 +110,7 @@ class RankedMeasure:
         return formulas.MeasureOptions(
             formula=self._formula,
             cutoff=getattr(self, "cutoff", None) or NO_CUTOFF,
-            empty=self._empty_values[self.empty],
+            empty={"zero": self._worst, "one": self._best, "skip": math.nan}[self.empty],
             relevant_from=getattr(self, "relevant_from", 1.0),
             max_grade=getattr(self, "max_grade", 0),
             half_life=getattr(self, "half_life", formulas.LOGARITHMIC_DISCOUNT),

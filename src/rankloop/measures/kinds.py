@@ -8,7 +8,7 @@ from rankloop.core.checks import check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.measures import formulas
-from rankloop.measures.base import EMPTY_VALUES_OF_SUMS, BinaryMeasure, RankedMeasure
+from rankloop.measures.base import BinaryMeasure, RankedMeasure
 
 
 @register("DCG")
@@ -31,7 +31,7 @@ class DCG(RankedMeasure):
     gain: Literal["exponential", "linear"] = "exponential"
     cutoff: int | None = None
 
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
+    _best: ClassVar[float] = 0.0
     _formula: ClassVar[int] = formulas.DISCOUNTED_GAIN
 
 
@@ -91,7 +91,7 @@ class ERU(_HalfLife):
       Breese, Heckerman and Kadie (1998), Empirical analysis of predictive algorithms for collaborative filtering.
     """
 
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
+    _best: ClassVar[float] = 0.0
     _formula: ClassVar[int] = formulas.DISCOUNTED_GAIN
 
 
@@ -244,7 +244,8 @@ class AUCLoss(AUC):
     """
 
     higher_is_better: ClassVar[bool] = False
-    _empty_values: ClassVar[dict[str, float]] = {"zero": 1.0, "one": 0.0, "skip": math.nan}
+    _worst: ClassVar[float] = 1.0
+    _best: ClassVar[float] = 0.0
     _formula: ClassVar[int] = formulas.AUC_LOSS
 
 
@@ -263,7 +264,7 @@ class PairwiseLoss(RankedMeasure):
     """
 
     higher_is_better: ClassVar[bool] = False
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
+    _best: ClassVar[float] = 0.0
     _formula: ClassVar[int] = formulas.WRONG_PAIRS
 
 
@@ -284,5 +285,5 @@ class SumLoss(RankedMeasure):
     """
 
     higher_is_better: ClassVar[bool] = False
-    _empty_values: ClassVar[dict[str, float]] = EMPTY_VALUES_OF_SUMS
+    _best: ClassVar[float] = 0.0
     _formula: ClassVar[int] = formulas.POSITION_SUM

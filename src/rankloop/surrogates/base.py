@@ -37,24 +37,21 @@ class SeparableSurrogate(ABC):
     convex: ClassVar[bool] = True
 
     @abstractmethod
-    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-        """Return the loss of these items and its gradient over all scores."""
-
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient in the scores."""
-        return self._part(scores, np.arange(len(scores)), relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
         """Return the share of the graded items in the gradient."""
-        return self._part(scores, items, grades)[1]
+        grad = np.zeros(len(scores))
+        grad[items] = self.value_and_grad(scores[items], grades)[1]
+        return grad
 
 
 @kernel
 def levels_of(relevance: Floats) -> tuple[Ints, int]:
     """Return the level of each item (a higher grade is a higher level), and the number of levels."""
-    n_items, top = len(relevance), 0
+    n_items, top, direct = len(relevance), 0, True
     levels = np.empty(n_items, np.int64)
-    direct = True
     for i in range(n_items):
         grade = relevance[i]
         if not (0.0 <= grade <= MAX_DIRECT_GRADE and grade == np.floor(grade)):

@@ -15,11 +15,9 @@ from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate, leve
 @kernel
 def _pair_hinges(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
     """Return loss and gradient, by one sweep in score order per distinct lower grade: O(m log m + m · grades)."""
-    n_items = len(scores)
-    order = ranking_of(scores)
-    value, grad = 0.0, np.zeros(n_items)
-    lower = np.empty(n_items, np.int64)
-    levels, n_levels = levels_of(relevance)
+    order, (levels, n_levels) = ranking_of(scores), levels_of(relevance)
+    value, grad = 0.0, np.zeros(len(scores))
+    lower = np.empty(len(scores), np.int64)
     for level in range(n_levels - 1):
         n_lower, n_higher = 0, 0
         for item in order:
@@ -38,15 +36,6 @@ def _pair_hinges(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
                 value += close * (1.0 - scores[item]) + close_total
                 grad[item] -= close
                 handled += 1
-    return value, grad
-
-
-@kernel
-def _hinges_among(scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-    """Return the loss of the graded items and its gradient over all scores."""
-    value, of_items = _pair_hinges(scores[items], grades)
-    grad = np.zeros(len(scores))
-    grad[items] = of_items
     return value, grad
 
 
@@ -70,8 +59,8 @@ class RankSVM(SeparableSurrogate):
 
     span: ClassVar[int | None] = 2
 
-    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-        return _hinges_among(scores, items, grades)
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _pair_hinges(scores, relevance)
 
 
 @kernel
@@ -156,28 +145,24 @@ def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, me
       cutoff: The cutoff of nDCG.
       mean: If true, items of equal grade share the mean of their weights; else they take them in item order.
     """
-    n_items = len(relevance)
-    discounts = np.zeros(n_items)
-    for position in range(min(cutoff, n_items)):
+    discounts, weights = np.zeros(len(relevance)), np.empty(len(relevance))
+    for position in range(min(cutoff, len(relevance))):
         discounts[position] = discount(position)
     counts = np.zeros(n_levels, np.int64)
     for level in levels:
         counts[level] += 1
-    weights, rank_of_level, first = np.empty(n_items), np.empty(n_levels, np.int64), 0
-    share = np.empty(n_levels)
+    share, rank_of_level, first = np.empty(n_levels), np.empty(n_levels, np.int64), 0
     for level in range(n_levels - 1, -1, -1):
         rank_of_level[level] = first
         share[level] = discounts[first : first + counts[level]].sum() / max(counts[level], 1)
         first += counts[level]
     ideal = 0.0
-    for i in range(n_items):
-        level = levels[i]
-        weights[i] = exponential_gain(max(relevance[i], 0.0)) * (
-            share[level] if mean else discounts[rank_of_level[level]]
-        )
-        rank_of_level[level] += 1
+    for i in range(len(relevance)):
+        worth = share[levels[i]] if mean else discounts[rank_of_level[levels[i]]]
+        weights[i] = exponential_gain(max(relevance[i], 0.0)) * worth
+        rank_of_level[levels[i]] += 1
         ideal += weights[i]
-    return weights / ideal if ideal > 0.0 else np.zeros(n_items)
+    return weights / ideal if ideal > 0.0 else np.zeros(len(relevance))
 
 
 @kernel
@@ -249,8 +234,7 @@ class Slam(ListwiseSurrogate):
         {},
         {"cutoff": 2},
         {"measure": "AP"},
-        {"within": "item_order"},
-        {"margin": 0.5},
+        {"within": "item_order", "margin": 0.5},
     )
 
     def __post_init__(self) -> None:

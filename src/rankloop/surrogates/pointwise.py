@@ -12,13 +12,13 @@ from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate
 
 
 @kernel
-def _kl(scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-    """Return the loss of these items and its gradient over all scores."""
-    value, grad = 0.0, np.zeros(len(scores))
-    for position in range(len(items)):
-        score, grade = scores[items[position]], grades[position]
+def _kl(scores: Floats, grades: Floats) -> tuple[float, Floats]:
+    """Return the loss and its gradient."""
+    value, grad = 0.0, np.empty(len(scores))
+    for i in range(len(scores)):
+        score, grade = scores[i], grades[i]
         value += np.exp(grade) * (grade - score) - np.exp(grade) + np.exp(score)
-        grad[items[position]] = np.exp(score) - np.exp(grade)
+        grad[i] = np.exp(score) - np.exp(grade)
     return value, grad
 
 
@@ -40,19 +40,17 @@ class KL(SeparableSurrogate):
       0.29
     """
 
-    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-        return _kl(scores, items, grades)
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _kl(scores, relevance)
 
 
 @kernel
-def _squared(scores: Floats, items: Ints, targets: Floats) -> tuple[float, Floats]:
-    """Return the loss of these items and its gradient over all scores."""
-    value, grad = 0.0, np.zeros(len(scores))
-    for position in range(len(items)):
-        gap = scores[items[position]] - targets[position]
+def _squared(scores: Floats, targets: Floats) -> tuple[float, Floats]:
+    """Return Σ (score − target)² and its gradient."""
+    value, gaps = 0.0, scores - targets
+    for gap in gaps:
         value += gap**2
-        grad[items[position]] = 2.0 * gap
-    return value, grad
+    return value, 2.0 * gaps
 
 
 @register("squared")
@@ -82,8 +80,8 @@ class Squared(SeparableSurrogate):
     divided: Literal["residual", "grade"] = "residual"
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"divided": "grade"})
 
-    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-        return _squared(scores, items, grades)
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _squared(scores, relevance)
 
 
 @kernel
@@ -109,8 +107,8 @@ class SquaredGains(SeparableSurrogate):
       Cossock and Zhang (2006), Subset Ranking Using Regression.
     """
 
-    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-        return _squared(scores, items, _gains(grades))
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _squared(scores, _gains(relevance))
 
 
 @kernel
@@ -137,7 +135,7 @@ class CalibratedSquared(ListwiseSurrogate):
     """
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        return _squared(scores, np.arange(len(scores)), normalised_gains(relevance))
+        return _squared(scores, normalised_gains(relevance))
 
 
 @kernel
@@ -181,5 +179,8 @@ class SmoothDCG(SeparableSurrogate):
     smoothing: Positive = 1.0
     convex: ClassVar[bool] = False
 
-    def _part(self, scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
-        return _smoothed(scores, items, grades, self.smoothing)
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _smoothed(scores, np.arange(len(scores)), relevance, self.smoothing)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return _smoothed(scores, items, grades, self.smoothing)[1]
