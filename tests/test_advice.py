@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from rankloop import InvalidInput, build
-from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, ProblemSize, choices, start, start_of_advice, table
+from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, ProblemSize, choices, start_of_advice, table
 from rankloop.cli.app import app
 from rankloop.cli.main import import_commands
 from rankloop.games import advise
@@ -24,7 +24,7 @@ def name(row):
 @pytest.mark.parametrize("size", [ProblemSize(), ProblemSize(n_items=5, depth=2, max_grade=2)])
 def test_the_program_runs_and_the_learner_has_learned(row, size, capsys):
     names: dict = {}
-    exec(start(row, size), names)  # noqa: S102
+    exec(row.start(size), names)  # noqa: S102
     assert names["ranker"].session.learned == 1
     assert capsys.readouterr().out.startswith("[")
 

@@ -32,6 +32,7 @@ FEEDBACK_ARGUMENTS = {
 SCHEMA_ARGUMENTS = (
     'features={"price": "number", "brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"]'
 )
+FEATURE_CANDIDATES = '{"a": {"price": 0.3}, "b": {"price": 0.5, "rating": 4.5}}'
 SCHEMA_CANDIDATES = '{"a": {"price": 1999, "brand": "Acme"}, "b": {"price": 700}}, context={"segment": "sport"}'
 
 
@@ -63,7 +64,38 @@ class Choice(NamedTuple):
 
     def as_table(self, size: ProblemSize = DEFAULT_SIZE) -> dict[str, Any]:
         """Return the row with its learner and first program, for JSON."""
-        return self._asdict() | {"learner": self.learner, "start": start(self, size)}
+        return self._asdict() | {"learner": self.learner, "start": self.start(size)}
+
+    def start(self, size: ProblemSize = DEFAULT_SIZE) -> str:
+        """Return a short program that runs as it is, or a command."""
+        if self.learner is None:
+            return self.use
+        problem, candidates = self._arguments(size)
+        # A reward of items with features is a click on the first.
+        is_click = self.feedback == "reward" and self.items != "fixed"
+        feedback = FEEDBACK_ARGUMENTS["clicks" if is_click else self.feedback]
+        feedback = feedback % size.depth if self.feedback == "top_grades" else feedback
+        return (
+            f"from rankloop import Ranker\n\nranker = Ranker({json.dumps(self.use)}, {problem})\n"
+            f"shown = ranker.rank({candidates})\nprint(shown.ids)  # show these, best first\n"
+            f"ranker.learn(shown, {feedback})"
+        )
+
+    def _arguments(self, size: ProblemSize) -> tuple[str, str]:
+        """Return the arguments of `Ranker` after the learner, and those of `Ranker.rank`."""
+        depth = f", depth={size.depth}" if self.feedback == "top_grades" else ""
+        shown = ", shown=1" if self.feedback == "reward" else ""
+        if self.items == "fields":
+            return SCHEMA_ARGUMENTS + shown, SCHEMA_CANDIDATES
+        if self.items == "features":
+            return f'features=["price", "rating"]{depth}{shown}', FEATURE_CANDIDATES
+        if self.feedback == "order":
+            return 'features=["a", "b"]', '{"a": {"a": 1}, "b": {"b": 1}}'
+        names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
+        if self.feedback == "reward":
+            return f'items={names}, context=["age"]', 'context={"age": 0.4}'
+        grades = f", max_grade={size.max_grade}" if size.max_grade != 1 else ""
+        return f"items={names}{depth}{grades}", ""
 
 
 @cache
@@ -97,50 +129,11 @@ def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
     return matches
 
 
-def start(choice: Choice, size: ProblemSize = DEFAULT_SIZE) -> str:
-    """Return a short program that runs as it is, or a command.
-
-    Args:
-      choice: The row.
-      size: The sizes of the problem.
-    """
-    if choice.learner is None:
-        return choice.use
-    problem, candidates = _problem(choice, size)
-    # A reward of items with features is a click on the first.
-    is_click = choice.feedback == "reward" and choice.items != "fixed"
-    feedback = FEEDBACK_ARGUMENTS["clicks" if is_click else choice.feedback]
-    feedback = feedback % size.depth if choice.feedback == "top_grades" else feedback
-    return (
-        f"from rankloop import Ranker\n\nranker = Ranker({json.dumps(choice.use)}, {problem})\n"
-        f"shown = ranker.rank({candidates})\nprint(shown.ids)  # show these, best first\n"
-        f"ranker.learn(shown, {feedback})"
-    )
-
-
 def start_of_advice(advice: "Advice") -> str | None:
     """Return a short program with the learner of a verdict on a measure; None where nothing can be learned."""
     if advice.learner is None:
         return None
     analysis = advice.analysis
     feedback = "grades" if analysis.depth >= analysis.n_items else "top_grades"
-    size = ProblemSize(analysis.n_items, analysis.depth, analysis.max_grade)
-    return start(choices(feedback, "fixed")[0]._replace(use=advice.learner), size)
-
-
-def _problem(choice: Choice, size: ProblemSize) -> tuple[str, str]:
-    """Return the arguments of `Ranker` after the learner, and those of `Ranker.rank`."""
-    names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
-    depth = f", depth={size.depth}" if choice.feedback == "top_grades" else ""
-    candidates = '{"a": {"price": 0.3}, "b": {"price": 0.5, "rating": 4.5}}'
-    shown = ", shown=1" if choice.feedback == "reward" else ""
-    if choice.items == "fields":
-        return SCHEMA_ARGUMENTS + shown, SCHEMA_CANDIDATES
-    if choice.items == "features":
-        return f'features=["price", "rating"]{depth}{shown}', candidates
-    if choice.feedback == "order":
-        return 'features=["a", "b"]', '{"a": {"a": 1}, "b": {"b": 1}}'
-    if choice.feedback == "reward":
-        return f'items={names}, context=["age"]', 'context={"age": 0.4}'
-    grades = f", max_grade={size.max_grade}" if size.max_grade != 1 else ""
-    return f"items={names}{depth}{grades}", ""
+    choice = choices(feedback, "fixed")[0]._replace(use=advice.learner)
+    return choice.start(ProblemSize(analysis.n_items, analysis.depth, analysis.max_grade))

@@ -1,7 +1,6 @@
 """Business rules on top of a learned order: pin, exclude, stock, boost, spread and at most n of a kind.
 
-Rules are functions of the order and of the items' values, without randomness. They are applied in the order of the line
-above; the last one therefore always holds.
+They are applied in this order, without randomness; the last one therefore always holds.
 """
 
 from collections import Counter
@@ -154,11 +153,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         If they change none, the probability of the shown order is that of the policy.
         """
-        ranked = order[n_pinned:]
-        if len({_total_boost(item, self.boost, value_of) for item in ranked}) > 1:
+        if len({_total_boost(item, self.boost, value_of) for item in order[n_pinned:]}) > 1:
             return True
         limits = [(rule.field, 1) for rule in self.spread if rule.weight]
-        for field, limit in [*limits, *((rule.field, rule.n) for rule in self.at_most)]:
+        limits += [(rule.field, rule.n) for rule in self.at_most]
+        for field, limit in limits:
             counts = Counter(part for item in order for part in _parts(value_of(item, field)))
             if max(counts.values(), default=0) > limit:
                 return True
@@ -170,11 +169,10 @@ def _total_boost(item: int, rules: Sequence[Boost], value_of: ValueOf) -> int:
 
 
 def _apply_boosts(items: list[int], pinned: list[int], rules: Sequence[Boost], value_of: ValueOf) -> list[int]:
-    places = dict[int, float]()
-    for position, item in enumerate(items):
-        boost = _total_boost(item, rules, value_of)
-        places[item] = position - boost - (0.5 if boost else 0.0)  # before the item whose position it gets
-    return sorted(items, key=lambda item: places[item])
+    boosts = [_total_boost(item, rules, value_of) for item in items]
+    # Half a position more, so that an item stands before the one whose position it gets.
+    places = {item: p - boost - 0.5 * (boost > 0) for p, (item, boost) in enumerate(zip(items, boosts))}
+    return sorted(items, key=places.__getitem__)
 
 
 def _apply_spread(items: list[int], pinned: list[int], rule: Spread, value_of: ValueOf) -> list[int]:
@@ -191,19 +189,15 @@ def _apply_spread(items: list[int], pinned: list[int], rule: Spread, value_of: V
 
 def _apply_limits(items: list[int], pinned: list[int], rules: Sequence[AtMost], value_of: ValueOf) -> list[int]:
     """Fill positions with the first item that no limit forbids there, as long as there is one."""
+    fields = {rule.field for rule in rules}
+    values = {
+        item: [(field, part) for field in fields for part in _parts(value_of(item, field))] for item in pinned + items
+    }
     order, left = list(pinned), list(items)
     while left and (limits := [rule for rule in rules if len(order) < rule.within]):
-        counts = [Counter(part for item in order for part in _parts(value_of(item, rule.field))) for rule in limits]
-        allowed = (
-            item
-            for item in left
-            if all(
-                count[part] < rule.n
-                for rule, count in zip(limits, counts)
-                for part in _parts(value_of(item, rule.field))
-            )
-        )
-        item = next(allowed, left[0])
+        counts = Counter(value for item in order for value in values[item])
+        full = {value for value in counts for rule in limits if rule.field == value[0] and rule.n <= counts[value]}
+        item = next((item for item in left if full.isdisjoint(values[item])), left[0])
         left.remove(item)
         order.append(item)
     return order[len(pinned) :] + left

@@ -43,12 +43,8 @@ def _uses() -> list[Callable[[], None]]:
     for category, use in USES.items():
         for entry in entries(category):
             examples: tuple[Spec, ...] = getattr(entry.cls, "examples", ({},))
-            uses += [partial(_use_example, use, entry.cls, parameters) for parameters in examples]
+            uses += [partial(use, entry.cls(**parameters)) for parameters in examples]
     return uses
-
-
-def _use_example(use: Callable[[Any], Any], cls: type, parameters: Spec) -> None:
-    use(cls(**parameters))
 
 
 def _use_learner(learner: Any) -> None:

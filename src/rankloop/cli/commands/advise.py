@@ -3,7 +3,7 @@
 from textwrap import indent
 from typing import Annotated
 
-from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, Choice, ProblemSize, choices, start, start_of_advice, table
+from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, Choice, ProblemSize, choices, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.commands.analyse import MaxGrade, check_depth
 from rankloop.cli.options import AsJson, option
@@ -66,7 +66,7 @@ def advise(
 
 def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
     first, *others = rows
-    lines = [f"Use {first.use}: {first.why}.\n\n{indent(start(first, size), '    ')}"]
+    lines = [f"Use {first.use}: {first.why}.\n\n{indent(first.start(size), '    ')}"]
     lines += ["\nOtherwise"] if others else []
     lines += [f"  {row.when}: {row.use}; {row.why}" for row in others]
     if (first.feedback, first.items) == ("top_grades", "fixed"):
