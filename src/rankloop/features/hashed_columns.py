@@ -78,6 +78,7 @@ def _context_spans(tokens: Tokens) -> Ints:
 
 @kernel
 def _set_item_spans(spans: Ints, tokens: Tokens, item: int) -> None:
+    """Write where the tokens of each field of an item begin and end."""
     for field in range(tokens.main.shape[1]):
         spans[field, 0], spans[field, 1] = tokens.bounds[item, field], tokens.bounds[item, field + 1]
 
