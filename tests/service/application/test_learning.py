@@ -154,7 +154,7 @@ def test_what_is_left_of_a_window(location: Location, times: list[float], expect
     for seq, at in zip(numbers, shown):
         set_time(store, seq, at)
     consumer = restored_consumer("ranker/a", store, store.last())
-    windows = learner.FeedbackWindows(store, "ranker/a", consumer.projection)
+    windows = learner.FeedbackWindows(consumer)
     assert [max(10 - windows.elapsed(seq, at, now), 0) for seq, at in zip(numbers, shown)] == expected
     assert windows.expired(now, store.last()) == [f"{at}" for at, left in zip(shown, expected) if left == 0]
     store.close()

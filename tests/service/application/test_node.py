@@ -132,7 +132,7 @@ def test_evaluation_traffic_teaches_nobody(client: httpx.Client) -> None:
 def _gone_back(service: Any) -> bool:
     """Whether the state is that of the newest snapshot at which the base did not lead."""
     runtime, course = service.directory.ranker("shop"), service.learning.worker.consumers["ranker/shop"]
-    state = course._state_of_snapshot(runtime.projection.last_good_state)
+    state = course.trainer.find_state(runtime.projection.last_good_state)
     return digest(runtime.serving.state) == digest(course.trainer.first if state is None else state)
 
 

@@ -30,7 +30,7 @@ def test_ids_are_compared_as_texts_and_equal_rows_are_no_change() -> None:
     catalogue = ItemCatalogue(lambda after: [record for record in records if record.seq > after])
     catalogue.catch_up()
     assert catalogue.rows(["b", 7]) == [None, {"price": 9}]
-    assert catalogue.changed({"a": {"price": 5}, "b": None, "c": {}}) == {"c": {}}
+    assert catalogue.changes_of({"a": {"price": 5}, "b": None, "c": {}}, []) == {"c": {}}
 
 
 def test_what_is_given_wins_and_other_fields_stay_outside() -> None:

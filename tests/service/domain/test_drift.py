@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.service.domain.counters import Counters
-from rankloop.service.domain.drift import click_rate_drift, log_drift_alarm
+from rankloop.service.domain.drift import DriftAlarms, click_rate_drift
 from tests.service.cases import Location, learn, running
 
 
@@ -25,10 +25,10 @@ def test_the_z_score_is_the_change_in_standard_errors() -> None:
 
 
 def test_an_alarm_is_logged_when_it_is_raised_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    raised_alarms = set[str]()
+    alarms = DriftAlarms()
     with caplog.at_level(logging.WARNING, "rankloop.service"):
         for recent in (0.3, 0.01, 0.0, 0.3, 0.3):
-            log_drift_alarm("shop", counters(recent), raised_alarms)
+            alarms.watch("shop", counters(recent))
     raised, ended = (record.getMessage() for record in caplog.records)
     assert raised.startswith("drift alarm of ranker shop: the click rate went from 0.300 to 0.010, z = -")
     assert ended == "drift alarm of ranker shop has ended"

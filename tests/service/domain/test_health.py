@@ -15,7 +15,7 @@ from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.counters import Counters
-from rankloop.service.domain.health import clicks_of, health_of
+from rankloop.service.domain.health import StateView, clicks_of
 from rankloop.service.domain.trainer import logged_query
 from rankloop.service.records import FeedbackReceived, Ranked
 from rankloop.service.requests import CreateBody, ProblemBody
@@ -122,7 +122,7 @@ def test_a_change_of_the_click_rate_raises_the_drift_alarm() -> None:
     def see(clicks: list[bool]) -> dict[str, Any]:
         for click in clicks:
             counters.close(ranked, FeedbackReceived("i", "clicks", [0] if click else []), None, None)
-        return health_of(counters, config, state, 0)
+        return StateView(config, state).health(counters, 0)
 
     steady = see([i % 2 == 0 for i in range(2_000)])
     assert (abs(steady["click_rate_z_score"]) < 1, steady["drift_alarm"]) == (True, False)

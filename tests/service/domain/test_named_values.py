@@ -10,7 +10,12 @@ import httpx
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.service.domain.named_values import COMPRESSED_FROM_BYTES, ZLIB_FIRST_BYTE, packed, unpacked
+from rankloop.service.domain.named_values import (
+    COMPRESSED_FROM_BYTES,
+    ZLIB_FIRST_BYTE,
+    RequestValues,
+    logged_values,
+)
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import Ranked, decode, encode
 from tests.service.cases import Location, inside, report, running
@@ -199,6 +204,14 @@ ROWS = [
     {},
     {"brand": None, "huge": 10**40, "least": -(2**63), "text": "grün", "empty": ""},
 ]
+
+
+def packed(rows: list[Any], context: dict[str, Any]) -> bytes:
+    return RequestValues(rows, context).packed()
+
+
+def unpacked(content: bytes, n_items: int) -> RequestValues:
+    return logged_values(Ranked("i", ["a"] * n_items, b"", [], values=content))
 
 
 def test_values_come_back() -> None:

@@ -14,12 +14,16 @@ from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.core.errors import Conflict
 from rankloop.service.application.rebuild import replay_log
-from rankloop.service.domain.rollback import StateRow, _rank_correlation, listed_states, state_before
+from rankloop.service.domain.health import _rank_correlation
+from rankloop.service.domain.rollback import StateList, StateRow
 from rankloop.service.domain.trainer import digest
-from rankloop.service.records import RolledBack
+from rankloop.service.records import Created, Record, RolledBack
+from rankloop.service.requests import CreateBody, ProblemBody
 from rankloop.service.stores import base
 from tests.service.cases import SHOP, Location, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, visit
+
+CREATED = Created(CreateBody("3pr", ProblemBody(n_features=1)))
 
 
 def test_the_correlation_is_that_of_the_positions() -> None:
@@ -34,22 +38,22 @@ def test_the_correlation_is_that_of_the_positions() -> None:
 def test_every_step_goes_further_back() -> None:
     """From 350: to 300, 200, 100, 0, and no further; what was learned after a rollback is undone first."""
     snapshots = [(100, 10, 1.0), (200, 20, 2.0), (300, 30, 3.0)]
-    rollbacks: dict[int, int] = {}
+    changes = [Record(1, "ranker/shop", 0.0, CREATED)]
     current, seq, steps = 350, 40, []
     for _ in range(4):
-        to = state_before(listed_states((1, 0.0), snapshots, rollbacks), current)
+        to = StateList(changes, snapshots).before(current)
         steps.append(to)
-        rollbacks[seq] = to
+        changes.append(Record(seq, "ranker/shop", 4.0, RolledBack(to)))
         current += 1
         snapshots.append((current, seq, 4.0))
         seq += 10
     assert steps == [300, 200, 100, 0]
-    rows = listed_states((1, 0.0), snapshots, rollbacks)
-    assert rows[0] == StateRow(0, 1, 0.0)
-    assert [row.same_as for row in rows] == [None] * 4 + steps
+    states = StateList(changes, snapshots)
+    assert states.rows[0] == StateRow(0, 1, 0.0)
+    assert [row.same_as for row in states.rows] == [None] * 4 + steps
     with pytest.raises(Conflict, match="initial state"):
-        state_before(rows, current)
-    assert state_before(rows, current + 5) == 0
+        states.before(current)
+    assert states.before(current + 5) == 0
 
 
 def states(client: httpx.Client, name: str = "shop") -> list[int]:

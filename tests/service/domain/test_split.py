@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.service.domain import split
-from rankloop.service.domain.split import SplitCounts, UserTotals, split_result, variant_of
+from rankloop.service.domain.split import SplitCounts, UserTotals, variant_of
 from rankloop.service.records import Ranked
 from tests.service.cases import SHOP, Location, inside, items, running
 
@@ -66,7 +66,7 @@ def test_too_many_users_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         totals.show(counts, _shown(f"u{number}", "a", number), at=1.0)
         totals.add(counts, _shown(f"u{number}", "a", number), {"clicks": {0: 1.0}})
     assert (counts.users, counts.not_counted, counts.metrics["clicks"].total) == ([3, 0], 2, [3.0, 0.0])
-    assert "not counted" in split_result(counts, ["clicks"], {})["warnings"][-1]
+    assert "not counted" in counts.result(["clicks"], {})["warnings"][-1]
 
 
 def _counts(users: tuple[int, int], means: tuple[float, float], variance: float) -> SplitCounts:
@@ -76,23 +76,23 @@ def _counts(users: tuple[int, int], means: tuple[float, float], variance: float)
 
 
 def test_a_guardrail_alarms_when_the_interval_is_below_it() -> None:
-    worse = split_result(_counts((20_000, 20_000), (0.08, 0.10), 0.09), ["purchase"], {"purchase": 0.02})
+    worse = _counts((20_000, 20_000), (0.08, 0.10), 0.09).result(["purchase"], {"purchase": 0.02})
     assert worse["alarms"] == ["purchase fell by more than 2%"]
     result = worse["metrics"]["purchase"]
     assert result["relative"] == pytest.approx(-0.2)
     assert result["relative_low"] < -0.2 < result["relative_high"] < -0.02
     assert result["is_decided"]
-    unsure = split_result(_counts((2_000, 2_000), (0.095, 0.10), 0.09), ["purchase"], {"purchase": 0.02})
+    unsure = _counts((2_000, 2_000), (0.095, 0.10), 0.09).result(["purchase"], {"purchase": 0.02})
     assert (unsure["alarms"], unsure["metrics"]["purchase"]["is_decided"]) == ([], False)
     # 40,000 users in 10 days; the days that are left follow from the users that are needed.
     needed = result["users_needed"]
     assert result["days_needed"] == pytest.approx(max(0, needed - 40_000) / 4000, rel=1e-6)
-    assert split_result(SplitCounts(), ["purchase"], {})["metrics"]["purchase"]["days_needed"] is None
+    assert SplitCounts().result(["purchase"], {})["metrics"]["purchase"]["days_needed"] is None
 
 
 def test_sides_that_are_not_halves_are_warned_of() -> None:
     for users, is_wrong in (((5000, 5100), False), ((5000, 5600), True), ((0, 30), True), ((0, 3), False)):
-        result = split_result(_counts(users, (0.1, 0.1), 0.09), ["purchase"], {})
+        result = _counts(users, (0.1, 0.1), 0.09).result(["purchase"], {})
         assert result["sample_ratio"]["is_wrong"] is is_wrong
         assert bool(result["warnings"]) is is_wrong
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,9 +22,7 @@ from rankloop.service.domain import configuration
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.experiment import ServedExperiment
-from rankloop.service.domain.health import explanation_of, recent_weights
-from rankloop.service.domain.named_values import catalogue_changes
-from rankloop.service.domain.rollback import StateRow, listed_states, order_difference, state_before
+from rankloop.service.domain.rollback import StateList
 from rankloop.service.domain.state_size import check_file_fits, check_fits
 from rankloop.service.domain.trainer import Trainer, logged_query
 from rankloop.service.errors import Unavailable
@@ -94,8 +92,8 @@ class Administration:
                 raise Conflict(f"there are {len(directory.rankers)} rankers already, which is the limit")
             if await self._create(f"ranker/{name}", records.Created(config.body, start, source)):
                 return True
-        first: Any = (await asyncio.to_thread(self.node.store.first_record, f"ranker/{name}")).event
-        if directory.rankers[name].config.body != config.body or (start and start != first.start):
+        first: Any = await asyncio.to_thread(self.node.store.first_record, f"ranker/{name}")
+        if directory.rankers[name].config.body != config.body or (start and start != first.event.start):
             raise Conflict(f"the ranker {name!r} exists already, with other settings")
         return False
 
@@ -106,12 +104,12 @@ class Administration:
         """
         await asyncio.to_thread(check_file_fits, content, self.node.settings.max_state, self.node.settings.max_body)
         session, notes = await asyncio.to_thread(loads_with_notes, content)
-        body = configuration.with_settings(configuration.config_of_session(session, notes), settings or {})
+        body = configuration.body_of_file(session, notes, settings or {})
         return await self.create(name, body, content, "a file")
 
     async def create_experiment(self, name: str, body: requests.ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""
-        configuration.check_seed_and_window(body.seed, body.window)
+        configuration.check_seed_and_window(body)
         directory, entity = self._directory, f"experiment/{name}"
         declared: dict[str, requests.OutcomeBody] = {}
         for variant in (body.b, body.a):
@@ -163,9 +161,9 @@ class Administration:
             if name not in catalogues and len(catalogues) >= self.node.settings.max_rankers:
                 raise Conflict(f"there are {len(catalogues)} catalogues already, which is the limit")
             rankers = self._directory.rankers.values()
-            configs = [ranker.config for ranker in rankers if ranker.body.problem.catalogue == name]
+            schemas = [ranker.config.schema for ranker in rankers if ranker.body.problem.catalogue == name]
             catalogue = catalogues.get(name, ItemCatalogue())
-            changes = await asyncio.to_thread(catalogue_changes, body.rows, catalogue, configs)
+            changes = await asyncio.to_thread(catalogue.changes_of, body.rows, filter(None, schemas))
             if not changes and name in catalogues:
                 return 0
             if await self._change(entity, records.CatalogueChanged(changes), catalogue.version):
@@ -174,7 +172,7 @@ class Administration:
 
     async def set_window(self, name: str, window: float) -> None:
         """Change the feedback window of a ranker, also for open impressions."""
-        configuration.check_seed_and_window(0, window)
+        configuration.check_window(window)
         runtime = await self._directory.find_ranker(name)
         if (runtime.projection.window or runtime.body.window) != window:
             await self._change(runtime.entity, records.WindowChanged(window), controls_learning=True)
@@ -201,27 +199,24 @@ class Administration:
         """Start learning again."""
         await self._change((await self._directory.find_ranker(name)).entity, records.Resumed(), controls_learning=True)
 
-    async def states(self, name: str) -> list[StateRow]:
+    async def states(self, name: str) -> StateList:
         """Return the states that a rollback can restore, the initial one first."""
         entity, store = (await self._directory.find_ranker(name)).entity, self.node.store
         changes = await asyncio.to_thread(store.changes, entity)
-        first = next(record for record in changes if isinstance(record.event, records.Created))
-        rollbacks = {record.seq: record.event.to for record in changes if isinstance(record.event, records.RolledBack)}
-        return listed_states((first.seq, first.at), await asyncio.to_thread(store.snapshots, entity), rollbacks)
+        return StateList(changes, await asyncio.to_thread(store.snapshots, entity))
 
     async def rollback(self, name: str, number: int | None) -> int:
         """Set the state back to an earlier one, by its number or one step; return its number."""
         runtime, to = await self._directory.find_ranker(name), await self._target(name, number)
-        snapshot = await asyncio.to_thread(self.node.store.snapshot, runtime.entity, to) if to else None
+        entity, store = runtime.entity, self.node.store
+        snapshot = await asyncio.to_thread(store.snapshot, entity, to) if to else None
         if to and snapshot is None:
             raise NotFound(f"the snapshot of state {to} was thinned at this moment; list the states again")
-        written = await self.node.log.append(entry_of(runtime.entity, records.RolledBack(to, "requested"), snapshot))
-        await self.node.learning.served(runtime.entity, written.seq, MAX_WAIT_SECONDS)
-        await self._published(runtime.entity, written.seq)
+        event = records.RolledBack(to, "requested")
+        written_seq = await self._change(entity, event, snapshot=snapshot, controls_learning=True)
 
         async def is_kept() -> bool:  # in a snapshot, from which the next step back counts
-            snapshots = await asyncio.to_thread(self.node.store.snapshots, runtime.entity)
-            return any(seq >= written.seq for _, seq, _ in snapshots)
+            return any(seq >= written_seq for _, seq, _ in await asyncio.to_thread(store.snapshots, entity))
 
         await self._wait_until(is_kept)
         return to
@@ -233,25 +228,26 @@ class Administration:
 
         def difference() -> dict[str, Any]:
             snapshot = store.snapshot(entity, to) if to else None
-            first: Any = store.first_record(entity).event
             if snapshot is None:
+                first: Any = store.first_record(entity).event
                 state = Trainer(configuration.config_of(first.body), first.start).first
             else:
                 state = loads(snapshot.session).state
             newest: list[Any] = [record.event for record in store.newest_rankings(entity, MAX_PREVIEW_LISTS)]
             queries = {ranked.impression: logged_query(ranked, config) for ranked in newest}
-            return order_difference(config.learner, runtime.published.state, config.fitted(state), queries)
+            return runtime.view().difference(state, queries)
 
         return {"state": to} | await asyncio.to_thread(difference)
 
     async def _target(self, name: str, number: int | None) -> int:
         await self.node.learning.catch_up(name)
-        rows = await self.states(name)
+        states = await self.states(name)
         if number is None:
-            return state_before(rows, self._directory.ranker(name).published.number)
-        if number not in [row.state for row in rows]:
-            states = ", ".join(str(row.state) for row in rows)
-            raise NotFound(f"there is no snapshot of state {number}; there are snapshots of {states}")
+            return states.before(self._directory.ranker(name).published.number)
+        numbers = [row.state for row in states.rows]
+        if number not in numbers:
+            listed = ", ".join(map(str, numbers))
+            raise NotFound(f"there is no snapshot of state {number}; there are snapshots of {listed}")
         return number
 
     async def forget(
@@ -276,9 +272,7 @@ class Administration:
     async def find_user(self, user: str) -> dict[str, Any]:
         """Return everything that is stored of a user: events by impression, with the field that has the user."""
         places, impressions = Counter[str](), []
-        for entity in sorted(self._directory.entities):
-            logged = await asyncio.to_thread(self._records, entity)
-            place_of = await asyncio.to_thread(_user_selection(user).impressions, logged)
+        async for entity, logged, place_of in self._logs_with(user):
             places.update(place_of.values())
             events: dict[str, list[Any]] = {impression: [] for impression in place_of}
             for record in logged:
@@ -294,18 +288,16 @@ class Administration:
         With `relearn` every ranker is learned again without them; else the weights learned from them stay, and the log
         says so. Counts of experiments stay either way.
         """
-        selection, places = _user_selection(user), Counter[str]()
-        removals: dict[str, Removal] = {}
-        for entity in sorted(self._directory.entities):
-            logged = await asyncio.to_thread(self._records, entity)
-            places.update((await asyncio.to_thread(selection.impressions, logged)).values())
+        places, removals = Counter[str](), dict[str, Removal]()
+        async for entity, logged, place_of in self._logs_with(user):
+            places.update(place_of.values())
+            selection = Selection(user=user)
             keeps_state = not relearn or not isinstance(self._directory.entities[entity], ServedRanker)
             if keeps_state:
-                for impression in await asyncio.to_thread(selection.open_impressions, logged):
+                for impression in selection.open_impressions(logged):
                     # As its window would, so that counts stay consistent.
                     await self._append(entity, records.Closed(impression))
-            find = partial(self._selected, entity, selection)
-            removals[entity] = await self._amend(entity, find, keeps_state)
+            removals[entity] = await self._amend(entity, partial(self._selected, entity, selection), keeps_state)
         counts = {entity: removal.impressions for entity, removal in removals.items() if removal.impressions}
         return Erasure(
             user=user,
@@ -318,6 +310,14 @@ class Administration:
             relearned=relearn,
             left=len((await self.find_user(user))["impressions"]),
         )
+
+    async def _logs_with(self, user: str) -> AsyncIterator[tuple[str, list[records.Record], dict[str, str]]]:
+        """Yield every ranker and experiment with its records, and the impressions that have the user."""
+        if not 0 < len(user) <= MAX_ID_LENGTH:
+            raise Rejected("user", f"must have 1 to {MAX_ID_LENGTH} characters")
+        for entity in sorted(self._directory.entities):
+            logged = await asyncio.to_thread(self._records, entity)
+            yield entity, logged, await asyncio.to_thread(Selection(user=user).impressions, logged)
 
     def _selected(self, entity: str, selection: Selection) -> tuple[Changes, int]:
         return selection.changes(self._records(entity))
@@ -339,7 +339,7 @@ class Administration:
         ranked = await self.node.ranking.logged_ranking(runtime.entity, impression[:MAX_ID_LENGTH])
         if ranked is None:
             raise NotFound(f"there is no impression {impression[:MAX_ID_LENGTH]!r}")
-        return await asyncio.to_thread(explanation_of, runtime.config, runtime.published.state, ranked, id)
+        return await asyncio.to_thread(runtime.view().explanation, ranked, id)
 
     async def weights(self, name: str) -> dict[str, Any]:
         """Return the largest weights by name; with a schema, of the names in recent impressions."""
@@ -348,36 +348,40 @@ class Administration:
         if runtime.config.schema is not None:
             newest = await asyncio.to_thread(self.node.store.newest_rankings, runtime.entity, N_RECENT)
             recent = [record.event for record in newest if isinstance(record.event, records.Ranked)]
-        return await asyncio.to_thread(recent_weights, runtime.config, runtime.published.state, recent)
+        return await asyncio.to_thread(runtime.view().recent_weights, recent)
 
-    async def _append(self, entity: str, event: records.Event, unless_after: int | None = None) -> Written:
-        """Log an event, unless its entity changed after the event `unless_after`."""
-        return await self.node.log.append(entry_of(entity, event)._replace(unless_after=unless_after))
+    async def _append(self, entity: str, event: records.Event) -> Written:
+        return await self.node.log.append(entry_of(entity, event))
 
     async def _create(self, entity: str, event: records.Event) -> bool:
         """Log the creation of an entity; return whether it is new. Either way the directory has it afterwards."""
         changes = await asyncio.to_thread(self.node.store.changes, entity)
         ends = [record.seq for record in changes if isinstance(record.event, records.Deleted)]
-        is_new = await self._change(entity, event, max(ends, default=0))
+        is_new = bool(await self._change(entity, event, max(ends, default=0)))
         if not is_new:
             await self._directory.refresh(entity)
         return is_new
 
     async def _change(
-        self, entity: str, event: records.Event, unless_after: int | None = None, controls_learning: bool = False
-    ) -> bool:
-        """Log a change of an entity, unless it changed after `unless_after`; the change is served afterwards.
+        self,
+        entity: str,
+        event: records.Event,
+        unless_after: int | None = None,
+        snapshot: records.Snapshot | None = None,
+        controls_learning: bool = False,
+    ) -> int:
+        """Log a change of an entity, which is served afterwards, and return its number.
 
-        An event that controls learning is waited for, also where another process learns the entity.
+        It is 0 if the entity changed after the event `unless_after`; then nothing is written. An event that controls
+        learning is waited for, also where another process learns the entity.
         """
-        written = await self._append(entity, event, unless_after)
-        if written.verdict == "changed":
-            return False
-        await self._directory.refresh(entity)
-        await self.node.learning.served(entity, written.seq, MAX_WAIT_SECONDS)
-        if controls_learning:
-            await self._published(entity, written.seq)
-        return True
+        written = await self.node.log.append(entry_of(entity, event, snapshot)._replace(unless_after=unless_after))
+        if written.verdict != "changed":
+            await self._directory.refresh(entity)
+            await self.node.learning.served(entity, written.seq, MAX_WAIT_SECONDS)
+            if controls_learning:
+                await self._published(entity, written.seq)
+        return written.seq
 
     async def _amend(self, entity: str, find: Callable[[], tuple[Changes, int]], keeps_state: bool = False) -> Removal:
         """Change the past events of an entity, one change at a time; return what has changed.
@@ -479,10 +483,3 @@ class Administration:
         """Complete deletions that an earlier process may not have finished."""
         for record in await asyncio.to_thread(self.node.store.deletions):
             await self._erase_later(record.entity, record.seq + 1)
-
-
-def _user_selection(user: str) -> Selection:
-    """Return the selection of a user's impressions, or raise `Rejected` for a name that no user has."""
-    if not 0 < len(user) <= MAX_ID_LENGTH:
-        raise Rejected("user", f"must have 1 to {MAX_ID_LENGTH} characters")
-    return Selection(user=user)

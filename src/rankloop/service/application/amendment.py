@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rankloop import __version__
-from rankloop.core.saved_session import loads
 from rankloop.logs.columns import USER_NAMES, plain_name
 from rankloop.service import records
 from rankloop.service.application.rebuild import rebuild
-from rankloop.service.domain.named_values import unpacked
+from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.projection import Projection
+from rankloop.service.domain.trainer import state_of
 from rankloop.service.log.writer import kind_of
 from rankloop.service.records import FeedbackReceived, Rebased, RolledBack, Snapshotted
 from rankloop.service.stores.base import Store
@@ -75,7 +75,7 @@ def _place_of(user: str, ranked: records.Ranked, sessions: Collection[str]) -> s
         return "session"
     parts: list[tuple[str, records.Values]] = [("tags", ranked.tags)]
     if ranked.schema:
-        values = unpacked(ranked.values, len(ranked.ids))
+        values = logged_values(ranked)
         parts += [("context", values.context), *(("features", row) for row in values.rows)]
     for part, fields in parts:
         for name, value in fields.items():
@@ -129,74 +129,55 @@ class Amendment:
 
     def __init__(self, store: Store, entity: str) -> None:
         self.store, self.entity = store, entity
+        self.newest: Snapshotted | None = None  # of the state after all events, for the log
+        self._changes: Changes = {}  # that were prepared
+        self._until: int | None = None  # the last event that was learned when they were
+        self._events: dict[int, records.Event | None] = {}  # all events that change
+        self._since = AFTER_ALL_EVENTS  # the event from which on it is learned again
         self._snapshots: list[records.Snapshot] = []
-        self._numbers: dict[int, int] = {}  # new state numbers of snapshots by the old ones
+        self._new_states: dict[int, tuple[int, str]] = {}  # number and digest by the old number of a snapshot
         self._retained_snapshots: dict[int, records.Snapshot] = {}  # states that earlier erasures have kept
         self._needed_numbers: set[int] = set()  # old numbers of snapshots that are kept or that a rollback names
-        self._digests: dict[int, str] = {}  # of new snapshots by their numbers
         self._projection: Projection
         self._is_paced = False  # it pauses between events, so that requests are served
         self._due: list[Snapshotted] = []  # snapshots to come, in order
-        self._prepared: tuple[dict[int, records.Event | None], dict[int, records.Event | None], int, int] | None = None
-        self.newest: Snapshotted | None = None  # of the state after all events, for the log
 
     def prepare(self, changes: Changes, until: int) -> None:
         """Learn again from the events up to one of them, in pieces, while the ranker is served and learns."""
         if changes:
             self._is_paced = True
-            events, since = self._learn_again(changes, until)
-            self._prepared, self._is_paced = (dict(changes), events, since, until), False
-
-    def _learn_again(self, changes: Changes, until: int | None) -> tuple[dict[int, records.Event | None], int]:
-        """Return all events that change, and the event from which on the ranker was learned again."""
-        self._snapshots, self._numbers, self._digests, self._retained_snapshots = [], {}, {}, {}
-        events = dict(changes)
-        since = self._drop_kept_states(events, min(changes))
-        self._advance(events, since, self._begin(events, since), until)
-        return events, since
-
-    def _continue(self, changes: Changes) -> tuple[dict[int, records.Event | None], int]:
-        """Learn from the events since `prepare`, or again from all if one concerns what was learned already."""
-        if self._prepared is not None:
-            expected, events, since, until = self._prepared
-            is_same = {seq: event for seq, event in changes.items() if seq <= until} == expected
-            later, controls = self._records(after=until), (Snapshotted, RolledBack, Rebased)
-            if is_same and not any(isinstance(record.event, controls) for record in later):
-                events |= {seq: event for seq, event in changes.items() if seq > until}
-                self._advance(events, since, until, None)
-                return events, since
-        return self._learn_again(changes, None)
+            self._learn_again(changes, until)
+            self._is_paced = False
 
     def write(self, changes: Changes, keeps_state: bool = False) -> Removal:
         """Change events in one transaction; with `keeps_state`, what was learned from removed events stays."""
-        events, since = dict(changes), AFTER_ALL_EVENTS
         if keeps_state:
-            self._keep_state(events)
+            self._keep_state(changes)
         else:
-            events, since = self._continue(changes)
+            self._continue(changes)
             trainer, seq = self._projection.trainer, self._projection.seq
             if trainer is not None and all(each.number != trainer.number for each in self._snapshots):
                 # A snapshot after all events, so that the learner worker goes on from there at once.
-                self._needed_numbers.add(trainer.number)
-                self._add_snapshot(Snapshotted(trainer.number, seq, "", __version__), self._projection)
-                self.newest = Snapshotted(trainer.number, seq, self._digests[trainer.number], __version__)
-        self._write_rows(events, since)
+                self._snapshots.append(self._projection.snapshot(self.entity, seq))
+                self.newest = Snapshotted(trainer.number, seq, trainer.digest(), __version__)
+        rows: dict[int, records.LogRow | None] = {}
+        for seq, event in self._events.items():
+            name, body = getattr(event, "impression", None), b"" if event is None else records.encode(event)
+            rows[seq] = None if event is None else records.LogRow(self.entity, kind_of(event), name, body, event)
+        self.store.amend(self.entity, rows, self._since, self._snapshots)
         return Removal(0, len(changes), len(self._snapshots))
 
     def drop_closed(self, end_time: float) -> int:
         """Delete some events before a time, of impressions that have closed; return their number, 0 if none is left.
 
-        What was learned from them stays: a replay begins with the state after the last deleted event, which takes that
-        event's place. This pauses between events, and neither learning nor new events have to wait.
+        What was learned from them stays. This pauses between events, and neither learning nor new events have to wait.
         """
         changes = self.old_events(end_time)
-        n_deleted = len(changes)
         if changes:
-            self._keep_state(changes)
-            self._write_rows(changes, AFTER_ALL_EVENTS)
-        return n_deleted
+            self.write(changes, keeps_state=True)
+        return len(changes)
 
-    def old_events(self, end_time: float) -> dict[int, records.Event | None]:
+    def old_events(self, end_time: float) -> Changes:
         """Return the removal of the oldest events before a time, of closed impressions that a restart does not need."""
         snapshot, self._is_paced = self.store.snapshot(self.entity), True
         if snapshot is None:
@@ -218,15 +199,23 @@ class Amendment:
                     removed += seqs.pop(name)
         return dict.fromkeys(superseded + removed if removed else [])
 
-    def _write_rows(self, events: Changes, since: int) -> None:
-        """Write new events, and snapshots since an event, in one transaction."""
-        rows: dict[int, records.LogRow | None] = {}
-        for seq, event in events.items():
-            name, body = getattr(event, "impression", None), b"" if event is None else records.encode(event)
-            rows[seq] = None if event is None else records.LogRow(self.entity, kind_of(event), name, body, event)
-        self.store.amend(self.entity, rows, since, self._snapshots)
+    def _learn_again(self, changes: Changes, until: int | None) -> None:
+        self._snapshots, self._new_states, self._retained_snapshots = [], {}, {}
+        self._changes, self._until, self._events = dict(changes), until, dict(changes)
+        self._since = self._drop_kept_states(min(changes))
+        self._advance(self._begin(), until)
 
-    def _drop_kept_states(self, changes: dict[int, records.Event | None], since: int) -> int:
+    def _continue(self, changes: Changes) -> None:
+        """Learn from the events since `prepare`, or again from all if one concerns what was learned already."""
+        until = self._until or 0
+        is_same = until and {seq: event for seq, event in changes.items() if seq <= until} == self._changes
+        if is_same and not self.store.controls(self.entity, until):
+            self._events |= {seq: event for seq, event in changes.items() if seq > until}
+            self._advance(until, None)
+        else:
+            self._learn_again(changes, None)
+
+    def _drop_kept_states(self, since: int) -> int:
         """Drop states that an erasure has kept if they were learned from events that change now.
 
         Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
@@ -238,50 +227,53 @@ class Amendment:
         for record in kept:
             event: Any = record.event
             if event.projection:
-                changes.setdefault(record.seq, None)
+                self._events.setdefault(record.seq, None)
             else:
-                changes[record.seq] = Snapshotted(event.number, event.state_seq, "", __version__)
+                self._events[record.seq] = Snapshotted(event.number, event.state_seq, "", __version__)
         return 0
 
-    def _keep_state(self, changes: dict[int, records.Event | None]) -> None:
+    def _keep_state(self, changes: Changes) -> None:
         """Replace the last change by the state after it, from which a replay continues, so that later states stay.
 
         A replay cannot reproduce the snapshots in between; they are kept for rollbacks.
         """
         first, last = min(changes), max(changes)
-        self._advance({}, last + 1, self._begin({}, last + 1), last)
-        projection = self._projection
+        self._since = last + 1
+        self._advance(self._begin(), last)
+        self._events, self._since = dict(changes), AFTER_ALL_EVENTS
         for record in self.store.controls(self.entity, first):
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
-                changes[record.seq], snapshot = None, self._snapshot_of(event.number)
-                if snapshot is not None:
-                    changes[record.seq] = Rebased(event.number, snapshot.session, state_seq=event.state_seq)
-        self._snapshots, trainer = [], projection.trainer
+                snapshot = self._snapshot_of(event.number)
+                kept = snapshot and Rebased(event.number, snapshot.session, state_seq=event.state_seq)
+                self._events[record.seq] = kept
+        self._snapshots = []
+        trainer, projection = self._projection.trainer, self._projection.saved()
         if trainer is None:
-            changes[last] = Rebased(projection.now.counters.closed, projection=projection.saved())
+            number = self._projection.now.counters.closed
+            self._events[last] = Rebased(number, projection=projection)
         else:
-            changes[last] = Rebased(trainer.number, trainer.saved(), trainer.rejected, projection.saved())
+            self._events[last] = Rebased(trainer.number, trainer.saved(), trainer.rejected, projection)
 
-    def _begin(self, changes: Changes, since: int) -> int:
-        """Return to the last snapshot before a change; return the event after which to continue."""
+    def _begin(self) -> int:
+        """Return to the last snapshot before the changes; return the event after which to continue."""
         rows, events = self.store.snapshots(self.entity), [each.event for each in self.store.controls(self.entity)]
         targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
         self._needed_numbers = targets.union(number for number, _, _ in rows)
-        # If a state of an earlier rollback was thinned, everything is learned again to have it.
-        numbers = [number for number, seq, _ in rows if seq < since] if len(self._needed_numbers) == len(rows) else []
+        numbers = [number for number, seq, _ in rows if seq < self._since]
+        if len(self._needed_numbers) > len(rows):
+            numbers = []  # a state of an earlier rollback was thinned: everything is learned again to have it
         snapshot = self.store.snapshot(self.entity, numbers[-1]) if numbers else None
         first = self.store.first_record(self.entity)
         projection = self._projection = rebuild(first, snapshot, self.store)
-        begin = first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
         if projection.trainer is not None:
-            projection.trainer.find_state = self._state_at
-        due = [event for event in changes.values() if isinstance(event, Snapshotted)]  # of retained states
+            projection.trainer.find_state = lambda number: state_of(self._snapshot_of(number))
+        due = [event for event in self._events.values() if isinstance(event, Snapshotted)]  # of retained states
         due += [event for event in events if isinstance(event, Snapshotted) and event.state_seq > projection.seq]
         self._due = sorted(due, key=lambda event: event.state_seq)
-        return begin
+        return first.seq if snapshot is None else min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
 
-    def _advance(self, changes: dict[int, records.Event | None], since: int, begin: int, until: int | None) -> None:
+    def _advance(self, begin: int, until: int | None) -> None:
         """Apply the events after `begin`, with new versions of the snapshots on the way."""
         projection, due = self._projection, self._due
         for record in self._records(until, begin):
@@ -289,45 +281,28 @@ class Amendment:
                 projection.reopen(record)
                 continue
             while due and due[0].state_seq < record.seq:
-                self._add_snapshot(due.pop(0), projection)
-            event = changes.get(record.seq, record.event)
-            if isinstance(event, Snapshotted) and changes and event.state_seq >= since:
-                number = self._numbers[event.number]
-                digest = self._digests[number]
-                event = changes[record.seq] = Snapshotted(number, event.state_seq, digest, event.rankloop_version)
-            elif isinstance(event, RolledBack) and event.to in self._numbers:
-                event = RolledBack(self._numbers[event.to], event.reason, event.freezes)
-                if changes:
-                    changes[record.seq] = event
+                self._add_snapshot(due.pop(0))
+            event = self._events.get(record.seq, record.event)
+            if isinstance(event, Snapshotted) and event.state_seq >= self._since:
+                number, digest = self._new_states[event.number]
+                event = Snapshotted(number, event.state_seq, digest, event.rankloop_version)
+                self._events[record.seq] = event
+            elif isinstance(event, RolledBack) and event.to in self._new_states:
+                number, _ = self._new_states[event.to]
+                event = self._events[record.seq] = RolledBack(number, event.reason, event.freezes)
             elif isinstance(event, Rebased) and not event.projection:
                 snapshot = records.Snapshot(self.entity, event.number, event.state_seq, event.session, b"", 0, 0)
                 self._retained_snapshots[event.number] = snapshot
             if event is not None:
                 projection.apply(record._replace(event=event))
 
-    def _add_snapshot(self, old: Snapshotted, projection: Projection) -> None:
-        trainer = projection.trainer
-        if trainer is None:
-            return
-        self._numbers[old.number] = trainer.number
-        self._digests[trainer.number] = trainer.digest()
-        if old.number not in self._needed_numbers:
-            return
-        snapshot = records.Snapshot(
-            entity=self.entity,
-            number=trainer.number,
-            state_seq=old.state_seq,
-            session=trainer.saved(),
-            projection=projection.saved(),
-            rejected=trainer.rejected,
-            oldest_open=projection.oldest_open(old.state_seq),
-        )
-        self._snapshots.append(snapshot)
-
-    def _state_at(self, number: int) -> Any:
-        """Return the state of a snapshot; None for the first state."""
-        snapshot = self._snapshot_of(number) if number else None
-        return loads(snapshot.session).state if snapshot else None
+    def _add_snapshot(self, old: Snapshotted) -> None:
+        """Add the new version of a snapshot, of the state as it is now."""
+        trainer = self._projection.trainer
+        if trainer is not None:
+            self._new_states[old.number] = trainer.number, trainer.digest()
+            if old.number in self._needed_numbers:
+                self._snapshots.append(self._projection.snapshot(self.entity, old.state_seq))
 
     def _snapshot_of(self, number: int) -> records.Snapshot | None:
         """Return the snapshot of a state, if possible a new one."""

@@ -7,12 +7,12 @@ backup too.
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,17 +60,13 @@ def back_up(where: str, file: Path) -> BackupSummary:
 @contextmanager
 def _new_file(file: Path) -> Iterator[Path]:
     """Give a temporary file the name of `file` once it is complete and durable; only its owner can read it."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        yield temporary
-        os.fsync(handle)
-        os.link(temporary, file)  # unlike a renaming, this fails where the file exists by now
-    except FileExistsError:
-        raise Conflict(f"{file} exists already; give the backup another name") from None
-    finally:
-        os.close(handle)
-        temporary.unlink(missing_ok=True)
+    with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp") as temporary:
+        yield Path(temporary.name)
+        os.fsync(temporary.fileno())
+        try:
+            os.link(temporary.name, file)  # unlike a renaming, this fails where the file exists by now
+        except FileExistsError:
+            raise Conflict(f"{file} exists already; give the backup another name") from None
 
 
 def _write(log: ReadOnlyLog, file: Path) -> BackupSummary:

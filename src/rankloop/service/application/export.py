@@ -12,7 +12,7 @@ from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typ
 from rankloop.logs.ubi.bulk import UbiRanking
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions, late_outcomes
-from rankloop.service.domain.named_values import unpacked
+from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import (
     Closed,
     Created,
@@ -37,7 +37,7 @@ def plain_record(record: Record) -> dict[str, Any]:
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
     if isinstance(event, Ranked) and event.schema:
-        table |= unpacked(event.values, len(event.ids))._asdict()
+        table |= logged_values(event)._asdict()
         table.pop("values")
         table.pop("features")
     elif isinstance(event, Ranked):
@@ -124,7 +124,7 @@ def _impression_rows(
             row[OF_OUTCOME + name] = [by_item.get(item, 0.0) for item in ranking]
         ranked = impression.ranked
         if ranked.schema:
-            values = unpacked(ranked.values, len(ranked.ids))
+            values = logged_values(ranked)
             typed = typed_row(schemas, [values.rows[i] for i in ranking], values.context)
             yield row | typed | {"at": ranked.at}  # the time of the request, relative to which dates become ages
         else:

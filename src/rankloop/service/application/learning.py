@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rankloop.core.errors import NotFound, RankloopError
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.publication import Publisher
-from rankloop.service.application.rebuild import MAX_OPEN_BYTES, rebuild, restored_consumer
+from rankloop.service.application.rebuild import MAX_OPEN_BYTES, restored_consumer
 from rankloop.service.domain.feedback_rules import settle_end
-from rankloop.service.domain.projection import Consumer, Due, Projection
+from rankloop.service.domain.projection import Consumer, Due
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter, entry_of
@@ -47,14 +47,14 @@ NewStates = Sequence[tuple[str, PublishedState]]  # by entity
 
 
 class FeedbackWindows:
-    """The feedback windows of one entity; its impressions are read from the log in order, a few at a time."""
+    """The feedback windows of an entity with open impressions, read from the log a few at a time."""
 
-    def __init__(self, store: Store, entity: str, projection: Projection) -> None:
-        self.store, self.entity, self.projection = store, entity, projection
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer, self.projection = consumer, consumer.projection
         self.not_before = 0.0  # by the clock of the store: the earliest end of a window
         self.closing: list[Future[Any]] = []  # ends that are being written
         self._next: deque[tuple[int, float, str]] = deque()
-        self._read_until = projection.passed
+        self._read_until = self.projection.passed
         self._closing_until = 0
 
     @property
@@ -62,21 +62,28 @@ class FeedbackWindows:
         """The length of a window in seconds."""
         return self.projection.now.window or self.projection.first_window
 
-    def expired(self, now: float, until: int) -> list[str]:
-        """Return open impressions up to an event whose window has ended; `now` is by the clock of the store."""
-        projection = self.projection
-        if self._is_closing(now):
-            return []
-        if not projection.now.n_open:
-            projection.passed = self._read_until = until
-            self._next.clear()
-            return []
+    def look_again(self, now: float) -> None:
+        """Wait for a part of the window before the next look."""
+        self.not_before = now + min(MAX_CHECK_SECONDS, self.window / 4)
+
+    def expired(self, now: float, until: int) -> list[str] | None:
+        """Return open impressions up to an event whose window has ended; None where it is too early to look.
+
+        `now` is by the clock of the store.
+        """
+        projection, consumer = self.projection, self.consumer
+        if self.closing and self._is_closing(now):
+            return None
         if now < self.not_before <= now + 2 * MAX_CHECK_SECONDS:  # else the clock was set back
+            return None
+        if not projection.now.n_open:
+            projection.passed = until
             return []
         if not self._next:
-            self._next.extend(self.store.ranked_impressions(self.entity, self._read_until, until, MAX_READ_AHEAD))
+            listed = consumer.log.ranked_impressions(consumer.entity, self._read_until, until, MAX_READ_AHEAD)
+            self._next.extend(listed)
             self._read_until = self._next[-1][0] if self._next else self._read_until
-            self.not_before = now + min(MAX_CHECK_SECONDS, self.window / 4)  # if there is no impression yet
+            self.look_again(now)  # if there is no impression yet
         names: list[str] = []
         while self._next and len(names) < MAX_CLOSED_AT_ONCE:
             seq, at, name = self._next[0]
@@ -87,13 +94,10 @@ class FeedbackWindows:
             names.append(name)
             self._closing_until = seq
             self._next.popleft()
-        if not names:
-            return []
-        closed = self.store.closed_among(self.entity, names)
-        names = [name for name in names if name not in closed]
-        if not names:
+        closed = consumer.log.closed_among(consumer.entity, names) if names else set()
+        if names and closed.issuperset(names):
             projection.passed = self._closing_until
-        return names
+        return [name for name in names if name not in closed]
 
     def elapsed(self, seq: int, at: float, now: float) -> float:
         """Return the seconds of a window that have passed, without the time in which the service did not run.
@@ -105,11 +109,11 @@ class FeedbackWindows:
         window, passed = self.window, now - at
         if -CLOCK_SKEW_SECONDS <= passed <= window + CLOCK_SKEW_SECONDS:
             return passed
-        return self.store.elapsed_seconds(self.entity, seq, now, max_gap=window)
+        consumer = self.consumer
+        return float(consumer.log.elapsed_seconds(consumer.entity, seq, now, max_gap=window))
 
     def _is_closing(self, now: float) -> bool:
-        if not self.closing:
-            return False
+        """Return True while ends are being written, and for a while after the log could not be written."""
         if not all(future.done() for future in self.closing):
             return True
         failed = any(future.exception() is not None for future in self.closing)
@@ -151,14 +155,12 @@ class LearnerWorker:
         self.publisher = Publisher(store) if is_shared(store) else None
         self._active_at = 0.0
         self._windows: dict[str, FeedbackWindows] = {}  # of entities with open impressions
-        self._window_checks: dict[str, float] = {}  # by the clock of the store: when to look for windows that end
         self._held: dict[int, Lease] = {}  # leases whose consumers are up to date
         self._receive = receive
         self._wake = Flag()
         self._stopping = Flag()
         self._partitions: dict[str, int] = {}
         self._requested_snapshots: list[tuple[str, Future[None]]] = []
-        self._broken: set[str] = set()  # entities that must be rebuilt from their log
         self._pool = ThreadPoolExecutor(MAX_LEARNER_THREADS, thread_name_prefix="learn")
         self._thread = Thread(target=self._run, name="learn", daemon=True)
 
@@ -257,10 +259,10 @@ class LearnerWorker:
         """Learn the next part of the log; return whether there is more."""
         if not self._held:
             return False
-        for entity in list(self._broken):
+        for entity in [entity for entity, each in self.consumers.items() if each.is_broken]:
+            consumer = restored_consumer(entity, self.store, self.store.last())
             self._drop(entity)
-            consumer = self.consumers[entity] = restored_consumer(entity, self.store, self.store.last())
-            self._broken.discard(entity)
+            self.consumers[entity] = consumer
             self._watch_windows(consumer, 0.0)
             self._report([(entity, consumer.published())], 0)
         tail = self.store.tail(self.position, list(self._held))
@@ -298,7 +300,6 @@ class LearnerWorker:
             self._watch_windows(consumer, tail.now)
         errors = [due for due, _ in applied if isinstance(due, Unavailable)]
         if errors:
-            self._broken.update(consumer.entity for consumer, _ in work if consumer.is_broken)
             raise errors[0]
         states = [(consumer.entity, state) for (consumer, _), (_, state) in zip(work, applied) if state]
         self.position = tail.until
@@ -317,44 +318,33 @@ class LearnerWorker:
             self._drop(entity)
             self.consumers[entity] = restored_consumer(entity, self.store, records[-1].seq)
         if entity not in self.consumers and records and isinstance(records[0].event, Created | ExperimentCreated):
-            try:
-                projection = rebuild(records[0], store=self.store)
-            except NotFound:  # a ranker of the experiment was deleted
-                return records
-            self.consumers[entity] = Consumer(entity, self.store, projection)
-            self._report([], 0, acquired=[entity])
+            with suppress(NotFound):  # a ranker of the experiment was deleted
+                self.consumers[entity] = restored_consumer(entity, self.store, records[0].seq, records[0])
+                self._report([], 0, acquired=[entity])
         return records
 
     def _drop(self, entity: str) -> None:
         self.consumers.pop(entity, None)
-        self._window_checks.pop(entity, None)
         self._windows.pop(entity, None)
 
     def _watch_windows(self, consumer: Consumer, now: float) -> None:
         """Look for windows that end while impressions are open."""
         counters = consumer.projection.now.counters
-        if counters.impressions > counters.closed and consumer.entity not in self._window_checks:
-            window = consumer.projection.now.window or consumer.projection.first_window
-            self._window_checks[consumer.entity] = now + min(MAX_CHECK_SECONDS, window / 4)
+        if counters.impressions > counters.closed and consumer.entity not in self._windows:
+            windows = self._windows[consumer.entity] = FeedbackWindows(consumer)
+            windows.look_again(now)
 
     def _close_windows(self, now: float) -> None:
-        for entity, check_at in list(self._window_checks.items()):
-            consumer = self.consumers[entity]
-            if now < check_at <= now + 2 * MAX_CHECK_SECONDS:  # else the clock was set back
-                continue
-            if entity not in self._windows:
-                self._windows[entity] = FeedbackWindows(self.store, entity, consumer.projection)
-            windows = self._windows[entity]
+        for entity, windows in list(self._windows.items()):
             names = windows.expired(now, self.position)
+            if names is None:
+                continue
             ends = [LogEntry(entity, impression=name, settle=settle_end) for name in names]
-            windows.closing = self._write(entity, ends) if ends else windows.closing
-            counters = consumer.projection.now.counters
-            if counters.impressions == counters.closed and not windows.closing:
-                del self._window_checks[entity], self._windows[entity]
-            else:
-                self._window_checks[entity] = now if windows.closing else windows.not_before
-            if not consumer.is_guarding:
-                self._write_due(consumer, consumer.guard())
+            windows.closing = self._write(entity, ends)
+            if not windows.projection.now.n_open and not windows.closing:
+                del self._windows[entity]
+            if not windows.consumer.is_guarding:
+                self._write_due(windows.consumer, windows.consumer.guard())
 
     def _write_due(self, consumer: Consumer, due: Sequence[Due]) -> list[Future[Any]]:
         return self._write(consumer.entity, [entry_of(consumer.entity, each.event, each.snapshot) for each in due])
@@ -490,8 +480,9 @@ class Learning:
             self.holders, self.lag = dict.fromkeys(leases.held, leases.holder), self.worker.lag
         if is_shared(store) and not self.is_leader:
             for entity, (seq, projection) in (await asyncio.to_thread(store.published_projections)).items():
-                if not self.learns(entity) and entity in directory.entities:
-                    directory.entities[entity].recount(seq, projection)
+                runtime = directory.entities.get(entity)
+                if runtime is not None and not self.learns(entity) and seq > runtime.published.seq:
+                    runtime.published = runtime.published._replace(projection=projection)
 
     async def expire_waiters(self) -> None:
         """End the waiting of responses whose deadline has passed."""

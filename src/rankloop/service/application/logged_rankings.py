@@ -1,8 +1,7 @@
 """Read the log of a service for evaluation: closed impressions, and by a replay the states that ranked them."""
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,13 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.serialisation import decision_from_plain
 from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
-from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
-from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
-from rankloop.service.domain.feedback_rules import TrackedImpression, add_outcomes, late_outcomes, learner_feedback
+from rankloop.service.application.rebuild import Replay, rebuild
+from rankloop.service.domain.feedback_rules import TrackedImpression, late_outcomes, learner_feedback
 from rankloop.service.domain.trainer import logged_query
-from rankloop.service.records import Closed, Created, FeedbackReceived, Ranked, Record, SchemaChanged
+from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
 from rankloop.service.stores.open import log_at
 
 MAX_LOG_ERROR = 1e-6  # of a propensity; a replayed state that misses it is another one than drew the list
@@ -40,7 +38,11 @@ def read_service_log(where: str, ranker: str = "") -> ListLog:
         path = Path(folder) / (Path(where).name or "log")
         with log_at(where) as log, path.open("wb") as file:
             entity = _entity(log.entities(), ranker, where)
-            file.writelines(parquet(partial(log.read, entity), _schemas_of(log.changes(entity))))
+            projection = rebuild(log.first_record(entity))
+            for record in log.changes(entity):
+                projection.apply(record)
+            schemas = projection.config.schemas if projection.config is not None else []
+            file.writelines(parquet(partial(log.read, entity), schemas))
         return replace(read_service_export(path), rankings=partial(logged_rankings, where, ranker))
 
 
@@ -62,7 +64,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             raise InvalidInput("this ranker only shadows the base order, so its log cannot be used to evaluate others")
         n_rankings = n_reordered = 0
         for impression, state in _closed_impressions(replay, records):
-            ranked, outcomes = impression.ranked, impression.outcomes
+            ranked = impression.ranked
             n_reordered += ranked.reordered
             if not ranked.trainable or ranked.decision is None or ranked.ingested or ranked.reordered:
                 continue
@@ -83,9 +85,9 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
                 values = config.logged_values(ranked)
                 shown = ShownList(ranked.query_id, ids, [values.rows[i] for i in candidates], values.context, values.at)
             for event in late.get(ranked.impression, ()):
-                add_outcomes(outcomes, event.values)
+                impression.add(event)
             shown_items = [candidates[i] for i in decision.ranking.tolist()[: len(rewards)]]
-            brought = {name: outcomes.get(name, {}) for name in declared}
+            brought = {name: impression.outcomes.get(name, {}) for name in declared}
             by_position = {name: np.array([brought[name].get(item, 0.0) for item in shown_items]) for name in declared}
             user, names = ranked.session or ranked.user, [str(id) for id in ids]
             yield LoggedRanking(query, decision.ranking, rewards, policy, shown, user, names, by_position, propensity)
@@ -96,37 +98,16 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             )
 
 
-def _schemas_of(records: Iterable[Record]) -> list[Schema]:
-    """Return all versions of a ranker's schema; none if its features are plain numbers."""
-    schemas = list[Schema]()
-    for record in records:
-        event = record.event
-        plain = event.body.problem.schema if isinstance(event, Created) else None
-        plain = event.schema if isinstance(event, SchemaChanged) else plain
-        schema = None if plain is None else Schema.from_plain(plain)
-        # Of two concurrent changes only the first has taken effect.
-        if schema is not None and (not schemas or schema.version == schemas[-1].version + 1):
-            schemas.append(schema)
-    return schemas
-
-
 def _closed_impressions(replay: Replay, records: Iterator[Record]) -> Iterator[tuple[TrackedImpression, Any]]:
     """Apply the log, and yield every impression that an event closes, with the state of the number that ranked it."""
-    states = OrderedDict({0: replay.trainer.session.state})
     ranked_from: dict[str, Any] = {}
     for record in records:
-        event = record.event
-        if isinstance(event, Created):
-            continue
+        event, impression = record.event, None
         if isinstance(event, Ranked) and event.impression not in ranked_from:
-            ranked_from[event.impression] = states.get(event.state_number)
-        impression = (
-            replay.projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
-        )
+            ranked_from[event.impression] = replay.recent_states.get(event.state_number)
+        elif isinstance(event, FeedbackReceived | Closed):
+            impression = replay.projection.open.get(event.impression)
         replay.apply(record)
-        states[replay.trainer.number] = replay.trainer.session.state
-        while len(states) > MAX_RECENT_STATES:  # a ranking may come from a state that was already outdated
-            states.popitem(last=False)
         if impression is not None and impression.ranked.impression not in replay.projection.open:
             yield impression, ranked_from.pop(impression.ranked.impression, None)
 

@@ -1,7 +1,7 @@
 """Rebuild rankers and experiments from their log: after a restart, in a replay, and after an amendment."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import msgspec
 
 from rankloop import __version__
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import entries
+from rankloop.core.registry import build
 from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import config_of
@@ -89,25 +89,14 @@ def restored_consumer(entity: str, store: Store, until: int, first: Record | Non
 
 def check_kinds(store: Store) -> None:
     """Raise `InvalidInput` if a ranker of the log needs a learner that is not imported."""
-    kinds = {entry.kind for entry in entries()}
     with suppress(msgspec.MsgspecError):  # damaged records are reported when they are read
         for first in store.first_records():
-            spec = first.event.body.learner if isinstance(first.event, Created) else {}
-            missing = next((kind for kind in _kinds(spec) if kind not in kinds), None)
-            if missing is not None:
-                name = first.entity.partition("/")[2]
-                raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import MODULE")
-
-
-def _kinds(spec: Any) -> Iterator[str]:
-    """Yield the kinds that a spec in its normal form names, that of the learner first."""
-    if isinstance(spec, list):
-        for part in spec:
-            yield from _kinds(part)
-    if isinstance(spec, dict):
-        if isinstance(spec.get("kind"), str):
-            yield spec["kind"]
-        yield from _kinds(list(spec.values()))
+            try:
+                if isinstance(first.event, Created):
+                    build(first.event.body.learner, "learner")
+            except InvalidInput as error:
+                advice = "for your own kind start with --import MODULE"
+                raise InvalidInput(f"{first.entity.replace('/', ' ')}: {error}; {advice}") from None
 
 
 class ReplayResult(NamedTuple):
@@ -150,19 +139,21 @@ class Replay:
         self.checked = 0
         self.differing: list[int] = []
         self.versions: set[str] = set()  # of rankloop that learned the differing snapshots
-        self._recent: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})
+        self.recent_states: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})  # by number
         self._snapshot_states: dict[int, Any] = {0: self.trainer.session.state}  # as the replay computed them
 
     def apply(self, record: Record) -> None:
         """Apply a record; a snapshot is compared with the state of the replay."""
+        if isinstance(record.event, Created):  # two requests created it at the same moment; the first counts
+            return
         self.events += 1
         if self.projection.apply(record).is_step:
-            self._recent[self.trainer.number] = self.trainer.session.state
-            if len(self._recent) > MAX_RECENT_STATES:
-                self._recent.popitem(last=False)
+            self.recent_states[self.trainer.number] = self.trainer.session.state
+            if len(self.recent_states) > MAX_RECENT_STATES:
+                self.recent_states.popitem(last=False)
         event = record.event
         if isinstance(event, Snapshotted):
-            state = self._recent.get(event.number, self._snapshot_states.get(event.number))
+            state = self.recent_states.get(event.number, self._snapshot_states.get(event.number))
             if state is not None:
                 self._snapshot_states[event.number] = state
             if state is not None and digest(state) == event.digest:
@@ -204,8 +195,7 @@ def replay_records(records: Iterable[Record]) -> list[ReplayResult]:
         if isinstance(record.event, Deleted):
             replays.pop(record.entity, None)
         elif record.entity in replays:
-            if not isinstance(record.event, Created):  # two requests created it at the same moment; the first counts
-                replays[record.entity].apply(record)
+            replays[record.entity].apply(record)
         elif getattr(record.event, "impression", None) is None:  # else a process had not noticed the deletion yet
             replays[record.entity] = Replay(record)
     return [replay.result() for replay in replays.values()]

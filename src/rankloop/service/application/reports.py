@@ -8,8 +8,8 @@ import msgspec
 from rankloop.core.statistics import share_interval, sign_p_value
 from rankloop.service.application.node import Node
 from rankloop.service.domain.counters import Counters, OutcomeCounts
-from rankloop.service.domain.health import finite, health_of, weights_of
-from rankloop.service.domain.split import SplitCounts, split_result
+from rankloop.service.domain.health import finite
+from rankloop.service.domain.split import SplitCounts
 
 OPTIONAL_DEFAULTS: dict[str, Any] = dict.fromkeys(("schema", "catalogue", "model", "booster", "kind"))
 OPTIONAL_DEFAULTS |= {"weight": 1.0, "outcomes": {}, "guardrails": {}}  # are left out of a report
@@ -51,10 +51,10 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
             "late": node.feedback.late.get(runtime.entity, 0),
             "unknown": node.feedback.unknown.get(runtime.entity, 0),
         },
-        "health": health_of(counters, runtime.config, published.state, published.refused),
+        "health": runtime.view().health(counters, published.refused),
         "comparison": _interleaving_result(counters),
         **({"outcomes": outcomes} if outcomes else {}),
-        "weights": weights_of(runtime.config, published.state),
+        "weights": runtime.view().weights(),
     }
 
 
@@ -80,7 +80,7 @@ def experiment_report(node: Node, name: str) -> dict[str, Any]:
     runtime = node.directory.experiment(name)
     counters, body = runtime.projection.counters, runtime.body
     if body.method == "split":
-        result = split_result(counters.split or SplitCounts(), runtime.metrics, body.guardrails)
+        result = (counters.split or SplitCounts()).result(runtime.metrics, body.guardrails)
     else:
         outcomes, result = {}, _interleaving_result(counters)
         for outcome in body.outcomes:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,18 @@ from rankloop.core.serialisation import decision_to_plain, to_plain
 from rankloop.core.types import Ints
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
-from rankloop.service.domain.catalogue import ItemCatalogue
+from rankloop.service.domain.base_score import BASE_SCORE
+from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
+from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, published_counts
 from rankloop.service.domain.experiment import ServedExperiment
-from rankloop.service.domain.named_values import add_values, named_request, same_values
+from rankloop.service.domain.health import StateView
+from rankloop.service.domain.named_values import add_values, logged_values
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
-from rankloop.service.records import Ranked
+from rankloop.service.records import Ranked, Values
 from rankloop.service.requests import CreateBody, Item, RankBody, RankResponse, check_tags
 
 if TYPE_CHECKING:
@@ -52,8 +54,6 @@ class ServedRanker:
         self.serving = first.session
         self.draws_in_sequence = False  # from one generator, as `play` does: only in the process that learns it
         self.published = first.published()
-        self._projection = SavedProjection()
-        self._decoded = b""
 
     @property
     def name(self) -> str:
@@ -68,10 +68,11 @@ class ServedRanker:
     @property
     def projection(self) -> SavedProjection:
         """Counts and flags as they were published last."""
-        content = self.published.projection
-        if content and content is not self._decoded:
-            self._decoded, self._projection = content, saved_projection(content)
-        return self._projection
+        return published_counts(self.published.projection)
+
+    def view(self) -> StateView:
+        """Return the state that is served, to look at it."""
+        return StateView(self.config, self.published.state)
 
     def swap_in(self, published: PublishedState, replaces_any: bool = False) -> None:
         """Rank from another state from now on if it is newer; `replaces_any` after a change of the log."""
@@ -88,11 +89,6 @@ class ServedRanker:
             generator = self.serving.generator
             self.serving.restore(published.state, generator, published.learned, published.refused)
         self.published = published
-
-    def recount(self, seq: int, projection: bytes) -> None:
-        """Take newer counts, without a new state."""
-        if seq > self.published.seq:
-            self.published = self.published._replace(projection=projection)
 
     def draw_in_sequence(self) -> None:
         """Continue the ranker's random generator from the last ranking in the log."""
@@ -131,7 +127,7 @@ class ServedRanker:
         trainable = request.shows_as_ranked(self.config.problem) and not falls_back
         log_propensity = float(decision.log_propensity)
         if body.shadow or falls_back:
-            order, log_propensity = request.shown_order(self.config.base_order(request)), 0.0
+            order, log_propensity = request.shown_order(self.config.base.order(request)), 0.0
         else:
             order = request.shown_order(decision.ranking)
         plain = decision_to_plain(decision)
@@ -167,7 +163,7 @@ class ServedRanker:
 
     def _compare(self, request: QueryRequest, impression: str) -> Ranked:
         """Interleave the predicted order with the base order; the ranking is for evaluation only."""
-        predicted, base = self.serving.predict(request.query), self.config.base_order(request)
+        predicted, base = self.serving.predict(request.query), self.config.base.order(request)
         mixed = interleave(TEAM_DRAFT, predicted, base, _generator_of(self.body.seed, impression, "mixture"))
         ranked = self._event(request, impression, request.shown_order(mixed.ranking))
         ranked.mixed, ranked.trainable = to_plain(mixed), False
@@ -187,7 +183,7 @@ class ServedRanker:
             rules=dict(request.rules),
         )
         if request.values is not None:
-            add_values(ranked, request)
+            add_values(ranked, request.values)
         return ranked
 
 
@@ -258,9 +254,9 @@ class Ranking:
                 raise
         if catalogue is not None:
             await asyncio.to_thread(catalogue.catch_up)
-        variants = [variant.ranker for variant in runtime.variants] if isinstance(runtime, ServedExperiment) else []
-        for entity in (runtime.entity, *(variant.entity for variant in variants if variant is not None)):
-            await self.node.directory.refresh(entity)
+        rankers = runtime.compared if isinstance(runtime, ServedExperiment) else []
+        for each in (runtime, *rankers):
+            await self.node.directory.refresh(each.entity)
         return query_request(body, runtime.config, max_items, catalogue)
 
 
@@ -292,9 +288,9 @@ def query_request(
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
     if body.tags:
         check_tags(body.tags)
-    base_model = config.base_model if body.base_model is None else config.model_named(body.base_model)
+    base_model = config.base.model if body.base_model is None else config.base.model_named(body.base_model)
     if config.encoders:
-        return named_request(body, config, catalogue)._replace(base_model=base_model)
+        return _named_request(body, config, catalogue)._replace(base_model=base_model)
     if body.ids:
         raise Rejected("ids", "items without features need a catalogue and a schema; give items with their features")
     ids, rows = [item.id for item in body.items], [item.features for item in body.items]
@@ -309,9 +305,37 @@ def query_request(
             request = config.ruled_query(ids, rows, body)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
-    if config.computed_score:
-        request = config.with_base_score(request)
+    if config.base.computed_score:
+        request = config.base.with_score(request)
     return request._replace(base_model=base_model) if base_model else request
+
+
+def _named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue | None) -> QueryRequest:
+    """Return the query of a request to a ranker with a schema."""
+    ids = [*(item.id for item in body.items), *body.ids]
+    if not are_valid_ids(ids):
+        raise Rejected("items", INVALID_ID)
+    rows: list[Values] = []
+    for item in body.items:  # one without features has an empty list
+        if item.features and not isinstance(item.features, Mapping):
+            raise Rejected("items", f"item {item.id!r:.80} has a list of numbers; with a schema give values by name")
+        rows.append(item.features or {})  # type: ignore[arg-type]
+    rows += [{}] * len(body.ids)
+    if body.ids and catalogue is None:
+        raise Rejected("ids", "items by id alone need a catalogue in the ranker's problem; give items with features")
+    if not ids and catalogue is not None:
+        ids, rows = list(config.adapter.items), [{}] * len(config.adapter.items)
+    if config.base.computed_score == BASE_SCORE and any(BASE_SCORE in row for row in rows):
+        raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's base: leave it out")
+    if catalogue is not None:
+        catalogue_rows = catalogue.rows(ids)
+        for id, catalogue_row, request_row in zip(ids, catalogue_rows, rows):
+            if catalogue_row is None and not request_row:
+                raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
+        rows = merged_rows(catalogue_rows, rows, frozenset(config.adapter.feature_names))
+    rows = config.base.with_values(rows, body.query_id)
+    request = config.ruled_query(ids, rows, body, time.time())
+    return request._replace(has_catalogue=catalogue is not None)
 
 
 def _check_numbers(items: list[Item]) -> None:
@@ -334,9 +358,17 @@ def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
         is_same = is_same and (pinned, to_show) == (logged.order[: len(pinned)], sorted(logged.order))
     if is_same and logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")
-    if not is_same or not same_values(logged, request):
+    if not is_same or not _has_values_of(request, logged):
         raise Conflict("this Idempotency-Key was used for another ranking")
     return logged
+
+
+def _has_values_of(request: QueryRequest, logged: Ranked) -> bool:
+    """Return True if a request has the values of an earlier one; rows of a catalogue may have changed since."""
+    if request.values is None or not logged.values:
+        return request.values is None
+    rows, context = logged_values(logged)
+    return context == request.values.context and (request.has_catalogue or rows == request.values.rows)
 
 
 def _response(ranked: Ranked) -> RankResponse:

@@ -1,21 +1,18 @@
 """The configuration of a ranker: learner, problem and names, checked when it is created and when its schema changes."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
-from rankloop.core.kernels import ranking_of, scores_of
 from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session, check_uses_context, with_robust
-from rankloop.core.types import Clicks, Floats, Ints, Problem, Rows
+from rankloop.core.types import Clicks, Problem
 from rankloop.core.weight_table import with_columns
 from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
@@ -25,15 +22,13 @@ from rankloop.logs.context import Encoding
 from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
-from rankloop.service.domain import base_score
-from rankloop.service.domain.base_score import BASE_SCORE
-from rankloop.service.domain.named_values import unpacked
-from rankloop.service.errors import Unavailable
-from rankloop.service.records import Ranked, Values
-from rankloop.service.requests import CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
+from rankloop.service.domain.base_score import BASE_SCORE, Base, base_of, score_name, with_base_score
+from rankloop.service.domain.named_values import logged_values
+from rankloop.service.records import Ranked
+from rankloop.service.requests import CreateBody, ExperimentBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
 
 if TYPE_CHECKING:
-    from rankloop.training.trees.booster_file import NamedBooster
+    pass
 
 MAX_FEATURES = 10_000
 MAX_CLICK_WEIGHT = 1e6  # that a ranker may declare
@@ -48,13 +43,9 @@ class RankerConfig(NamedTuple):
     learner: AnyLearner
     problem: Problem
     adapter: Adapter  # turns requests into queries
-    base_column: int | None
-    base_weights: Floats | None = None
+    base: Base = Base()
     encoding: Encoding | None = None  # of a context by column names
     encoders: Mapping[int, Encoder] = {}  # with a schema: by version, since late feedback needs the version of its time
-    base_model: str = ""  # the model that computes the base score, unless a request names another
-    booster: "NamedBooster | None" = None  # computes the base score before it is logged
-    computed_score: str = ""  # the feature that the service computes from the base, if there is one
     rules: Rules | None = None  # applied to the learner's order
     outcomes: DeclaredOutcomes = DeclaredOutcomes()
 
@@ -62,6 +53,11 @@ class RankerConfig(NamedTuple):
     def schema(self) -> Schema | None:
         """The newest version of the schema; None if features are plain numbers."""
         return self.encoders[max(self.encoders)].schema if self.encoders else None
+
+    @property
+    def schemas(self) -> list[Schema]:
+        """All versions of the schema."""
+        return [encoder.schema for encoder in self.encoders.values()]
 
     def with_schemas(self, schemas: Iterable[Schema]) -> "RankerConfig":
         """Return the configuration with further versions of its schema; new requests use the newest."""
@@ -105,70 +101,12 @@ class RankerConfig(NamedTuple):
         ranked, touched = rules.arrange(order, n_pinned, value_of)
         return ranked, {**request.rules, **touched}, could_change
 
-    def with_base_score(self, request: QueryRequest) -> QueryRequest:
-        """Return a request of plain numbers with the score of the base as its last feature, if it is computed."""
-        if not self.computed_score:
-            return request
-        features = np.ascontiguousarray(np.column_stack([request.features, self._scores_of(request)]))
-        ranked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
-        return request._replace(features=features, query=request.query._replace(features=ranked))
-
-    def with_base_values(self, rows: Sequence[Values], query_id: str) -> list[Values]:
-        """Return values by name with the score of the base, if it is computed; a given `logged_score` stays."""
-        name = self.computed_score
-        if not name:
-            return list(rows)
-        scores = self._scores_of_values(rows, query_id)
-        return [{name: score, **row} for row, score in zip(rows, scores.tolist())]
-
-    def base_order(self, request: QueryRequest) -> Ints:
-        """Return the candidates of a request in the order of the base."""
-        query, column = request.query, self.base_column
-        if column is not None:
-            numbers = query.features.dense if type(query.features) is Rows else query.features
-            return ranking_of(np.ascontiguousarray(numbers[:, column]))
-        if request.values is not None:
-            scores = self._scores_of_values(request.values.rows, query.id)
-        else:
-            scores = self._scores_of(request)
-        return ranking_of(scores if request.candidates is None else scores[request.candidates])
-
-    def _scores_of(self, request: QueryRequest) -> Floats:
-        if self.base_weights is not None:
-            return scores_of(request.features, self.base_weights)
-        if self.booster is None:
-            return base_score.given_scores(len(request.ids))
-        # Values that the request did not have are missing values to the booster.
-        rows = request.features if request.present is None else np.where(request.present, request.features, np.nan)
-        return self._scored(lambda booster: booster.scores(rows, request.query.id))
-
-    def _scores_of_values(self, rows: Sequence[Values], query_id: str) -> Floats:
-        if self.booster is None:
-            return base_score.given_scores(len(rows))
-        return self._scored(lambda booster: booster.scores_of_values(rows, query_id))
-
-    def _scored(self, score: Callable[[Any], Floats]) -> Floats:
-        try:
-            return score(self.booster)
-        except InvalidInput as error:  # its library was uninstalled
-            raise Unavailable(f"the booster of this ranker cannot be used here: {error}") from None
-
-    def model_named(self, model: str) -> str:
-        """Return the model that a request names for its base score, or refuse it."""
-        if self.booster is not None:
-            raise Rejected("base_model", "the booster of this ranker computes the base score: leave the field out")
-        if not self.base_model:
-            raise Rejected("base_model", "this ranker was created without base.model: leave the field out")
-        base_score.check_model(model, "base_model")
-        return model
-
     def next_schema(self, body: SchemaBody) -> Schema | None:
         """Return the next version of the schema; None if the request changes nothing."""
         schema = self.schema
         if schema is None:
             raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
-        base = self.body.base
-        score = self.computed_score or (base and base.feature)
+        score = self.base.computed_score or (self.body.base and self.body.base.feature)
         if score in body.remove:
             raise Rejected("remove", f"{score!r} is the score of the base and cannot be removed")
         features = {name: kind for name, kind in body.features.items() if not _has_field(name, kind, schema.features)}
@@ -196,8 +134,8 @@ class RankerConfig(NamedTuple):
         except InvalidInput as error:
             raise Rejected("problem.context" if self.encoding else "problem.n_context", str(error)) from None
         self.outcomes.check_learned_by(self.learner)
-        if self.booster is not None:
-            _check_booster(self)
+        if self.base.booster is not None:
+            _check_booster(self.base.booster, self.schema)
         try:
             receipt_type(self.learner)
             self.learner.init(self.problem)
@@ -219,7 +157,7 @@ class RankerConfig(NamedTuple):
         """Return the values by name that an impression was ranked by."""
         if ranked.schema not in self.encoders:
             raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
-        rows, context = unpacked(ranked.values, len(ranked.ids))
+        rows, context = logged_values(ranked)
         return RawValues(rows, context, ranked.at, ranked.schema)
 
     def notes(self) -> dict[str, Any]:
@@ -232,8 +170,7 @@ class RankerConfig(NamedTuple):
 
     def schema_notes(self) -> dict[str, Any]:
         """Return every version of the schema, as saved files and snapshots keep them."""
-        plain = [encoder.schema.to_plain() for encoder in self.encoders.values()]
-        return {"schemas": plain} if plain else {}
+        return {"schemas": [schema.to_plain() for schema in self.schemas]} if self.encoders else {}
 
     def body_now(self) -> CreateBody:
         """Return a request that creates a ranker with the current schema."""
@@ -263,14 +200,14 @@ def config_of(body: CreateBody) -> RankerConfig:
       Rejected: If a field is wrong.
     """
     _check_numbers(body)
-    base, plain = body.base, body.problem
-    items, schema, encoding, weights = _items(plain), None, None, None
+    given_base, plain = body.base, body.problem
+    items, schema, encoding = _items(plain), None, None
     if plain.schema is not None:
         for name in ("n_features", "feature_names", "context", "n_context"):
             if getattr(plain, name) not in (None, 0):
                 raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
         schema = _checked_schema(lambda: Schema.from_plain(plain.schema), "problem.schema")
-        schema = base_score.with_base_score(schema, base)
+        schema = with_base_score(schema, given_base)
         sizes = {name: getattr(plain, name) for name in ("shown", "depth", "max_grade")}
         problem = schema.problem(n_items=len(items) or None, **sizes)
         _check_sizes(plain, 0)
@@ -278,7 +215,7 @@ def config_of(body: CreateBody) -> RankerConfig:
             learner: AnyLearner = with_hashed(build(body.learner, "learner"))
         except InvalidInput as error:
             raise Rejected("learner", str(error)) from None
-        column = base_score.base_slot(base, schema)
+        base = base_of(given_base, problem, schema)
         plain = msgspec.structs.replace(plain, schema=schema.to_plain())
         adapter = Adapter((), 0, items)
     else:
@@ -286,49 +223,37 @@ def config_of(body: CreateBody) -> RankerConfig:
             raise Rejected("problem.catalogue", "needs a schema, which declares the kinds of the values in its rows")
         encoding = _encoding(plain)
         problem = _problem(plain, encoding)
-        names, n_features, n_context = problem.feature_names, problem.n_features, problem.n_context
         learner = build(body.learner, "learner")
-        column, weights = base_score.base_column(base, problem, n_features)
-        if column == n_features:
-            all_names = (*names, base_score.score_name(base)) if names else ()
-            problem = problem._replace(n_features=n_features + 1, feature_names=all_names)
         fills_gaps = from_layers(learner, "fills_gaps", False)
+        names, n_features, n_context = problem.feature_names, problem.n_features, problem.n_context
         adapter = Adapter(names, n_features, items, n_context, encoding=encoding, fills=fills_gaps)
+        base = base_of(given_base, problem, None)
+        if base.computed_score:
+            all_names = (*names, base.computed_score) if names else ()
+            problem = problem._replace(n_features=n_features + 1, feature_names=all_names)
     body = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
-    if base is not None and not 0 <= base.weight < math.inf:
-        raise Rejected("base.weight", f"must be a number from 0, got {base.weight}")
-    if base is not None and base.weight and column is not None:
-        learner = BaseScore(inner=learner, feature=column, weight=base.weight)
+    if given_base is not None and given_base.weight and base.column is not None:
+        learner = BaseScore(inner=learner, feature=base.column, weight=given_base.weight)
     if body.default_feedback == "not_clicked" and Clicks not in learner.accepts:
         raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
     for name in ("shadow", "evaluation_share", "guard"):
-        if getattr(body, name) and base is None:
+        if getattr(body, name) and given_base is None:
             raise Rejected(name, "needs a base to show or to compare with")
     if body.guard and not body.evaluation_share:
         raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
     outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
     max_weight = outcomes.max_weight(body.max_click_weight)
-    config = RankerConfig(
-        body=body,
-        learner=with_robust(learner, problem, has_users=True, max_weight=max_weight),
-        problem=problem,
-        adapter=adapter,
-        base_column=column,
-        base_weights=weights,
-        encoding=encoding,
-        base_model=base_score.base_model(base),
-        computed_score="" if column is None else base_score.score_name(base),
-        outcomes=outcomes,
-    )
+    learner = with_robust(learner, problem, has_users=True, max_weight=max_weight)
+    config = RankerConfig(body, learner, problem, adapter, base, encoding, outcomes=outcomes)
     config = config if schema is None else config.with_schemas([schema])
-    if base is None or base.booster is None:
+    if given_base is None or given_base.booster is None:
         return config
     from rankloop.training.trees.booster_file import NamedBooster
 
-    booster = NamedBooster(base.booster, [name for name in config.adapter.feature_names if name != BASE_SCORE])
-    model = base.model or booster.hash
-    body = msgspec.structs.replace(body, base=msgspec.structs.replace(base, model=model))
-    return config._replace(body=body, base_model=model, booster=booster)
+    booster = NamedBooster(given_base.booster, [name for name in config.adapter.feature_names if name != BASE_SCORE])
+    base = base._replace(booster=booster, model=base.model or booster.hash)
+    body = msgspec.structs.replace(body, base=msgspec.structs.replace(given_base, model=base.model))
+    return config._replace(body=body, base=base)
 
 
 def _checked_schema(make: Callable[[], Schema], field: str) -> Schema:
@@ -341,13 +266,42 @@ def _checked_schema(make: Callable[[], Schema], field: str) -> Schema:
         raise Rejected(field or "schema", str(error)) from None
 
 
-def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
+def body_of_file(session: Session, notes: Mapping[str, Any], settings: Mapping[str, Any]) -> CreateBody:
     """Return the request that creates a ranker like a saved session.
+
+    The base of a file that has no feature for its score is only compared with (`weight` 0).
 
     Args:
       session: The saved session.
       notes: The names that its file keeps.
+      settings: Fields of `CreateBody` by name; of `problem` only those that do not change the features.
     """
+    plain, problem = msgspec.to_builtins(_body_of_session(session, notes)), settings.get("problem", {})
+    fixed = ["learner"] if "learner" in settings else [f"problem.{name}" for name in problem if name not in FREE_FIELDS]
+    if fixed:
+        raise Rejected(fixed[0], "follows from the uploaded file: leave it out")
+    try:
+        body = msgspec.convert(plain | settings | {"problem": plain["problem"] | problem}, CreateBody)
+    except msgspec.ValidationError as error:
+        raise Rejected("settings", str(error)) from None
+    base = body.base
+    if base is None:
+        return body
+    if isinstance(body.learner, dict) and body.learner["kind"] == "base_score":
+        body = msgspec.structs.replace(body, learner=body.learner["inner"])
+    score, names = score_name(base), body.problem.feature_names or []
+    fields = names if body.problem.schema is None else body.problem.schema["features"]
+    if score and score not in fields:
+        if settings["base"].get("weight"):
+            raise Rejected("base.weight", "the file has no feature for the score of this base: leave the weight out")
+        return msgspec.structs.replace(body, base=msgspec.structs.replace(base, weight=0.0))
+    if score and names:  # the base adds the feature again
+        features = {"feature_names": names[:-1], "n_features": len(names) - 1}
+        body = msgspec.structs.replace(body, problem=msgspec.structs.replace(body.problem, **features))
+    return body
+
+
+def _body_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     if notes.get(NORMALISED_NOTE):
         reason = "this model needs features that are scaled within each query, which the service does not do"
         raise Rejected("state", reason)
@@ -370,40 +324,6 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     except msgspec.ValidationError as error:
         raise Rejected("outcomes", f"the file has outcomes that no ranker can have: {error}") from None
     return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed, outcomes=outcomes)
-
-
-def with_settings(body: CreateBody, settings: Mapping[str, Any]) -> CreateBody:
-    """Return the request of a saved session with further settings of a new ranker.
-
-    The base of a file that has no feature for its score is only compared with (`weight` 0).
-
-    Args:
-      body: As `config_of_session` returns it.
-      settings: Fields of `CreateBody` by name; of `problem` only those that do not change the features.
-    """
-    plain, problem = msgspec.to_builtins(body), settings.get("problem", {})
-    fixed = ["learner"] if "learner" in settings else [f"problem.{name}" for name in problem if name not in FREE_FIELDS]
-    if fixed:
-        raise Rejected(fixed[0], "follows from the uploaded file: leave it out")
-    try:
-        body = msgspec.convert(plain | settings | {"problem": plain["problem"] | problem}, CreateBody)
-    except msgspec.ValidationError as error:
-        raise Rejected("settings", str(error)) from None
-    base = body.base
-    if base is None:
-        return body
-    if isinstance(body.learner, dict) and body.learner["kind"] == "base_score":
-        body = msgspec.structs.replace(body, learner=body.learner["inner"])
-    score, names = base_score.score_name(base), body.problem.feature_names or []
-    fields = names if body.problem.schema is None else body.problem.schema["features"]
-    if score and score not in fields:
-        if settings["base"].get("weight"):
-            raise Rejected("base.weight", "the file has no feature for the score of this base: leave the weight out")
-        return msgspec.structs.replace(body, base=msgspec.structs.replace(base, weight=0.0))
-    if score and names:  # the base adds the feature again
-        features = {"feature_names": names[:-1], "n_features": len(names) - 1}
-        body = msgspec.structs.replace(body, problem=msgspec.structs.replace(body.problem, **features))
-    return body
 
 
 def _newest_schema(notes: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
@@ -469,7 +389,7 @@ def _check_sizes(body: ProblemBody, n_context: int) -> None:
 
 
 def _check_numbers(body: CreateBody) -> None:
-    check_seed_and_window(body.seed, body.window)
+    check_seed_and_window(body)
     if not 1 <= body.snapshot_every <= 10**9:
         raise Rejected("snapshot_every", f"must be a number of updates from 1, got {body.snapshot_every}")
     if not 0 < body.max_click_weight <= MAX_CLICK_WEIGHT:
@@ -478,15 +398,15 @@ def _check_numbers(body: CreateBody) -> None:
         raise Rejected("evaluation_share", f"must be a share from 0 to 1, got {body.evaluation_share}")
 
 
-def check_seed_and_window(seed: int, window: float) -> None:
-    """Refuse a seed or a feedback window that is out of range.
+def check_seed_and_window(body: CreateBody | ExperimentBody) -> None:
+    """Refuse a seed or a feedback window that is out of range."""
+    if not 0 <= body.seed < 2**63:
+        raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {body.seed!r:.80}")
+    check_window(body.window)
 
-    Args:
-      seed: Of a ranker or an experiment.
-      window: The feedback window in seconds.
-    """
-    if not 0 <= seed < 2**63:
-        raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
+
+def check_window(window: float) -> None:
+    """Refuse a feedback window that is out of range."""
     if not 0 < window <= MAX_WINDOW_SECONDS:
         raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW_SECONDS:.0f}, got {window}")
 
@@ -508,14 +428,13 @@ def _was_removed(name: str, schema: Schema) -> bool:
     return set(parts) <= fields and sorted_cross("*".join(parts)) not in {sorted_cross(c) for c in schema.crosses}
 
 
-def _check_booster(config: RankerConfig) -> None:
-    """Refuse a booster whose features this ranker does not have, or not as numbers."""
-    booster: Any = config.booster
+def _check_booster(booster: Any, schema: Schema | None) -> None:
+    """Refuse a booster whose features a ranker does not have, or not as numbers."""
     try:
         names = booster.feature_names
     except InvalidInput as error:
         raise Rejected("base.booster", str(error)) from None
-    fields = {} if config.schema is None else config.schema.features
+    fields = {} if schema is None else schema.features
     if not fields and booster.text_fields:
         listed = ", ".join(booster.text_fields)
         raise Rejected("base.booster", f"it was grown on texts ({listed:.200}): declare them in problem.schema")

@@ -1,6 +1,7 @@
 """Counts and flags of a ranker or an experiment, which follow from its log."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from rankloop.service.domain.split import SplitCounts
 from rankloop.service.records import FeedbackReceived, Ranked
 
 MAX_POSITIONS_COUNTED = 20
+MAX_DECODED = 2_000  # published counts in memory
 LOST_TO_BASE = "the ranker lost against its base, and the difference is statistically significant"
 RECENT_RATE_STEP, LONG_TERM_RATE_STEP = 1 / 100, 1 / 1000  # of the two exponential averages of the click rate
 
@@ -126,6 +128,12 @@ class SavedProjection(msgspec.Struct):
     def n_open(self) -> int:
         """The number of impressions that wait for feedback."""
         return self.counters.impressions - self.counters.closed
+
+
+@lru_cache(MAX_DECODED)
+def published_counts(content: bytes) -> SavedProjection:
+    """Return the counts and flags of a published state, which must not be changed; empty ones before the first."""
+    return saved_projection(content) if content else SavedProjection()
 
 
 def saved_projection(content: bytes) -> SavedProjection:

@@ -20,19 +20,19 @@ def click_rate_drift(counters: Counters) -> tuple[float, bool]:
     return z_score, abs(z_score) > DRIFT_ALARM_Z_SCORE
 
 
-def log_drift_alarm(ranker: str, counters: Counters, raised: set[str]) -> None:
-    """Log a warning when the drift alarm of a ranker is raised, and when it ends.
+class DriftAlarms:
+    """Logs a warning when the drift alarm of a ranker is raised, and when it ends."""
 
-    Args:
-      ranker: The name of the ranker.
-      counters: Its counts.
-      raised: The rankers whose alarm is raised; changed in place.
-    """
-    z_score, alarm = click_rate_drift(counters)
-    if alarm and ranker not in raised:
-        raised.add(ranker)
-        rates = f"{counters.long_term_click_rate:.3f} to {counters.recent_click_rate:.3f}"
-        logger.warning(f"drift alarm of ranker {ranker}: the click rate went from {rates}, z = {z_score:.1f}")
-    elif not alarm and ranker in raised:
-        raised.remove(ranker)
-        logger.warning(f"drift alarm of ranker {ranker} has ended")
+    def __init__(self) -> None:
+        self._raised = set[str]()  # rankers
+
+    def watch(self, ranker: str, counters: Counters) -> None:
+        """Look at the counts of a ranker."""
+        z_score, alarm = click_rate_drift(counters)
+        if alarm and ranker not in self._raised:
+            self._raised.add(ranker)
+            rates = f"{counters.long_term_click_rate:.3f} to {counters.recent_click_rate:.3f}"
+            logger.warning(f"drift alarm of ranker {ranker}: the click rate went from {rates}, z = {z_score:.1f}")
+        elif not alarm and ranker in self._raised:
+            self._raised.remove(ranker)
+            logger.warning(f"drift alarm of ranker {ranker} has ended")

@@ -1,7 +1,7 @@
 """Experiments: the predictions of two rankers, fixed weights or the order of the request, in one list or by user."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -17,10 +17,10 @@ from rankloop.features.encoder import Encoder, unknown_field_fault
 from rankloop.features.kinds import short_text
 from rankloop.interleaving import interleave
 from rankloop.outcomes import declared_outcomes
-from rankloop.service.domain.base_score import check_weights
+from rankloop.service.domain.base_score import checked_weights
 from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
-from rankloop.service.domain.counters import SavedProjection, saved_projection
+from rankloop.service.domain.counters import SavedProjection, published_counts
 from rankloop.service.domain.named_values import add_values
 from rankloop.service.domain.split import CLICKS, VARIANTS, variant_of
 from rankloop.service.domain.trainer import PublishedState
@@ -37,13 +37,6 @@ class ComparedRanker(Protocol):
     serving: Session
 
 
-class Variant(NamedTuple):
-    """One variant of an experiment: a ranker or fixed weights; the order of the request if it has neither."""
-
-    ranker: ComparedRanker | None
-    weights: Floats | None
-
-
 class JointEncoder:
     """The schemas of both variants: a request may have the fields of either, and each variant gets its own fields."""
 
@@ -53,11 +46,7 @@ class JointEncoder:
         self.encoders = encoders
         self.features = {name: kind for encoder in encoders for name, kind in encoder.schema.features.items()}
         self.context = {name: kind for encoder in encoders for name, kind in encoder.schema.context.items()}
-
-    @property
-    def n_fields(self) -> int:
-        """The number of item fields of both schemas together."""
-        return len(self.features)
+        self.n_fields = len(self.features)
 
     def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
         """Return the rows of the first variant, after both variants have checked theirs."""
@@ -86,51 +75,43 @@ class ServedExperiment:
         self.entity = entity
         self.body = body
         build(body.interleaving, "interleaving")
-        named_variants = (("a", body.a), ("b", body.b))
-        self._runtimes = [_runtime(variant, rankers, field) for field, variant in named_variants]
-        self._configs = self._current()
-        self._outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
-        self._config = self._shared()
-        self.metrics = [CLICKS, *self._outcomes]
+        fields = {"a": body.a, "b": body.b}
+        self._rankers = [_ranker_of(variant, rankers, field) for field, variant in fields.items()]
+        self.compared = [ranker for ranker in self._rankers if ranker is not None]
+        self._configs = [ranker.config for ranker in self.compared]
+        self._config = _shared_config(self._configs, body)
+        self.metrics = [CLICKS, *self._config.outcomes]
         for name, limit in body.guardrails.items():
             if body.method != "split" or name not in self.metrics or not 0 <= limit <= 1:
                 reason = "give shares from 0 to 1 of clicks or of outcomes, in an A/B test (split)"
                 raise Rejected("guardrails", f"{name!r:.60}: {reason}")
-        self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
-        self.variants = list[Variant]()
-        for (field, variant), runtime in zip(named_variants, self._runtimes):
-            weights, n_features = variant.weights, self._config.adapter.n_features
-            if weights is not None and self._config.encoders:
+        self._weights: list[Floats | None] = []
+        for field, variant in fields.items():
+            if variant.weights is not None and self._config.encoders:
                 raise Rejected(f"{field}.weights", "fixed weights are not possible with a schema: name another ranker")
-            checked = None if weights is None else check_weights(weights, n_features, f"{field}.weights")
-            self.variants.append(Variant(runtime, checked))
+            n_features = self._config.adapter.n_features
+            self._weights.append(checked_weights(variant.weights, n_features, f"{field}.weights"))
+        self.catalogue = self.compared[0].catalogue if self.compared else None
         self.changed_after = 0
         self.published = PublishedState()
-        self.projection = SavedProjection()
+
+    @property
+    def projection(self) -> SavedProjection:
+        """Counts and flags as they were published last."""
+        return published_counts(self.published.projection)
 
     def swap_in(self, published: PublishedState, replaces_any: bool = False) -> None:
         """Take over newer counts."""
         if replaces_any or published.seq > self.published.seq or not self.published.projection:
-            self.published, self.projection = published, saved_projection(published.projection)
-
-    def recount(self, seq: int, projection: bytes) -> None:
-        """Take over the counts after the event `seq`."""
-        self.swap_in(self.published._replace(seq=seq, projection=projection))
+            self.published = published
 
     @property
     def config(self) -> RankerConfig:
         """The configuration that both variants share; it follows changes of their schemas."""
-        current = self._current()
+        current = [ranker.config for ranker in self.compared]
         if any(new is not old for new, old in zip(current, self._configs)):
-            self._configs = current
-            self._config = self._shared()
+            self._configs, self._config = current, _shared_config(current, self.body)
         return self._config
-
-    def _shared(self) -> RankerConfig:
-        return _shared_config(self._configs, self.body.a, self.body.b)._replace(outcomes=self._outcomes)
-
-    def _current(self) -> list[RankerConfig]:
-        return [runtime.config for runtime in self._runtimes if runtime is not None]
 
     def rank(self, request: QueryRequest, impression: str, user: str = "") -> Ranked:
         """Return the event of an interleaved list, or of the list of one variant."""
@@ -139,9 +120,9 @@ class ServedExperiment:
         mixed, variant = None, ""
         if self.body.method == "split":
             variant = variant_of(self.entity, self.body.seed, user or impression)
-            ranking = self._predicted(self.variants[VARIANTS.index(variant)], request)
+            ranking = self._predicted(VARIANTS.index(variant), request)
         else:
-            a, b = (self._predicted(each, request) for each in self.variants)
+            a, b = (self._predicted(number, request) for number in range(len(VARIANTS)))
             rng = np.random.default_rng([self.body.seed, *impression.encode()])  # one generator per impression
             mixed = interleave(self.body.interleaving, a, b, rng)
             ranking = mixed.ranking
@@ -158,26 +139,28 @@ class ServedExperiment:
             trainable=False,
             base_model=request.base_model,
         )
-        add_values(ranked, request)
+        add_values(ranked, request.values)
         return ranked
 
-    def _predicted(self, variant: Variant, request: QueryRequest) -> Ints:
+    def _predicted(self, number: int, request: QueryRequest) -> Ints:
+        """Return the order of a variant: that of a ranker, of fixed weights, or of the request."""
         candidates = range(len(request.ids)) if request.candidates is None else request.candidates
-        if variant.weights is not None:
-            return best_ranking(request.query.features, variant.weights)
-        if variant.ranker is None:
+        ranker, weights = self._rankers[number], self._weights[number]
+        if weights is not None:
+            return best_ranking(request.query.features, weights)
+        if ranker is None:
             return np.arange(len(candidates))
-        config = variant.ranker.config
+        config = ranker.config
         if request.values is None:
-            return variant.ranker.serving.predict(config.with_base_score(request).query)
-        rows, context, at, _ = request.values
-        rows = config.with_base_values(rows, request.query.id)
+            return ranker.serving.predict(config.base.with_score(request).query)
+        rows = config.base.with_values(request.values.rows, request.query.id)
         ids, rows = [request.ids[i] for i in candidates], [rows[i] for i in candidates]
-        encoded = _encoded_rows(config.encoders[max(config.encoders)], ids, rows, context, at)
-        return variant.ranker.serving.predict(Query(request.query.id, encoded, NO_CONTEXT))
+        encoder = config.encoders[max(config.encoders)]
+        encoded = _encoded_rows(encoder, ids, rows, request.values.context, request.values.at)
+        return ranker.serving.predict(Query(request.query.id, encoded, NO_CONTEXT))
 
 
-def _runtime(variant: VariantBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
+def _ranker_of(variant: VariantBody, rankers: Mapping[str, ComparedRanker], field: str) -> ComparedRanker | None:
     """Return the ranker of a variant; None for weights and for the order of the request."""
     if [variant.ranker, variant.weights, variant.kind].count(None) != 2:
         reason = 'give the name of a ranker, weights, or {"kind": "given_order"} for the order of the request'
@@ -186,22 +169,27 @@ def _runtime(variant: VariantBody, rankers: Mapping[str, ComparedRanker], field:
         return None
     if variant.ranker not in rankers:
         raise NotFound(f"there is no ranker {variant.ranker!r}")
-    runtime = rankers[variant.ranker]
-    return None if from_layers(runtime.config.learner, "ignores_features", False) else runtime
+    ranker = rankers[variant.ranker]
+    return None if from_layers(ranker.config.learner, "ignores_features", False) else ranker
 
 
-def _shared_config(configs: list[RankerConfig], first: VariantBody, second: VariantBody) -> RankerConfig:
+def _shared_config(configs: list[RankerConfig], body: ExperimentBody) -> RankerConfig:
+    """Return the configuration by which requests and feedback of an experiment are read."""
+    outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
     if not configs:
-        weights = first.weights or second.weights or []
+        weights = body.a.weights or body.b.weights or []
         if not weights:
             raise Rejected("a", "the order of the request cannot be compared with itself: name a ranker as a or b")
         learner = {"kind": "fixed_weights", "weights": weights}
-        return config_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
+        created = CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights)))
+        return config_of(created)._replace(outcomes=outcomes)
+    first = configs[0]
     for config in configs[1:]:
-        if _kind_of_items(config) != _kind_of_items(configs[0]):
+        if _kind_of_items(config) != _kind_of_items(first):
             reason = "the two rankers do not have the same kind of items"
             raise Rejected("b", f"{reason}: features, fixed items and context must be equal")
-    shared = configs[0]._replace(booster=None, computed_score="", rules=None)
+    base = first.base._replace(booster=None, computed_score="")
+    shared = first._replace(base=base, rules=None, outcomes=outcomes)
     if not shared.encoders:
         return shared
     kinds: dict[str, Any] = {}

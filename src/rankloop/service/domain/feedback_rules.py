@@ -62,10 +62,10 @@ class TrackedImpression(msgspec.Struct):
     def add(self, event: FeedbackReceived | OutcomesReceived | Closed) -> str:
         """Apply an event and return its verdict."""
         if isinstance(event, OutcomesReceived):
-            add_outcomes(self.outcomes, event.values)
+            for name, by_item in event.values.items():
+                _add_to(self.outcomes.setdefault(name, {}), by_item)
             if event.ranked is None:
-                for item, weight in event.weights.items():
-                    self.outcome_weights[item] = self.outcome_weights.get(item, 0.0) + weight
+                _add_to(self.outcome_weights, event.weights)
             return ACCEPTED
         mark = fingerprint(event) if isinstance(event, FeedbackReceived) else b""
         verdict = self.verdict(event, mark)
@@ -80,22 +80,13 @@ class TrackedImpression(msgspec.Struct):
     def learned_feedback(self) -> FeedbackReceived:
         """The clicks plus the weights of outcomes, which are learned when the impression closes."""
         weights = dict(zip(self.feedback.items, self.feedback.values)) if self.feedback is not None else {}
-        for item, weight in self.outcome_weights.items():
-            weights[item] = weights.get(item, 0.0) + weight
+        _add_to(weights, self.outcome_weights)
         return FeedbackReceived(self.ranked.impression, "clicks", list(weights), list(weights.values()))
 
 
-def add_outcomes(totals: dict[str, dict[int, float]], values: Mapping[str, Mapping[int, float]]) -> None:
-    """Add outcomes to totals.
-
-    Args:
-      totals: By outcome and item; changed in place.
-      values: What is added.
-    """
-    for name, by_item in values.items():
-        sums = totals.setdefault(name, {})
-        for item, value in by_item.items():
-            sums[item] = sums.get(item, 0.0) + value
+def _add_to(totals: dict[int, float], values: Mapping[int, float]) -> None:
+    for item, value in values.items():
+        totals[item] = totals.get(item, 0.0) + value
 
 
 def impression_of(records: Iterable[Record], impression: TrackedImpression | None = None) -> TrackedImpression | None:

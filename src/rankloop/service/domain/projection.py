@@ -19,7 +19,7 @@ from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
 from rankloop.service.domain.feedback_rules import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
 from rankloop.service.domain.split import CLICKS, UserTotals
-from rankloop.service.domain.trainer import PublishedState, Trainer
+from rankloop.service.domain.trainer import PublishedState, Trainer, state_of
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record, Snapshot, Snapshotted
 
@@ -35,12 +35,9 @@ FindImpression = Callable[[str, int], TrackedImpression | None]
 class AppliedRecord(NamedTuple):
     """The result of applying a record."""
 
-    verdict: str  # shown, done, or a verdict of `feedback_rules`
+    verdict: str = "done"  # or a verdict of `feedback_rules`
     is_step: bool = False  # something was learned, or the state was replaced
     is_snapshot_due: bool = False
-
-
-DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 
 
 class Due(NamedTuple):
@@ -103,6 +100,13 @@ class Projection:
         users = b"" if self.users is None else self.users.saved()
         return msgspec.msgpack.encode(msgspec.structs.replace(self.now, user_totals=users))
 
+    def snapshot(self, entity: str, seq: int) -> Snapshot:
+        """Return the state after an event, with what a restart needs to go on from it."""
+        number, session, rejected = 0, b"", 0
+        if self.trainer is not None:  # else every snapshot replaces the last one: an experiment is never rolled back
+            number, session, rejected = self.trainer.number, self.trainer.saved(), self.trainer.rejected
+        return Snapshot(entity, number, seq, session, self.saved(), rejected, self._oldest_open(seq))
+
     def restore(self, content: bytes) -> None:
         """Continue from the bytes of `saved`."""
         self.now = saved_projection(content)
@@ -110,7 +114,7 @@ class Projection:
             self.users.restore(self.now.user_totals)
         self.now.user_totals = b""  # too large to be published
 
-    def oldest_open(self, seq: int) -> int:
+    def _oldest_open(self, seq: int) -> int:
         """Return the event of the oldest open impression, or the event after `seq` if none is open."""
         if self.find is not None and self.now.n_open != len(self.open):
             return min(self.passed, seq) + 1  # some are not in memory
@@ -129,16 +133,17 @@ class Projection:
     def _change(self, event: events.Event) -> AppliedRecord:
         """Apply an event that belongs to no impression."""
         now, trainer = self.now, self.trainer
-        if isinstance(event, events.Frozen | events.Resumed):
-            now.frozen = isinstance(event, events.Frozen)
-            now.reason = event.reason if isinstance(event, events.Frozen) else ""
+        if isinstance(event, events.Frozen):
+            now.frozen, now.reason = True, event.reason
+        elif isinstance(event, events.Resumed):
+            now.frozen, now.reason = False, ""
         elif isinstance(event, events.RolledBack):
             now.counters.wins = now.counters.ties = now.counters.losses = 0
             if event.freezes:
                 now.frozen, now.reason = True, event.reason
             if trainer is not None:
                 trainer.roll_back(event.to)
-            return AppliedRecord("done", is_step=True, is_snapshot_due=True)
+            return AppliedRecord(is_step=True, is_snapshot_due=True)
         elif isinstance(event, events.WindowChanged):
             now.window = event.window
         elif isinstance(event, events.SchemaChanged):
@@ -149,15 +154,15 @@ class Projection:
             self.config = self.config.with_schemas([schema])
             if trainer is not None:
                 trainer.evolve(self.config)
-            return AppliedRecord("done", is_step=True)
+            return AppliedRecord(is_step=True)
         elif isinstance(event, events.Rebased) and event.projection:
             self.restore(event.projection)
             if trainer is not None:
                 trainer.restore(loads(event.session), event.number, event.rejected)
-            return AppliedRecord("done", is_step=trainer is not None)
+            return AppliedRecord(is_step=trainer is not None)
         elif isinstance(event, Snapshotted | events.Rebased) and now.counters.wins >= now.counters.losses:
             now.last_good_state = event.number
-        return DONE
+        return AppliedRecord()
 
     def _show(self, ranked: Ranked, record: Record) -> AppliedRecord:
         if ranked.generator_state:
@@ -175,7 +180,7 @@ class Projection:
             counters.explored_sum += ranked.explored
             counters.explorable += 1
         self.written += len(ranked.features) + len(ranked.values) + ID_BYTES * len(ranked.ids)
-        return SHOWN
+        return AppliedRecord()
 
     def _receive(self, event: FeedbackReceived | Closed, seq: int) -> AppliedRecord:
         impression = self.open.get(event.impression)
@@ -253,7 +258,7 @@ class Consumer:
         self._closing: dict[str, list[Record]] = {}  # records of impressions that the current batch closes
         self.projection.find = self._find
         if self.trainer is not None:
-            self.trainer.find_state = self._state_of_snapshot
+            self.trainer.find_state = lambda number: state_of(log.snapshot(entity, number))
 
     def apply(self, records: Sequence[Record]) -> list[Due]:
         """Apply a batch of records, and return the events to write: snapshots, and the guard's rollback.
@@ -333,31 +338,11 @@ class Consumer:
 
     def snapshot(self) -> Due:
         """Return a snapshot of the current state."""
-        trainer, seq, self.is_kept = self.trainer, self.projection.seq, True
-        if trainer is None:
-            # Every snapshot replaces the last one: an experiment is never rolled back, and its user totals are large.
-            number, session, rejected, state_digest = 0, b"", 0, ""
-        else:
-            number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
-            state_digest = trainer.digest()
-        projection = self.projection.saved()
+        seq, digest, self.is_kept = self.projection.seq, "" if self.trainer is None else self.trainer.digest(), True
+        snapshot = self.projection.snapshot(self.entity, seq)
         self._written_at_snapshot = self.projection.written
-        self.snapshot_bytes = len(session) if trainer is not None else len(projection)
-        snapshot = Snapshot(
-            entity=self.entity,
-            number=number,
-            state_seq=seq,
-            session=session,
-            projection=projection,
-            rejected=rejected,
-            oldest_open=self.projection.oldest_open(seq),
-        )
-        return Due(Snapshotted(number, seq, state_digest, __version__), snapshot)
-
-    def _state_of_snapshot(self, number: int) -> Any:
-        """Return the state of a snapshot; None for the first state."""
-        snapshot = self.log.snapshot(self.entity, number) if number else None
-        return None if snapshot is None else loads(snapshot.session).state
+        self.snapshot_bytes = len(snapshot.session or snapshot.projection)
+        return Due(Snapshotted(snapshot.number, seq, digest, __version__), snapshot)
 
     def _look_up(self, records: Sequence[Record]) -> None:
         """Read all impressions that this batch closes and that are not in memory, in one call."""

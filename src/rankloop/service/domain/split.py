@@ -52,6 +52,55 @@ class SplitCounts(msgspec.Struct):
         a, b = (VariantSums(self.users[variant], sums.total[variant], sums.squares[variant]) for variant in (0, 1))
         return a, b
 
+    def result(self, metrics: Sequence[str], guardrails: Mapping[str, float]) -> dict[str, Any]:
+        """Return the report of the test, of clicks and the declared outcomes: a is compared with b.
+
+        `guardrails` say by metric how much of it a may lose, relative to b.
+        """
+        n_a, n_b = self.users
+        ratio = sign_p_value(n_a, n_b)
+        warnings = []
+        if ratio < MIN_SAMPLE_RATIO_P_VALUE:
+            reason = "users of one variant are missing, so do not trust the result"
+            warnings.append(f"{n_a:,} and {n_b:,} users are not halves: {reason}")
+        if self.not_counted:
+            warnings.append(f"{self.not_counted:,} impressions of users after the first {MAX_USERS:,} are not counted")
+        days = max(self.latest - self.began, 1.0) / DAY_SECONDS
+        results = {metric: self._metric_result(metric, (n_a + n_b) / days) for metric in metrics}
+        alarms = [
+            f"{metric} fell by more than {limit:.0%}"
+            for metric, limit in guardrails.items()
+            if (high := results[metric]["relative_high"]) is not None and high < -limit
+        ]
+        sample_ratio = {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE}
+        users = dict(zip(VARIANTS, self.users))
+        return {
+            "users": users,
+            "sample_ratio": sample_ratio,
+            "metrics": results,
+            "alarms": alarms,
+            "warnings": warnings,
+        }
+
+    def _metric_result(self, metric: str, users_per_day: float) -> dict[str, Any]:
+        """Return the means per user, their difference with its interval, and the days until an effect is found."""
+        a, b = self.sums(metric)
+        difference, needed = compare_means(a, b), users_needed(a, b, PLANNED_EFFECT)
+        enough = min(a.users, b.users) > 0 and isfinite(needed)
+        result = {
+            "a": a.mean,
+            "b": b.mean,
+            "p_value": None if difference is None else difference.p_value,
+            "is_decided": difference is not None and difference.p_value < ERROR_PROBABILITY,
+            "users_needed": round(needed) if enough else None,
+            "days_needed": max(0.0, needed - a.users - b.users) / users_per_day if enough and users_per_day else None,
+        }
+        for name, field in (("difference", "value"), ("low", "low"), ("high", "high")):
+            amount = result[name] = None if difference is None else getattr(difference, field)
+            relative = "relative" if field == "value" else f"relative_{field}"
+            result[relative] = None if amount is None or not b.mean else amount / b.mean
+        return result
+
 
 class UserTotals:
     """The totals of every user of an A/B test so far, from which the variance between users follows."""
@@ -102,51 +151,3 @@ class UserTotals:
     def _key(self, ranked: Ranked) -> int:
         user = ranked.user or ranked.impression
         return int.from_bytes(blake2b(f"{self.salt} {user}".encode(), digest_size=8).digest(), "big")
-
-
-def split_result(counts: SplitCounts, metrics: Sequence[str], guardrails: Mapping[str, float]) -> dict[str, Any]:
-    """Return the report of an A/B test: a is compared with b.
-
-    Args:
-      counts: Of the test.
-      metrics: Clicks and the declared outcomes.
-      guardrails: By metric how much of it a may lose, relative to b.
-    """
-    n_a, n_b = counts.users
-    ratio = sign_p_value(n_a, n_b)
-    warnings = []
-    if ratio < MIN_SAMPLE_RATIO_P_VALUE:
-        reason = "users of one variant are missing, so do not trust the result"
-        warnings.append(f"{n_a:,} and {n_b:,} users are not halves: {reason}")
-    if counts.not_counted:
-        warnings.append(f"{counts.not_counted:,} impressions of users after the first {MAX_USERS:,} are not counted")
-    days = max(counts.latest - counts.began, 1.0) / DAY_SECONDS
-    results = {metric: _metric_result(counts, metric, (n_a + n_b) / days) for metric in metrics}
-    alarms = [
-        f"{metric} fell by more than {limit:.0%}"
-        for metric, limit in guardrails.items()
-        if (high := results[metric]["relative_high"]) is not None and high < -limit
-    ]
-    sample_ratio = {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE}
-    users = dict(zip(VARIANTS, counts.users))
-    return {"users": users, "sample_ratio": sample_ratio, "metrics": results, "alarms": alarms, "warnings": warnings}
-
-
-def _metric_result(counts: SplitCounts, metric: str, users_per_day: float) -> dict[str, Any]:
-    """Return the means per user, their difference with its interval, and the days until an effect would be found."""
-    a, b = counts.sums(metric)
-    difference, needed = compare_means(a, b), users_needed(a, b, PLANNED_EFFECT)
-    result: dict[str, Any] = {"a": a.mean, "b": b.mean}
-    for name in ("value", "low", "high"):
-        amount = None if difference is None else getattr(difference, name)
-        result["difference" if name == "value" else name] = amount
-        relative = None if amount is None or not b.mean else amount / b.mean
-        result["relative" if name == "value" else f"relative_{name}"] = relative
-    enough = min(a.users, b.users) > 0 and isfinite(needed)
-    days = max(0.0, needed - a.users - b.users) / users_per_day if enough and users_per_day else None
-    return result | {
-        "p_value": None if difference is None else difference.p_value,
-        "is_decided": difference is not None and difference.p_value < ERROR_PROBABILITY,
-        "users_needed": round(needed) if enough else None,
-        "days_needed": days,
-    }

@@ -1,7 +1,7 @@
 """The memory that a learner starts with, measured without using much more memory than is allowed."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 from zipfile import ZipFile
@@ -16,7 +16,7 @@ from rankloop.core.weight_table import WeightTable
 from rankloop.service.errors import TooLarge
 
 HASHED_COLUMN_BYTES = 16
-MAX_UNSCALED_SIZE = 64  # sizes up to here are not scaled down
+SMALL_SIZE = 64
 
 
 def check_file_fits(content: bytes, max_bytes: int, max_header: int) -> None:
@@ -42,9 +42,6 @@ def check_file_fits(content: bytes, max_bytes: int, max_header: int) -> None:
 def check_fits(learner: Any, problem: Problem, max_bytes: int) -> None:
     """Refuse a learner that would start with more than `max_bytes`.
 
-    It is built with all sizes scaled down, then with sizes twice as large, and so on. So a state that grows with the
-    product of three sizes is refused before it takes more than eight times what is allowed.
-
     Args:
       learner: The spec of the learner.
       problem: The problem that it starts with.
@@ -54,12 +51,16 @@ def check_fits(learner: Any, problem: Problem, max_bytes: int) -> None:
     if size > max_bytes:
         advice = "use fewer bits, or start the service with a larger --limit state"
         raise Rejected("problem.schema.bits", f"such a table takes {size} bytes, the limit is {max_bytes}: {advice}")
-    sizes = [*_sizes(learner), *_sizes(problem._asdict())]
-    share = min(1.0, MAX_UNSCALED_SIZE / max(sizes, default=MAX_UNSCALED_SIZE))
-    while share <= 1.0:
-        if _initial_bytes(learner, problem, share) > max_bytes:
+    spec, largest = {"learner": learner, "problem": problem._replace(feature_names=())._asdict()}, SMALL_SIZE
+    # It is built with small sizes first, then with sizes twice as large, and so on. So a state that grows with the
+    # product of three sizes is refused before it takes more than eight times what is allowed.
+    while True:
+        smaller = _capped(spec, largest)
+        if _initial_bytes(smaller["learner"], smaller["problem"]) > max_bytes:
             raise Rejected("learner", f"would start with more than {max_bytes} bytes, the limit of a state")
-        share = 1.0 if 0.5 < share < 1.0 else 2 * share
+        if smaller == spec:
+            return
+        largest *= 2
 
 
 def size_of(state: Any) -> float:
@@ -71,28 +72,18 @@ def size_of(state: Any) -> float:
     return sum(map(size_of, state)) if isinstance(state, tuple) else 0.0
 
 
-def _initial_bytes(learner: Any, problem: Problem, share: float) -> float:
-    """Return the bytes that the learner starts with if every size is scaled down; 0 if it cannot be built so."""
-    smaller = Problem(**_scaled(problem._replace(feature_names=())._asdict(), share))
+def _initial_bytes(learner: Any, problem: Mapping[str, Any]) -> float:
+    """Return the bytes that a learner starts with; 0 if it cannot be built with such sizes."""
     try:
-        return size_of(build(_scaled(learner, share), "learner").init(smaller))
+        return size_of(build(learner, "learner").init(Problem(**problem)))
     except MemoryError:
         return float("inf")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return 0.0
 
 
-def _sizes(spec: Any) -> Iterator[int]:
-    """Yield every integer in a spec or a problem."""
+def _capped(spec: Any, largest: int) -> Any:
+    """Return a spec in which no integer is larger."""
     if isinstance(spec, dict):
-        for part in spec.values():
-            yield from _sizes(part)
-    elif type(spec) is int:
-        yield spec
-
-
-def _scaled(spec: Any, share: float) -> Any:
-    """Return the spec with every large integer multiplied by `share`."""
-    if isinstance(spec, dict):
-        return {name: _scaled(part, share) for name, part in spec.items()}
-    return max(MAX_UNSCALED_SIZE, round(spec * share)) if type(spec) is int and spec > MAX_UNSCALED_SIZE else spec
+        return {name: _capped(part, largest) for name, part in spec.items()}
+    return min(spec, largest) if type(spec) is int else spec

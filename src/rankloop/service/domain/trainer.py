@@ -17,7 +17,7 @@ from rankloop.core.types import Query
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_rules import learner_feedback
-from rankloop.service.records import FeedbackReceived, Ranked
+from rankloop.service.records import FeedbackReceived, Ranked, Snapshot
 
 logger = logging.getLogger("rankloop.service")
 
@@ -48,7 +48,7 @@ class Trainer:
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
-        self.find_state: Callable[[int], Any] = lambda number: None  # that of a snapshot; None for the first state
+        self.find_state: Callable[[int], Any] = lambda number: None  # that of a snapshot, if there is one
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
         """Continue from a snapshot."""
@@ -57,8 +57,8 @@ class Trainer:
         self.number, self.rejected = number, rejected
 
     def roll_back(self, number: int) -> None:
-        """Set the state back to that of a snapshot."""
-        state = self.find_state(number)
+        """Set the state back to that of a snapshot, or to the first state."""
+        state = self.find_state(number) if number else None
         _, generator, learned, refused = self.session.snapshot()
         state = self.first if state is None else state
         self.session.restore(self.config.fitted(state), generator, learned, refused)
@@ -127,6 +127,11 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
         features = np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1)[list(candidates)]
         context = np.array(ranked.context, dtype=np.float64)
     return Query(ranked.query_id, features, context, ranked.user or ranked.session, ids)
+
+
+def state_of(snapshot: Snapshot | None) -> Any:
+    """Return the state of a snapshot, if there is one."""
+    return None if snapshot is None else loads(snapshot.session).state
 
 
 def digest(state: Any) -> str:

@@ -144,9 +144,9 @@ def _settled(learners: dict[str, set[int]], held: dict[str, set[int]]) -> int:
                 RegisteredLearner(other, frozenset(learners[other]), frozenset(held[other]), 60.0)
                 for other in sorted(learners)
             ]
-            given = leases.partitions_to_release(name, everybody)
+            given, wished = leases.partitions_to_hold(name, everybody)
             free = learners[name] - set().union(*held.values())
-            wanted = set(leases.partitions_to_lease(name, everybody, given))
+            wanted = set(wished)
             held[name] = (held[name] - set(given)) | (wanted & free)
             moves += len(wanted & free)
         if held == before:
@@ -183,9 +183,9 @@ def test_partitions_are_divided_among_those_who_are_there(
 
 def test_nobody_makes_room_for_who_has_just_come() -> None:
     there = RegisteredLearner("a", frozenset(ALL), frozenset(ALL), 60.0)
-    assert leases.partitions_to_release("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 1.0)]) == []
+    assert leases.partitions_to_hold("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 1.0)])[0] == []
     assert (
-        len(leases.partitions_to_release("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 6.0)])) == 8
+        len(leases.partitions_to_hold("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 6.0)])[0]) == 8
     )
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.service.domain.counters import Counters, saved_projection
-from rankloop.service.domain.drift import log_drift_alarm
-from rankloop.service.domain.health import clicks_of, health_of, weights_of
+from rankloop.service.domain.drift import DriftAlarms
+from rankloop.service.domain.health import StateView, clicks_of
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.stores.base import Store
 
@@ -63,12 +63,12 @@ class Curve:
 
 async def sample_rankers(rankers: "Mapping[str, ServedRanker]") -> None:
     """Add a point of every ranker each second, and watch its drift alarm."""
-    raised_alarms = set[str]()
+    alarms = DriftAlarms()
     while True:
         now = time.time()
         for number, runtime in enumerate(list(rankers.values()), 1):
             runtime.curve.sample(runtime, now)
-            log_drift_alarm(runtime.name, runtime.projection.counters, raised_alarms)
+            alarms.watch(runtime.name, runtime.projection.counters)
             if number % MAX_RANKERS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         await asyncio.sleep(SAMPLE_SECONDS)
@@ -94,8 +94,8 @@ def history_of(runtime: "ServedRanker", store: Store) -> list[Point]:
 
 
 def _point_of(at: float, runtime: "ServedRanker", counters: Counters, learned: PublishedState | Session) -> Point:
-    health = health_of(counters, runtime.config, learned.state, learned.refused)
+    view = StateView(runtime.config, learned.state)
+    health = view.health(counters, learned.refused)
     kept = {name: health[name] for name in HEALTH_FIELDS if name in health} | clicks_of(counters)
     counts = {"learned": learned.learned, "wins": counters.wins, "losses": counters.losses}
-    counts["impressions"] = counters.impressions
-    return Point(at, counts, kept, weights_of(runtime.config, learned.state, MAX_CURVE_WEIGHTS))
+    return Point(at, counts | {"impressions": counters.impressions}, kept, view.weights(MAX_CURVE_WEIGHTS))

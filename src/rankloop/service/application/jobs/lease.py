@@ -72,12 +72,11 @@ class LeaseKeeper:
             start_time = time.monotonic()
             with suppress(Unavailable):
                 learners = store.register_learner(self.holder, self.allowed, LEASE_SECONDS)
-                released = partitions_to_release(self.holder, learners)
+                released, partitions = partitions_to_hold(self.holder, learners)
                 if released:
                     self.leases = {number: lease for number, lease in self.leases.items() if number not in released}
                     self._on_change()
                     store.release(self.holder, released)
-                partitions = partitions_to_lease(self.holder, learners, released)
                 leases = {lease.partition: lease for lease in store.lease(self.holder, partitions, LEASE_SECONDS)}
                 previous, self.leases = self.leases, leases
                 self.expires_at = start_time + LEASE_SECONDS - EXPIRY_MARGIN_SECONDS
@@ -86,20 +85,20 @@ class LeaseKeeper:
             self._stopping.wait(RENEW_SECONDS)
 
 
-def partitions_to_release(holder: str, learners: Sequence[RegisteredLearner]) -> list[int]:
-    """Return the partitions that a learner worker releases.
+def partitions_to_hold(holder: str, learners: Sequence[RegisteredLearner]) -> tuple[list[int], list[int]]:
+    """Return the partitions that a learner worker releases, and those that it renews or acquires up to its share.
 
-    Each goes to a worker that may learn it and has at least two fewer. So the numbers come closer with every release,
-    and no partition goes back and forth.
+    A released one goes to a worker that may learn it and has at least two fewer. So the numbers come closer with every
+    release, and no partition goes back and forth.
 
     Args:
       holder: The name of the worker.
       learners: All registered workers.
     """
     counts, shares = {each.holder: len(each.held) for each in learners}, _fair_shares(learners)
-    held = next((each.held for each in learners if each.holder == holder), frozenset())
+    (learner,) = (each for each in learners if each.holder == holder)
     released: list[int] = []
-    for partition in sorted(held):
+    for partition in sorted(learner.held):
         settled = [each for each in learners if partition in each.allowed and each.seconds >= MIN_REGISTERED_SECONDS]
         candidates = [each.holder for each in settled if counts[each.holder] < shares[each.holder]]
         receiver = min(candidates, key=lambda name: counts[name], default=holder)
@@ -108,19 +107,6 @@ def partitions_to_release(holder: str, learners: Sequence[RegisteredLearner]) ->
             counts[holder] -= 1
             counts[receiver] += 1
             released.append(partition)
-    return released
-
-
-def partitions_to_lease(holder: str, learners: Sequence[RegisteredLearner], released: Sequence[int] = ()) -> list[int]:
-    """Return the partitions whose leases a learner worker renews, and the free ones that it acquires up to its share.
-
-    Args:
-      holder: The name of the worker.
-      learners: All registered workers.
-      released: Partitions that the worker has just released.
-    """
-    shares = _fair_shares(learners)
-    (learner,) = (each for each in learners if each.holder == holder)
     partitions = sorted(learner.held.difference(released))
     leased = frozenset().union(*(each.held for each in learners))
     for partition in sorted(learner.allowed - leased):
@@ -129,7 +115,7 @@ def partitions_to_lease(holder: str, learners: Sequence[RegisteredLearner], rele
         is_first = all(holder < each.holder for each in others)
         if len(partitions) < shares[holder] or (others_are_full and is_first):
             partitions.append(partition)
-    return partitions
+    return released, partitions
 
 
 def _fair_shares(learners: Sequence[RegisteredLearner]) -> dict[str, int]:

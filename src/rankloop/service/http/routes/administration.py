@@ -137,9 +137,9 @@ def _add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("GET /rankers/{name}/snapshots", tag="rankers")
     async def snapshots(name: str) -> Response:
         """Return the states that a rollback can restore, the initial one first, and the number of the served one."""
-        rows = await endpoints.node.administration.states(name)
+        states = await endpoints.node.administration.states(name)
         published = endpoints.node.directory.ranker(name).published
-        return JsonResponse({"state": published.number, "snapshots": [row._asdict() for row in rows]})
+        return JsonResponse({"state": published.number, "snapshots": [row._asdict() for row in states.rows]})
 
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:

@@ -94,11 +94,9 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
 def _entity_and_schemas(node: Node, name: str, of: str) -> tuple[str, list[Schema]]:
     """Return a ranker or an experiment, and all its schemas."""
     if name in node.directory.rankers and of != "experiment":
-        encoders = node.directory.rankers[name].config.encoders.values()
-        return f"ranker/{name}", [encoder.schema for encoder in encoders]
+        return f"ranker/{name}", node.directory.rankers[name].config.schemas
     if name in node.directory.experiments and of != "ranker":
-        rankers = [variant.ranker for variant in node.directory.experiments[name].variants]
-        schemas = [ranker.config.schema for ranker in rankers if ranker is not None]
+        schemas = [ranker.config.schema for ranker in node.directory.experiments[name].compared]
         return f"experiment/{name}", [schema for schema in schemas if schema is not None]
     raise NotFound(f"there is no {of if of in ENTITY_KINDS else ' and no '.join(ENTITY_KINDS)} {name!r}")
 
