@@ -13,7 +13,7 @@ import pytest
 from rankloop.engine import Here
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.charts import Line, _spread, band, chart
-from rankloop.experiments.report.html import page, write_report
+from rankloop.experiments.report.html import _page, write_report
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import _run_one, run_experiment
 from rankloop.experiments.run.tasks import Task
@@ -49,7 +49,7 @@ def finding(tmp_path_factory: pytest.TempPathFactory) -> Finding:
 
 def test_the_page_fetches_nothing_and_says_everything(finding: Finding) -> None:
     reader = _Addresses()
-    reader.feed(page("A report", [finding]))
+    reader.feed(_page("A report", [finding], ""))
     assert all(address.startswith("#") for address in reader.found)
     text = " ".join(reader.text)
     assert "Learning <helps>." in text
@@ -85,7 +85,7 @@ def test_one_seed_is_not_compared(tmp_path: Path) -> None:
     told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
     assert "at least two seeds" in told.tables[2].note
     assert told.tables[2].rows == []
-    page("one", [told])
+    _page("one", [told], "")
 
 
 def test_several_streams_have_charts_and_tables_each(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import Verdict, judge
-from rankloop.experiments.report.html import MAX_UNFOLDED, page
+from rankloop.experiments.report.html import MAX_UNFOLDED, _page
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiments
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, fingerprint
@@ -54,7 +54,7 @@ def _interrupted(setting: Setting) -> Finding:
 
 
 def test_the_paper_s_number_stands_beside_ours_on_the_page() -> None:
-    text = page("P", [Finding("a", "A", claims=CLAIMS)])
+    text = _page("P", [Finding("a", "A", claims=CLAIMS)], "")
     for part in ("0.9 against 0.5", "table 1: 0.91", "Recovery has a &lt;larger&gt; chance."):
         assert part in text
 
@@ -62,7 +62,7 @@ def test_the_paper_s_number_stands_beside_ours_on_the_page() -> None:
 def test_many_charts_and_tables_are_folded() -> None:
     charts = tuple(Chart(f"c{i}", f"Chart {i}", "", "<svg></svg>", b"") for i in range(MAX_UNFOLDED + 2))
     tables = tuple(Table(f"Table {i}", ("a",), [("1",)]) for i in range(MAX_UNFOLDED))
-    text = page("P", [Finding("a", "A", charts=charts, tables=tables)])
+    text = _page("P", [Finding("a", "A", charts=charts, tables=tables)], "")
     assert text.count("<figure>") == MAX_UNFOLDED + 2
     assert "<summary>2 more figures</summary>" in text
     assert "more tables" not in text

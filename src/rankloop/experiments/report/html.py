@@ -27,18 +27,11 @@ def write_report(folder: Path, title: str, findings: Sequence[Finding], front: s
             part = f"{finding.id}-" if len(findings) > 1 else ""
             atomic_write(folder / "charts" / f"{part}{chart.name}.png", chart.png)
     path = folder / "report.html"
-    atomic_write(path, page(title, findings, front))
+    atomic_write(path, _page(title, findings, front))
     return path
 
 
-def page(title: str, findings: Sequence[Finding], front: str = "") -> str:
-    """Return the HTML of a report.
-
-    Args:
-      title: The title of the page.
-      findings: The sections; several get a heading each.
-      front: HTML before the findings.
-    """
+def _page(title: str, findings: Sequence[Finding], front: str) -> str:
     style = resources.files("rankloop.experiments.report").joinpath("report.css").read_text(encoding="utf-8")
     body = "".join(_finding(finding, heading=len(findings) > 1) for finding in findings)
     return (

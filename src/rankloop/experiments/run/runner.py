@@ -15,12 +15,11 @@ from msgspec import Struct
 from rankloop.core.errors import Conflict, InvalidInput, RankloopError
 from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
-from rankloop.core.protocols import AnyLearner, Stream
-from rankloop.core.registry import build
+from rankloop.core.protocols import Stream
 from rankloop.core.session import generators
 from rankloop.engine import Engine
 from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
-from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, fingerprint, tasks_of, with_horizon
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, fingerprint, tasks_of
 from rankloop.experiments.spec.model import CEILING, FIELDS_WITHOUT_EFFECT, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
@@ -86,22 +85,19 @@ def _run_one(task: Task) -> Run:
 def _play(task: Task) -> tuple[Values, dict[str, Series], int]:
     """Return what a run records: values, reports of the learner, and the number of refused updates."""
     experiment, seed = task.experiment, task.seed
-    stream = _stream_of(experiment, task.stream)
+    stream: Stream = experiment.build(experiment.all_streams[task.stream], "stream")
     if task.arm == CEILING:  # the best ranking of every single query, on the queries that the arms play
         best = MeasuredRounds(experiment, experiment.horizon)
-        for round in _rounds(
-            experiment, Arm(name=CEILING, learner="random_order"), build("random_order"), stream, seed
-        ):
+        for round in _rounds(experiment, Arm(name=CEILING, learner="random_order"), stream, seed):
             best.values[:, round.t] = [measure.best(round.relevance) for measure in best.measures]
         return best.by_quantity(experiment), {}, 0
     arm = next(arm for arm in experiment.all_arms if arm.name == task.arm)
-    learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
     if experiment.new_queries and not isinstance(stream, HeldOut):
         raise InvalidInput("new_queries needs held-out queries: use the stream held_out")
     held_out = stream.parts(generators(seed)[0])[1] if experiment.new_queries and isinstance(stream, HeldOut) else None
-    recorder = Recorder(experiment, learner, stream, held_out)
+    recorder = Recorder(experiment, experiment.build(arm.learner, "learner"), stream, held_out)
     rounds = refused = 0
-    for round in _rounds(experiment, arm, learner, stream, seed):
+    for round in _rounds(experiment, arm, stream, seed):
         recorder.add(round)
         rounds, refused = round.t + 1, round.refused
     if rounds < experiment.horizon:
@@ -111,14 +107,9 @@ def _play(task: Task) -> tuple[Values, dict[str, Series], int]:
     return recorder.values(), recorder.reports, refused
 
 
-def _stream_of(experiment: Experiment, name: str) -> Stream:
-    stream: Stream = build(with_horizon(experiment.all_streams[name], experiment.horizon), "stream")
-    return stream
-
-
-def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Stream, seed: int) -> Iterator[Round]:
-    users = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
-    delivery = None if arm.delivery is None else build(with_horizon(arm.delivery, experiment.horizon), "delivery")
+def _rounds(experiment: Experiment, arm: Arm, stream: Stream, seed: int) -> Iterator[Round]:
+    learner, users = experiment.build(arm.learner, "learner"), experiment.build(arm.feedback, "feedback")
+    delivery = None if arm.delivery is None else experiment.build(arm.delivery, "delivery")
     return play(learner, stream, users, horizon=experiment.horizon, seed=seed, delivery=delivery)
 
 
@@ -149,12 +140,13 @@ def run_experiments(
     for experiment, folder in experiments:
         if (folder / RUNS_FILE).exists():
             continue
-        for name in experiment.all_streams:  # the first round of every arm finds errors before anything is written
-            stream = _stream_of(experiment, name)
+        for (
+            spec
+        ) in experiment.all_streams.values():  # the first round of every arm finds errors before anything is written
+            stream = experiment.build(spec, "stream")
             for arm in experiment.all_arms:
-                learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
                 try:
-                    next(_rounds(experiment, arm, learner, stream, seed=0), None)
+                    next(_rounds(experiment, arm, stream, seed=0), None)
                 except RankloopError as error:
                     raise type(error)(f"arm {arm.name!r}: {error}") from error
     with ExitStack() as opened:

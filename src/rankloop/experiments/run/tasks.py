@@ -2,7 +2,7 @@
 
 import hashlib
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -94,20 +94,6 @@ def fingerprint(experiment: Experiment) -> str:
     return hashlib.sha256(msgspec.json.encode(table, order="sorted")).hexdigest()[:16]
 
 
-def with_horizon(thing: Any, horizon: int) -> Any:
-    """Replace "$horizon" in a table by the number of rounds.
-
-    Args:
-      thing: The table, or a value in it.
-      horizon: The number of rounds.
-    """
-    if isinstance(thing, dict):
-        return {name: with_horizon(value, horizon) for name, value in thing.items()}
-    if isinstance(thing, list):
-        return [with_horizon(value, horizon) for value in thing]
-    return horizon if thing == "$horizon" else thing
-
-
 def measure_name(measure: Thing) -> str:
     """Return the name of a measure, which parses back."""
     return str(build(measure, "measure"))
@@ -124,8 +110,6 @@ def ceiling_note(measure: Thing) -> str:
 
 def without_regret(experiment: Experiment) -> list[str]:
     """Return the measures whose best fixed ranking cannot be computed on some stream."""
-    problems = [
-        build(with_horizon(stream, experiment.horizon), "stream").problem for stream in experiment.all_streams.values()
-    ]
+    problems = [experiment.build(stream, "stream").problem for stream in experiment.all_streams.values()]
     measures = [build(measure, "measure") for measure in experiment.measures]
     return [str(measure) for measure in measures if any(best_fixed(measure, problem) is None for problem in problems)]

@@ -12,10 +12,10 @@ import msgspec
 
 import rankloop  # noqa: F401  (names the packages in which kinds are registered)
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.registry import UnknownKind, build
+from rankloop.core.registry import UnknownKind
 from rankloop.core.registry.specs import nearest
 from rankloop.experiments.run.regret import BRUTE_FORCE_UP_TO
-from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, seeds_of, with_horizon, without_regret
+from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, seeds_of, without_regret
 from rankloop.experiments.spec.model import CEILING, FLOOR, Arm, Claim, Experiment, Exponent, Figures, Quick
 from rankloop.experiments.spec.plugins import import_modules
 
@@ -162,7 +162,7 @@ def _check_one_of(name: str, valid: Iterable[str], position: str) -> None:
 
 def _build(thing: Any, category: str, position: str, experiment: Experiment) -> None:
     try:
-        build(with_horizon(thing, experiment.horizon), category)
+        experiment.build(thing, category)
     except InvalidInput as error:
         unknown = isinstance(error, UnknownKind) and not experiment.imports
         hint = '; for your own kind add imports = ["MODULE"]' if unknown else ""

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-Thing = str | dict[str, Any]  # what `build` takes; the string "$horizon" inside stands for the number of rounds
+from rankloop.core.registry import build
+
+Thing = str | dict[str, Any]  # what `build` takes
 FLOOR, CEILING = "random order", "best possible"
 FIELDS_WITHOUT_EFFECT = ("seeds", "title", "description", "figures", "claims", "quick")  # on the numbers
 Quantity = Literal["average", "recent", "predicted", "regret", "new_queries"]
@@ -130,3 +132,15 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def all_streams(self) -> dict[str, Thing]:
         """Return the streams by name; a single stream has the name of the experiment."""
         return self.streams or {self.name: self.stream or ""}
+
+    def build(self, thing: Thing, category: str) -> Any:
+        """Build a part of the experiment; "$horizon" in its table stands for the number of rounds."""
+        return build(_with_horizon(thing, self.horizon), category)
+
+
+def _with_horizon(value: Any, horizon: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_horizon(part, horizon) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_horizon(part, horizon) for part in value]
+    return horizon if value == "$horizon" else value

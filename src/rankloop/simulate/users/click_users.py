@@ -50,26 +50,12 @@ def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
       ranking: The ranking.
       clicked: A number for each position.
     """
-    n_clicks = 0
-    for position in range(len(clicked)):
-        n_clicks += clicked[position] != 0
-    items = np.empty(n_clicks, np.int64)
-    i = 0
+    items, n_clicks = np.empty(len(clicked), np.int64), 0
     for position in range(len(clicked)):
         if clicked[position] != 0:
-            items[i] = ranking[position]
-            i += 1
-    return items, np.ones(n_clicks)
-
-
-def seen_positions(shown: int | None, n_items: int) -> int:
-    """Return how many of n_items positions users can examine.
-
-    Args:
-      shown: The number of positions that are seen; None for all.
-      n_items: The number of items.
-    """
-    return n_items if shown is None or shown > n_items else shown
+            items[n_clicks] = ranking[position]
+            n_clicks += 1
+    return items[:n_clicks].copy(), np.ones(n_clicks)
 
 
 @kernel
@@ -128,7 +114,7 @@ class GradedClicks:
         return neutral._replace(**self._numbers())
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        draws = rng.random((N_DRAWS if self.stops else 1, seen_positions(self.shown, len(ranking))))
+        draws = rng.random((N_DRAWS if self.stops else 1, len(ranking[: self.shown])))
         attraction, satisfaction, examination, stop, persistence = self._parameters
         items, weights = _clicks_by_grade(
             attraction, satisfaction, examination, stop, persistence, ranking, relevance, draws
@@ -177,7 +163,7 @@ class PositionBased(GradedClicks):
     def propensities(self, n_items: int) -> Floats:
         """Return the probability that each position is examined."""
         examined = np.power(1.0 / np.arange(1.0, n_items + 1.0), self.severity, dtype=np.float64)
-        examined[seen_positions(self.shown, n_items) :] = 0.0
+        examined[self.shown :] = 0.0
         return examined
 
 

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.simulate.users.click_users import N_DRAWS, clicks_at, seen_positions
+from rankloop.simulate.users.click_users import N_DRAWS, clicks_at
 
 USUAL_EXAMINATION = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
 USUAL_STOP = (0.5,)
@@ -76,16 +76,14 @@ class FittedUsers:
         return cls(attraction=np.array(self.attraction), persistence=persistence, **values).parameters
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        n_seen = seen_positions(self.shown, len(ranking))
-        parameters, pair = self._page(ranking[:n_seen], relevance)
-        items, weights = _draw_page(parameters, ranking, pair, rng.random((N_DRAWS, n_seen)))
+        parameters, pair = self._page(ranking[: self.shown], relevance)
+        items, weights = _draw_page(parameters, ranking, pair, rng.random((N_DRAWS, len(pair))))
         return Clicks(items, weights)
 
     def click_probabilities(self, ranking: Ints, relevance: Floats) -> Floats:
         """The probability that each position is clicked; 0 for those that nobody sees."""
-        n_seen = seen_positions(self.shown, len(ranking))
-        parameters, pair = self._page(ranking[:n_seen], relevance)
-        clicks = np.zeros(len(ranking))
+        parameters, pair = self._page(ranking[: self.shown], relevance)
+        clicks, n_seen = np.zeros(len(ranking)), len(pair)
         rows = ClickRows(np.array([0, n_seen]), pair, np.arange(n_seen), clicks[:n_seen])
         clicks[:n_seen] = examined_whatever_clicks(parameters, rows) * parameters.attraction[pair]
         return clicks

@@ -10,7 +10,7 @@ from rankloop.core.kernels import kernel, normals, ranking_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Feedback, Floats, Ints, Relevances
-from rankloop.simulate.users.click_users import clicks_at, seen_positions
+from rankloop.simulate.users.click_users import clicks_at
 
 
 @register("full")
@@ -78,7 +78,7 @@ class FirstRelevant:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        draws = rng.random(seen_positions(self.shown, len(ranking)))
+        draws = rng.random(len(ranking[: self.shown]))
         items, weights = _read(ranking, relevance, draws, self.accuracy, 1.0, 1)
         return Clicks(items, weights)
 
@@ -104,7 +104,7 @@ class NoisyReader:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        draws = rng.random(seen_positions(self.shown, len(ranking)))
+        draws = rng.random(len(ranking[: self.shown]))
         items, weights = _read(ranking, relevance, draws, 0.0, self.noise, self.max_clicks)
         return Clicks(items, weights)
 
@@ -140,7 +140,7 @@ class GaussianGrader:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        errors = normals(rng, seen_positions(self.shown, len(ranking)))
+        errors = normals(rng, len(ranking[: self.shown]))
         items, weights = _best_of_seen(ranking, relevance, self.sd, self.max_clicks, errors)
         return Clicks(items, weights)
 
