@@ -50,5 +50,5 @@ def test_the_option_does_the_same(folder: Path) -> None:
 def test_without_it_the_error_says_what_is_needed(folder: Path) -> None:
     done = _rankloop(folder, "run", "without.toml")
     assert done.returncode == 2
-    assert done.stderr.startswith("rankloop: without.toml, line 10: arms[0].learner: no learner 'mean_grade'")
+    assert done.stderr.startswith("rankloop: without.toml: arms[0].learner: no learner 'mean_grade'")
     assert 'for your own kind add imports = ["MODULE"]' in done.stderr

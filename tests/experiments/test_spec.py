@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
-from rankloop.experiments.spec.load import parse_spec, read_spec, read_spec_text
+from rankloop.experiments.spec.load import parse_spec, read_spec
 from rankloop.experiments.spec.model import Experiment
 from tests.experiments.cases import small, table
 
@@ -81,52 +81,6 @@ def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInput, match="is not text"):
         read_spec(tmp_path / "binary.toml")
-
-
-TOML = '''title = """
-horizon = 3
-"""
-stream = "web_search"
-measures = ["DCG"]
-horizon = 20
-
-[quick]
-horizon = 5
-
-[[arms]]
-name = "first"
-learner = "3pr"
-
-[[arms]] # the second
-name = "second"
-learner = { kind = "3pr", swap = 0.5 }
-feedback = "position_based"
-
-[arms.delivery]
-kind = "late"
-rounds = 3
-'''
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "line", "words"),
-    [
-        ("horizon = 20", 'horizon = "many"', 6, "horizon = 'many'"),
-        ("horizon = 5", "horizon = 5.5", 9, "quick.horizon = 5.5: "),
-        ("horizon = 20", "horizon = 0", 6, "horizon = 0: give a number from 1"),
-        ('name = "second"', "name = 2", 16, r"arms\[1\].name = 2: "),
-        ("swap = 0.5", "swap = 3.0", 17, r"arms\[1\].learner: learner '3pr': swap"),
-        ("swap = 0.5", "swop = 0.5", 17, r"arms\[1\].learner: learner '3pr': no parameter 'swop'"),
-        ('learner = "3pr"', 'lerner = "3pr"', 13, r"no field 'lerner' in arms\[0\]; did you mean 'learner'"),
-        ('name = "first"', "", 11, r"the field 'name' is missing in arms\[0\]"),
-        ("rounds = 3", "rounds = 'x'", 20, r"arms\[1\].delivery: delivery 'late'"),
-        ('measures = ["DCG"]', 'measures = [\n"DCG",\n"XYZ"]', 5, r"measures\[1\]: no measure 'XYZ'"),
-    ],
-)
-def test_the_line_is_named(right: str, wrong: str, line: int, words: str) -> None:
-    assert TOML.count(right) == 1
-    with pytest.raises(InvalidInput, match=f"^x.toml, line {line}: {words}"):
-        read_spec_text(TOML.replace(right, wrong), "x.toml", "x")
 
 
 def test_checkpoints_are_distinct_and_hold_the_first_window_and_the_end() -> None:

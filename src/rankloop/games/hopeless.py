@@ -58,11 +58,12 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
     classes = classes_of(game)
-    candidates = [*classes.rows[classes.first], game.action(game.rankings[0][::-1])]
-    best = max((_widest(game, depth, row) for row in candidates), key=lambda pair: pair.gap)
-    if best.gap > MIN_GAP:
-        return best
-    return max((_widest(game, depth, row) for row in classes.rows[1:]), key=lambda pair: pair.gap)
+    usual = [*classes.rows[classes.first], game.action(game.rankings[0][::-1])]
+    for rows in (usual, classes.rows[1:]):
+        best = max((_widest(game, depth, row) for row in rows), key=lambda pair: pair.gap)
+        if best.gap > MIN_GAP:
+            break
+    return best
 
 
 def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
@@ -130,7 +131,7 @@ class Hopeless:
     which: Literal["first", "second"] = "first"
 
     def __post_init__(self) -> None:
-        self.twins()
+        self.twins()  # refuses what can be learned
 
     @property
     def problem(self) -> Problem:

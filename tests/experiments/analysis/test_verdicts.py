@@ -115,7 +115,6 @@ def test_the_paired_difference_by_hand() -> None:
     assert difference.mean == 2.0
     assert difference.low == pytest.approx(2.0 - 4.302652729911275 * 1.0 / math.sqrt(3.0))
     assert difference.t_test == pytest.approx(0.07417990022744853)  # t = 2·√3 with 2 degrees of freedom
-    assert difference.wilcoxon == pytest.approx(2 * 1 / 2**3)
 
 
 def test_pairs_matter_not_the_spread_between_seeds() -> None:
@@ -127,7 +126,6 @@ def test_pairs_matter_not_the_spread_between_seeds() -> None:
 def test_ties_and_constants_are_no_trouble(values: Floats) -> None:
     difference = paired(values, np.zeros(4))
     assert 0.0 <= difference.t_test <= 1.0
-    assert 0.0 <= difference.wilcoxon <= 1.0
 
 
 def test_holm_by_hand() -> None:

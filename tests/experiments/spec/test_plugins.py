@@ -110,8 +110,8 @@ def test_without_imports_the_fingerprint_is_as_before(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "content", "message"),
     [
-        ("nosuch_module", None, "line 2: imports: there is no module 'nosuch_module', neither on Python's path nor in"),
-        ("nosuch.py", None, "line 2: imports: there is no file .*nosuch.py"),
+        ("nosuch_module", None, "imports: there is no module 'nosuch_module', neither on Python's path nor in"),
+        ("nosuch.py", None, "imports: there is no file .*nosuch.py"),
         ("a b; c", None, "'a b; c' is neither a module name nor a .py file"),
         ("../up", None, "is neither a module name"),
         (

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves, estimate, number
-from rankloop.experiments.analysis.verdicts import CONFIDENCE_LEVEL, holm, judge, paired
+from rankloop.experiments.analysis.verdicts import holm, judge, paired
 from rankloop.experiments.report.charts import Line, Role, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.report.result_tables import final_values
@@ -87,13 +88,8 @@ def _first_and_last_table(curves: Curves, stream: str, measure: str) -> Table:
 def _charts(curves: Curves) -> Iterator[Chart]:
     experiment = curves.experiment
     usual: tuple[Quantity, ...] = ("average", "regret") if experiment.regret else ("average",)
-    roles: dict[str, Role] = {FLOOR: "floor", CEILING: "ceiling"}
     for stream, measure, quantity in product(curves.streams, curves.measures, experiment.figures.quantities or usual):
-        lines = [
-            Line(arm, rows, colour, roles.get(arm, "arm"))
-            for colour, arm in enumerate(curves.arms)
-            if (rows := curves.of(stream, arm, measure, quantity)) is not None
-        ]
+        lines = _lines({arm: curves.of(stream, arm, measure, quantity) for arm in curves.arms})
         if lines:
             words = QUANTITY_TITLES[quantity].format(window=window_of(experiment))
             yield chart(
@@ -111,16 +107,22 @@ def _charts(curves: Curves) -> Iterator[Chart]:
 def _reports(curves: Curves) -> Iterator[Chart]:
     """Draw the values that learners report, unless they only count rounds or never change."""
     for stream, path in product(curves.streams, curves.reported()):
-        lines = [
-            Line(arm, rows, colour)
-            for colour, arm in enumerate(curves.arms)
-            if (rows := curves.report(stream, arm, path)) is not None
-        ]
+        lines = _lines({arm: curves.report(stream, arm, path) for arm in curves.arms})
         if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
             name = _file_name(stream, "report", path)
             title = _title_with_stream(REPORT_TITLES.get(path, path), stream, curves)
             log_x, caption = _log_x(curves.experiment), _caption(curves)
             yield chart(name, title, curves.rounds, lines, caption=caption, log_x=log_x)
+
+
+def _lines(values: dict[str, Floats | None]) -> list[Line]:
+    """Return the curves of the arms that have values; an arm has the same colour in every chart."""
+    roles: dict[str, Role] = {FLOOR: "floor", CEILING: "ceiling"}
+    return [
+        Line(arm, rows, colour, roles.get(arm, "arm"))
+        for colour, (arm, rows) in enumerate(values.items())
+        if rows is not None
+    ]
 
 
 def _log_x(experiment: Experiment) -> bool:
@@ -130,19 +132,16 @@ def _log_x(experiment: Experiment) -> bool:
 def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     """Compare every arm with the best one, paired by seed, over all rounds."""
     title = f"{_title_with_stream(measure, stream, curves)}: every arm against the best, all rounds"
-    # With fewer seeds Wilcoxon's test can never be significant.
-    signed_ranks = 2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE_LEVEL
-    header = ("arm", "against", "difference", "95 % interval", "paired t", *(["Wilcoxon"] if signed_ranks else []))
+    header = ("arm", "against", "difference", "95 % interval", "paired t")
     if len(curves.seeds) < 2:
         return Table(title, header, [], "Tests of significance need at least two seeds.")
     best, *others = [arm for arm in curves.from_best(stream, measure) if arm != CEILING]
     best_values = curves.at(best, measure, "average", stream)
     differences = [paired(curves.at(arm, measure, "average", stream), best_values) for arm in others]
-    t_tests = holm([difference.t_test for difference in differences])
-    wilcoxons = holm([difference.wilcoxon for difference in differences])
+    p_values = holm([difference.t_test for difference in differences])
     rows = [
-        (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))[: len(header)]
-        for arm, d, t, w in zip(others, differences, t_tests, wilcoxons)
+        (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(p))
+        for arm, d, p in zip(others, differences, p_values)
     ]
     note = f"Paired differences over {_seeds(curves)}; p-values with Holm's correction."
     return Table(title, header, rows, note)

@@ -9,7 +9,6 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.extras import import_extra
 from rankloop.core.statistics import student_cdf, student_quantile
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
@@ -19,18 +18,17 @@ CONFIDENCE_LEVEL = 0.95
 
 
 class Difference(Struct, frozen=True):
-    """Paired difference: mean over seeds, confidence interval, two p-values; nan with fewer than 2 seeds."""
+    """Paired difference: mean over seeds, confidence interval, p-value; nan with fewer than 2 seeds."""
 
     n: int
     mean: float
     low: float
     high: float
     t_test: float
-    wilcoxon: float
 
 
 def paired(left: Floats, right: Floats | float) -> Difference:
-    """Return left − right seed by seed, with Student's t interval and Wilcoxon's signed-rank test.
+    """Return left − right seed by seed, with the interval and the p-value of Student's t test.
 
     Args:
       left: One value per seed.
@@ -41,16 +39,10 @@ def paired(left: Floats, right: Floats | float) -> Difference:
     mean, error = estimate(differences)
     n = len(differences)
     if n < 2:
-        return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
+        return Difference(n, mean, math.nan, math.nan, math.nan)
     reach = student_quantile((1.0 + CONFIDENCE_LEVEL) / 2.0, n - 1) * error
     t_test = 2.0 * student_cdf(-abs(mean) / error, n - 1) if error else float(mean == 0.0)
-    changed, signed_ranks = differences[differences != 0.0], 1.0
-    if len(changed):
-        distinct = len(np.unique(np.abs(changed))) == len(changed)
-        method = "exact" if distinct and len(changed) <= 50 else "asymptotic"
-        wilcoxon = import_extra("scipy.stats").wilcoxon  # takes a second, for which nobody else should wait
-        signed_ranks = float(wilcoxon(changed, method=method).pvalue)
-    return Difference(n, mean, mean - reach, mean + reach, t_test, signed_ranks)
+    return Difference(n, mean, mean - reach, mean + reach, t_test)
 
 
 def holm(p_values: list[float]) -> list[float]:
@@ -203,6 +195,5 @@ def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:
     used = (rounds >= since) & (averages > 0.0)
     if used.sum() < 3:
         return math.nan
-    log_rounds, log_sums = np.log(rounds[used]), np.log(rounds[used] * averages[used])
-    centred = log_rounds - log_rounds.mean()
-    return float((centred * log_sums).sum() / (centred * centred).sum())
+    slope, _ = np.polyfit(np.log(rounds[used]), np.log(rounds[used] * averages[used]), deg=1)
+    return float(slope)

@@ -89,14 +89,15 @@ class ByTrying:
 def _shares(measure: Measure, relevance: Floats) -> tuple[Floats, Floats] | None:
     """Return the factors of an additive measure: weights of positions, and gains of the items in each round."""
     n_items, grades = relevance.shape[1], np.maximum(relevance, 0.0)
-    positions = np.arange(float(n_items))
+    positions, cutoff = np.arange(float(n_items)), getattr(measure, "cutoff", None) or n_items
+    counted = (positions < cutoff).astype(np.float64)
     relevant = (relevance >= getattr(measure, "relevant_from", 0.0)).astype(np.float64)
     match measure:
         case DCG() | NDCG():
             weights = discounts(n_items, measure.cutoff)
             gains = 2.0**grades - 1.0 if measure.gain == "exponential" else grades
         case ERU() | NERU():
-            weights = _until(measure.cutoff, 2.0 ** (-positions / (measure.half_life - 1.0)))
+            weights = counted * 2.0 ** (-positions / (measure.half_life - 1.0))
             gains = np.maximum(grades - measure.neutral, 0.0)
         case SumLoss():
             weights, gains = positions + 1.0, grades
@@ -108,10 +109,9 @@ def _shares(measure: Measure, relevance: Floats) -> tuple[Floats, Floats] | None
                 )
             weights, gains = positions, (grades > low).astype(np.float64)
         case Precision():
-            weights, gains = _until(measure.cutoff, np.full(n_items, 1.0 / (measure.cutoff or n_items))), relevant
+            weights, gains = counted / cutoff, relevant
         case Recall():
-            weights = _until(measure.cutoff, np.ones(n_items))
-            gains = _over(relevant, relevant.sum(axis=1))
+            weights, gains = counted, _over(relevant, relevant.sum(axis=1))
         case AUC() | AUCLoss():
             weights, n_relevant = -positions if measure.higher_is_better else positions, relevant.sum(axis=1)
             gains = _over(relevant, n_relevant * (n_items - n_relevant))
@@ -120,12 +120,6 @@ def _shares(measure: Measure, relevance: Floats) -> tuple[Floats, Floats] | None
     if isinstance(measure, NDCG | NERU):  # by those of the best ranking
         gains = _over(gains, (-np.sort(-gains, axis=1) * weights).sum(axis=1))
     return weights, gains
-
-
-def _until(cutoff: int | None, weights: Floats) -> Floats:
-    if cutoff is not None:
-        weights[cutoff:] = 0.0
-    return weights
 
 
 def _over(gains: Floats, totals: Floats) -> Floats:

@@ -1,10 +1,9 @@
 """Read experiments from TOML, with one-line errors that name the wrong field."""
 
 import math
-import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -20,7 +19,6 @@ from rankloop.experiments.spec.model import CEILING, FLOOR, Arm, Claim, Experime
 from rankloop.experiments.spec.plugins import import_modules
 
 MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
-MAX_SEARCHED_LINES = 2000  # longer files are not searched, because every beginning of the file is parsed
 REGRET_REQUIREMENT = (
     f"regret needs a fixed set of items, and a measure that is a sum over items or at most {BRUTE_FORCE_UP_TO} items"
 )
@@ -32,16 +30,8 @@ NESTED_TABLES: dict[str, tuple[Any, ...]] = {
 }
 
 
-class FieldError(InvalidInput):
-    """Error in a field of an experiment; `position` is its path, such as `arms[1].learner`; "": the table itself."""
-
-    def __init__(self, position: str, message: str) -> None:
-        super().__init__(message)
-        self.position = position
-
-
 def _check_types(table: dict[str, Any], kinds: tuple[Any, ...] = (Experiment,), position: str = "") -> None:
-    """Raise `FieldError` for the first field of a table that is unknown, missing or not of its type."""
+    """Raise `InvalidInput` for the first field of a table that is unknown, missing or not of its type."""
     start, inside = (f"{position}.", f" in {position}") if position else ("", "")
     tag_field = kinds[0].__struct_config__.tag_field
     tagged = {str(kind.__struct_config__.tag): kind for kind in kinds}
@@ -51,11 +41,11 @@ def _check_types(table: dict[str, Any], kinds: tuple[Any, ...] = (Experiment,), 
     names = [*filter(None, [tag_field]), *fields]
     for name in table:
         if name not in names:
-            raise FieldError(f"{start}{name}", f"no field {name!r}{inside}{nearest(name, names)}")
+            raise InvalidInput(f"no field {name!r}{inside}{nearest(name, names)}")
     for name in names:
         if name not in table:
             if name == tag_field or fields[name].required:
-                raise FieldError(position, f"the field {name!r} is missing{inside}")
+                raise InvalidInput(f"the field {name!r} is missing{inside}")
             continue
         value, place = table[name], f"{start}{name}"
         parts = [(place, value)]
@@ -70,41 +60,39 @@ def _check_types(table: dict[str, Any], kinds: tuple[Any, ...] = (Experiment,), 
                 msgspec.convert(value, expected)
             except msgspec.ValidationError as error:
                 choices = nearest(str(value), get_args(expected)) if get_origin(expected) is Literal else ""
-                raise FieldError(place, f"{place} = {value!r:.40}: {error}{choices}") from None
+                raise InvalidInput(f"{place} = {value!r:.40}: {error}{choices}") from None
 
 
 def _check(experiment: Experiment) -> None:
-    """Raise `FieldError` for the first field that is wrong."""
+    """Raise `InvalidInput` for the first field that is wrong."""
     name = experiment.name
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
-        message = f"name = {name!r} cannot name a folder: use letters, digits, '-', '_' and '.'"
-        raise FieldError("name", message)
+        raise InvalidInput(f"name = {name!r} cannot name a folder: use letters, digits, '-', '_' and '.'")
     for field, valid, advice in _number_rules(experiment):
         if not valid:
-            raise FieldError(field, f"{field} = {getattr(experiment, field)}: {advice}")
+            raise InvalidInput(f"{field} = {getattr(experiment, field)}: {advice}")
     if (experiment.stream is None) == (not experiment.streams):
-        raise FieldError("", 'give one stream, as in stream = "web_search", or several in a table [streams]')
+        raise InvalidInput('give one stream, as in stream = "web_search", or several in a table [streams]')
     for name, stream in experiment.all_streams.items():
         _build(stream, "stream", f"streams.{name}" if experiment.streams else "stream", experiment)
     if not experiment.measures:
-        raise FieldError("measures", 'measures is empty; give at least one, as in measures = ["nDCG@10"]')
+        raise InvalidInput('measures is empty; give at least one, as in measures = ["nDCG@10"]')
     for number, measure in enumerate(experiment.measures):
         _build(measure, "measure", f"measures[{number}]", experiment)
     if not experiment.arms:
-        raise FieldError("arms", "there are no arms; add at least one [[arms]] with a name and a learner")
+        raise InvalidInput("there are no arms; add at least one [[arms]] with a name and a learner")
     names = [arm.name for arm in experiment.arms]
     for number, arm in enumerate(experiment.arms):
         position = f"arms[{number}]"
         if names.count(arm.name) > 1 or arm.name in (FLOOR, CEILING):
             reserved = arm.name in (FLOOR, CEILING) and names.count(arm.name) == 1
             problem = " is reserved for the baselines" if reserved else ": another arm has this name"
-            message = f"{position}.name = {arm.name!r}{problem}; choose another name"
-            raise FieldError(f"{position}.name", message)
+            raise InvalidInput(f"{position}.name = {arm.name!r}{problem}; choose another name")
         for category in ("learner", "feedback", "delivery"):
             if getattr(arm, category) is not None:
                 _build(getattr(arm, category), category, f"{position}.{category}", experiment)
     if experiment.regret and len(without_regret(experiment)) == len(experiment.measures):
-        raise FieldError("regret", f"regret = true: {REGRET_REQUIREMENT}")
+        raise InvalidInput(f"regret = true: {REGRET_REQUIREMENT}")
     for number, claim in enumerate(experiment.claims):
         _check_claim(claim, f"claims[{number}]", experiment)
 
@@ -137,19 +125,15 @@ def _check_claim(claim: Claim, position: str, experiment: Experiment) -> None:
         _check_one_of(str(claim.at), map(str, checkpoint_rounds(experiment)), f"{position}.at")
     recorded = {"regret": experiment.regret, "predicted": experiment.predicted}
     if not recorded.get(claim.quantity, True):
-        raise FieldError(
-            position, f"{position} is about {claim.quantity}: add {claim.quantity} = true to the experiment"
-        )
+        raise InvalidInput(f"{position} is about {claim.quantity}: add {claim.quantity} = true to the experiment")
     if claim.quantity == "regret" and claim.measure in without_regret(experiment):
-        raise FieldError(
-            position, f"{position}: the regret of {claim.measure} cannot be computed: {REGRET_REQUIREMENT}"
-        )
+        raise InvalidInput(f"{position}: the regret of {claim.measure} cannot be computed: {REGRET_REQUIREMENT}")
     if claim.quantity in recorded and CEILING in (claim.left, getattr(claim, "right", None)):
-        raise FieldError(position, f"{position}: {CEILING!r} has no {claim.quantity}; use average or recent")
+        raise InvalidInput(f"{position}: {CEILING!r} has no {claim.quantity}; use average or recent")
     if isinstance(claim, Exponent):
         return
     if (claim.right is None) == (claim.value is None):
-        raise FieldError(position, f"{position}: give either right (an arm) or value (a number)")
+        raise InvalidInput(f"{position}: give either right (an arm) or value (a number)")
     if claim.right is not None:
         _check_one_of(claim.right, arms, f"{position}.right")
 
@@ -157,7 +141,7 @@ def _check_claim(claim: Claim, position: str, experiment: Experiment) -> None:
 def _check_one_of(name: str, valid: Iterable[str], position: str) -> None:
     names = list(valid)
     if name not in names:
-        raise FieldError(position, f"{position} = {name!r} does not exist{nearest(name, names)}")
+        raise InvalidInput(f"{position} = {name!r} does not exist{nearest(name, names)}")
 
 
 def _build(thing: Any, category: str, position: str, experiment: Experiment) -> None:
@@ -166,7 +150,7 @@ def _build(thing: Any, category: str, position: str, experiment: Experiment) -> 
     except InvalidInput as error:
         unknown = isinstance(error, UnknownKind) and not experiment.imports
         hint = '; for your own kind add imports = ["MODULE"]' if unknown else ""
-        raise FieldError(position, f"{position}: {error}{hint}") from None
+        raise InvalidInput(f"{position}: {error}{hint}") from None
 
 
 def read_spec(path: Path) -> Experiment:
@@ -196,12 +180,10 @@ def read_spec_text(text: str, source: str, name: str, folder: Path = Path()) -> 
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidInput(f"{source} is not TOML: {error}") from None
-    return parse_spec(table, source, name, folder, text)
+    return parse_spec(table, source, name, folder)
 
 
-def parse_spec(
-    table: dict[str, Any], source: str, name: str = "experiment", folder: Path = Path(), text: str = ""
-) -> Experiment:
+def parse_spec(table: dict[str, Any], source: str, name: str = "experiment", folder: Path = Path()) -> Experiment:
     """Make an experiment of a table.
 
     Args:
@@ -209,47 +191,24 @@ def parse_spec(
       source: The name of the table in error messages.
       name: The experiment's name unless the table has one.
       folder: The folder of the modules in `imports`.
-      text: The TOML text, for line numbers in error messages.
     """
     table = {"name": name} | table
-    with _with_place(source, text):
+    with _named(source):
         _check_types(table)
         experiment = msgspec.convert(table, Experiment)
-    with _with_place(source, text, "imports"):
+    with _named(f"{source}: imports"):
         import_modules(experiment.imports, folder)
-    with _with_place(source, text):
+    with _named(source):
         _check(experiment)
     return experiment
 
 
 @contextmanager
-def _with_place(source: str, text: str, position: str = "") -> Iterator[None]:
-    """Start the message of an error with the file and the line; `position` is the field if the error has none."""
+def _named(source: str) -> Iterator[None]:
+    """Start the message of an error with the place where it is."""
     try:
         yield
-    except FieldError as error:
-        raise InvalidInput(f"{_with_line(source, text, error.position)}: {error}") from None
-    except (InvalidInput, NotFound, msgspec.ValidationError) as error:
-        kind = NotFound if isinstance(error, NotFound) and not isinstance(error, InvalidInput) else InvalidInput
-        field = f"{position}: " if position else ""
-        raise kind(f"{_with_line(source, text, position)}: {field}{error}") from None
-
-
-def _with_line(source: str, text: str, position: str) -> str:
-    """Return the name of a file and the line where a field, or else the nearest thing around it, begins."""
-    path, lines = re.findall(r"[^.\[\]]+", position), text.splitlines()
-    deepest, line, begin = 0, None, 1
-    for end in range(1, len(lines) + 1 if len(lines) <= MAX_SEARCHED_LINES else 1):
-        try:
-            table: Any = tomllib.loads("\n".join(lines[:end]))
-        except tomllib.TOMLDecodeError:
-            continue  # the line ends inside a list or a text
-        depth = 0  # parts of the path that exist in the table
-        with suppress(LookupError, TypeError, ValueError):
-            for part in path:
-                table = table[int(part)] if isinstance(table, list) else table[part]
-                depth += 1
-        if depth > deepest:
-            deepest, line = depth, begin
-        begin = end + 1
-    return source if line is None else f"{source}, line {line}"
+    except (InvalidInput, msgspec.ValidationError) as error:
+        raise InvalidInput(f"{source}: {error}") from None
+    except NotFound as error:
+        raise NotFound(f"{source}: {error}") from None
