@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,13 +55,13 @@ class DeclaredOutcomes(dict[str, DeclaredOutcome]):
         Each outcome counts `weight · value`, at most `max_click_weight`, or `weight` where that is more: one order of a
         huge amount must not reorder everything.
         """
-        weights = dict[Key, float]()
+        weights = defaultdict[Key, float](float)
         for name, by_item in values.items():
             weight = self[name].weight
             for item, value in by_item.items():
                 counted = min(weight * value, max(weight, max_click_weight))
                 if counted > 0:
-                    weights[item] = weights.get(item, 0.0) + counted
+                    weights[item] += counted
         return weights
 
     def max_weight(self, max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT) -> float:
@@ -70,13 +71,7 @@ class DeclaredOutcomes(dict[str, DeclaredOutcome]):
     def item_values(
         self, values: Any, number: Mapping[Any, int], key: Callable[[Id], Any] = lambda id: id
     ) -> dict[str, dict[int, float]]:
-        """Return numbers by outcome and id, as in `{"purchase": {"b": 1}}`, by item number.
-
-        Args:
-          values: The numbers.
-          number: The number of each shown item by its key.
-          key: Makes the key of an id.
-        """
+        """Return numbers by outcome and id, as in `{"purchase": {"b": 1}}`, by item; see `named_values`."""
         if not isinstance(values, Mapping) or not all(isinstance(by_id, Mapping) for by_id in values.values()):
             raise Rejected("outcomes", 'must be numbers by outcome and id, as in {"purchase": {"b": 1}}')
         by_item = dict[str, dict[int, float]]()
@@ -97,9 +92,9 @@ class DeclaredOutcomes(dict[str, DeclaredOutcome]):
         """Return clicks with the weights of outcomes added; other feedback than clicks is refused."""
         if not isinstance(clicks, Clicks):
             raise IncompatibleFeedback("outcomes come alone or with clicks")
+        added = self.weights(self.item_values(values, number), DEFAULT_MAX_CLICK_WEIGHT)
         weights = dict(zip(clicks.items.tolist(), clicks.weights.tolist()))
-        for item, weight in self.weights(self.item_values(values, number), DEFAULT_MAX_CLICK_WEIGHT).items():
-            weights[item] = weights.get(item, 0.0) + weight
+        weights |= {item: weights.get(item, 0.0) + weight for item, weight in added.items()}
         return Clicks(np.array(list(weights), np.int64), np.array(list(weights.values()), np.float64))
 
 

@@ -17,6 +17,7 @@ from rankloop.features.hashed_columns import MISSING_VALUE, NO_FIELD, ColumnPlan
 from rankloop.features.kinds import DAY_SECONDS, MAX_MOMENT, NO_TOKENS, UNIT_VALUE, knot_value, short_text
 from rankloop.features.schema import Schema
 
+NOT_STORED = -1
 MAX_ENTRIES = 10_000  # of one item
 MAX_ALL_ENTRIES = 5_000_000  # of a query
 MAX_KNOWN = 10_000  # items whose hashes are kept
@@ -49,6 +50,8 @@ class Encoder:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self.version = schema.version
+        self.n_fields = len(schema.features)  # of the items
         self._lock = Lock()
         self._item_fields = [_Field(name, kind) for name, kind in schema.features.items()]
         self._context_fields = [_Field(name, kind) for name, kind in schema.context.items()]
@@ -57,16 +60,6 @@ class Encoder:
         self._store = _Store(schema)
         self._day = 0.0
         self._stamped = any(kind.stamped for kind in schema.features.values())
-
-    @property
-    def version(self) -> int:
-        """The version of the schema."""
-        return self.schema.version
-
-    @property
-    def n_fields(self) -> int:
-        """The number of item fields."""
-        return len(self.schema.features)
 
     def rows(
         self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = 0.0
@@ -77,7 +70,8 @@ class Encoder:
           InvalidInput: If an item has an unknown field or a wrong value.
           Rejected: If the context has.
         """
-        _check_moment(at)
+        if not isinstance(at, (int, float)) or not abs(at) <= MAX_MOMENT:
+            raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {short_text(at)}")
         with self._lock:
             context_tokens = self._context(context, at)
             item_slots = self._items(ids, rows, at)
@@ -96,12 +90,13 @@ class Encoder:
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
         """Return the hashed columns of an item by name, in the order of its entries; slow, for explanations."""
         encoded, labels, names = self.rows([id], [row], context, at), dict[str, list[str]](), list[str]()
-        with self._lock:
-            for field in self._item_fields:
-                labels[field.name], main = field.labels(field.value_of(id, row), at)
-                names += labels[field.name] if main else ()
-            for field in self._context_fields:
-                labels[field.name], _ = field.labels(context.get(field.name), at)
+        for field in self._item_fields:
+            value = row.get(field.name)
+            value = id if value is None and field.kind.memory else value
+            labels[field.name] = field.labels(value, at)
+            names += labels[field.name] if field.tokens(value, at).main else ()
+        for field in self._context_fields:
+            labels[field.name] = field.labels(context.get(field.name), at)
         for cross in self.schema.crosses:
             fields = cross.split("*")
             for combination in product(*(labels[field] for field in sorted(fields))):
@@ -123,19 +118,15 @@ class Encoder:
         day = at // DAY_SECONDS if self._stamped else 0.0
         if len(self._known) > MAX_KNOWN or day != self._day or self._store.is_full:
             self._known, self._day, self._store = {}, day, _Store(self.schema)
-        slots, fresh = list[int](), list[int]()
-        for i, (id, row) in enumerate(zip(ids, rows)):
-            stored = self._known.get(id)
+        slots = []
+        for id, row in zip(ids, rows):
+            values, slot = self._known.get(id, (None, NOT_STORED))
             try:
-                is_known = stored is not None and stored[0] == row
+                slots.append(slot if values == row else NOT_STORED)
             except (TypeError, ValueError):  # arrays and the like have no plain answer
-                is_known = False
-            if stored is not None and is_known:
-                slots.append(stored[1])
-            else:
-                fresh.append(i)
-                slots.append(-1)
+                slots.append(NOT_STORED)
         item_slots = np.array(slots, np.int64)
+        fresh = np.flatnonzero(item_slots == NOT_STORED).tolist()
         if fresh:
             item_slots[fresh] = self._add_items([ids[i] for i in fresh], [rows[i] for i in fresh], at)
             for i in fresh:
@@ -145,31 +136,23 @@ class Encoder:
 
     def _add_items(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Sequence[int]:
         """Add items to the store and return their positions; none is added if one is wrong."""
-        names = self.schema.features.keys()
-        for id, row in zip(ids, rows):
+        features, tokens = self.schema.features, list[_FieldTokens]()
+        dense = np.zeros((len(ids), self.schema.n_dense))
+        for i, (id, row) in enumerate(zip(ids, rows)):
             if not isinstance(row, Mapping):
                 raise InvalidInput(f"item {short_text(id)} must be a table of values by name, got {short_text(row)}")
-            if not row.keys() <= names:
-                raise InvalidInput(f"item {short_text(id)} {unknown_field_fault(row, self.schema.features)}")
-        tokens = []
-        for id, row in zip(ids, rows):
+            if not row.keys() <= features.keys():
+                raise InvalidInput(f"item {short_text(id)} {unknown_field_fault(row, features)}")
             try:
-                tokens += [field.tokens(field.value_of(id, row), at) for field in self._item_fields]
+                for field in self._item_fields:
+                    value = row.get(field.name)
+                    tokens.append(field.tokens(id if value is None and field.kind.memory else value, at))
+                    if field.has_numbers and value is not None:
+                        first = self.schema.slots[field.name]
+                        dense[i, first : first + field.kind.size] = field.numbers(value)
             except InvalidInput as error:
                 raise InvalidInput(f"item {short_text(id)}: {error}") from None
-        dense = [self._numbers(id, row) for id, row in zip(ids, rows)] if self.schema.slots else []
-        return self._store.add(tokens, len(ids), dense)
-
-    def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats:
-        numbers = np.zeros(self.schema.n_dense)
-        for name, first in self.schema.slots.items():
-            kind, value = self.schema.features.get(name), row.get(name)
-            if kind is not None and value is not None:
-                try:
-                    numbers[first : first + kind.size] = kind.numbers(value)
-                except InvalidInput as error:
-                    raise InvalidInput(f"item {short_text(id)}: {name} {error}") from None
-        return numbers
+        return self._store.add(tokens, dense)
 
 
 class _Field:
@@ -181,11 +164,6 @@ class _Field:
         self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
         self.hash_of = lru_cache(MAX_HASHES)(lambda key: hashed_columns.hash_of(name, str(key)))
         self.kept_tokens = lru_cache(MAX_VALUES_KNOWN)(self._tokens)
-
-    def value_of(self, id: Any, row: Mapping[str, Any]) -> Any:
-        """Return the value of an item, which is its id if it has none and the field is of kind id."""
-        value = row.get(self.name)
-        return id if value is None and self.kind.memory else value
 
     def tokens(self, value: Any, at: float) -> _FieldTokens:
         """Return the tokens of a value, from the cache where possible."""
@@ -207,11 +185,18 @@ class _Field:
             return _FieldTokens([self.hash_of(MISSING_VALUE)], UNIT_VALUE, True)
         return _FieldTokens(list(map(self.hash_of, keys)), values, not self.has_numbers)
 
-    def labels(self, value: Any, at: float) -> tuple[list[str], bool]:
-        """Return the names of a value's tokens, and if they have columns outside of crosses."""
+    def numbers(self, value: Any) -> Sequence[float]:
+        """Return the numbers of a value in the dense block."""
+        try:
+            numbers: Sequence[float] = self.kind.numbers(value)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self.name} {error}") from None
+        return numbers
+
+    def labels(self, value: Any, at: float) -> list[str]:
+        """Return the names of a value's tokens."""
         keys, _ = NO_TOKENS if value is None else self.kind.tokens(value, at)
-        labels = [_label(self.name, key) for key in keys] or [f"{self.name} missing"]
-        return labels, self.tokens(value, at).main
+        return [_label(self.name, key) for key in keys] or [f"{self.name} missing"]
 
 
 class _Store:
@@ -230,18 +215,17 @@ class _Store:
     def is_full(self) -> bool:
         return self.n_tokens + self.n_items * (self.bounds.shape[1] + self.dense.shape[1]) > MAX_STORED
 
-    def add(self, fields: Sequence[_FieldTokens], n_new: int, dense: Sequence[Floats]) -> range:
+    def add(self, fields: Sequence[_FieldTokens], dense: Floats) -> range:
         """Add items, the fields of one after those of another, and return their numbers."""
         ends = list(accumulate([len(tokens.hashes) for tokens in fields], initial=self.n_tokens))
-        first, n_items = self.n_items, self.n_items + n_new
+        first, n_items, n_new = self.n_items, self.n_items + len(dense), len(dense)
         self._write(fields, ends[-1])
         self.bounds, self.main, self.dense = (_room(part, n_items) for part in (self.bounds, self.main, self.dense))
         n_fields = self.main.shape[1]
         self.bounds[first:n_items, 0] = ends[:-1:n_fields]
         self.bounds[first:n_items, 1:] = np.array(ends[1:], np.int64).reshape(n_new, n_fields)
         self.main[first:n_items] = np.array([tokens.main for tokens in fields], np.bool_).reshape(n_new, -1)
-        if dense:
-            self.dense[first:n_items] = dense
+        self.dense[first:n_items] = dense
         self.n_items, self.n_tokens = n_items, ends[-1]
         return range(first, n_items)
 
@@ -294,11 +278,6 @@ def unknown_field_fault(values: Mapping[str, Any], fields: Mapping[str, Any]) ->
             hint = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"
             return f"has the field {short_text(name)}, which is not in the schema{hint:.300}"
     return None
-
-
-def _check_moment(at: Any) -> None:
-    if not isinstance(at, (int, float)) or not abs(at) <= MAX_MOMENT:
-        raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {short_text(at)}")
 
 
 def _label(name: str, key: str | int) -> str:

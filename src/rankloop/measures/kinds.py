@@ -48,9 +48,6 @@ class NDCG(RankedMeasure):
     Examples:
       >>> round(NDCG()([1, 0, 2], [3.0, 0.0, 1.0]), 4)
       0.6443
-
-    References:
-      Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques.
     """
 
     gain: Literal["exponential", "linear"] = "exponential"
@@ -108,9 +105,6 @@ class NERU(_HalfLife):
     Examples:
       >>> NERU(half_life=2)([1, 0, 2], [0.0, 2.0, 4.0])
       0.6
-
-    References:
-      Breese, Heckerman and Kadie (1998), Empirical analysis of predictive algorithms for collaborative filtering.
     """
 
     _formula: ClassVar[int] = formulas.NORMALISED_GAIN
