@@ -3,7 +3,7 @@
 Fifteen kinds of logs with known truth (`benchmarks.log_worlds.KINDS`), five target orders each, twenty seeds: a random
 order, the logged order reversed, popularity (click rates of the first half), a trained order (click rates of the first
 half, corrected for examination and shrunk), and the best possible order. The first half of a log trains, the second is
-judged. The truth is the expected number of clicks on the pages of the second half. `--set second` and `--set third`
+judged. The truth is the expected number of clicks on the pages of the second half. `--set second`, `third` and `fourth`
 play other kinds.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.log_worlds import KINDS, SECOND_KINDS, THIRD_KINDS, World, build_world
+from benchmarks.log_worlds import FOURTH_KINDS, KINDS, SECOND_KINDS, THIRD_KINDS, World, build_world
 from rankloop.click_models.examination import estimate_examination
 from rankloop.evaluation.list_evaluation import LogJudge, score_slots, table_of_clicks
 
-SETS = {"first": KINDS, "second": SECOND_KINDS, "third": THIRD_KINDS}
+SETS = {"first": KINDS, "second": SECOND_KINDS, "third": THIRD_KINDS, "fourth": FOURTH_KINDS}
 TARGETS = ("random", "reversed", "popularity", "trained", "best")
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -60,7 +60,7 @@ def orders_by(world: World, scores: Floats) -> list[Any]:
 
 def answers(name: str, seed: int) -> list[dict[str, Any]]:
     """Judge all targets in one world."""
-    world = build_world((KINDS | SECOND_KINDS | THIRD_KINDS)[name], seed)
+    world = build_world((KINDS | SECOND_KINDS | THIRD_KINDS | FOURTH_KINDS)[name], seed)
     table = table_of_clicks(world.second)
     begun = time.process_time()
     judge = LogJudge(table)

@@ -1,7 +1,7 @@
 """Simulated logs of which the truth is known, for `benchmarks.log_answers`: kinds of users and of logged orders.
 
 Each kind was written down before it was played. `KINDS` and `SECOND_KINDS` were looked at while the estimators were
-built; `THIRD_KINDS` were written down afterwards and played once.
+built; `THIRD_KINDS` and `FOURTH_KINDS` were written down afterwards.
 """
 
 from collections.abc import Callable
@@ -32,11 +32,12 @@ class Users(Protocol):
 
 
 class Page(NamedTuple):
-    """What users and orders may depend on: the query, the time from 0 to 1, and the device."""
+    """What users and orders may depend on: the query, the time from 0 to 1, the device, and the user."""
 
     query: int
     time: float
     device: int
+    user: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,19 @@ class PositionUsers:
     def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
         """Return the expected number of clicks."""
         return float(self.rates(attraction, page).sum())
+
+
+@dataclass(frozen=True)
+class NavigationalUsers(PositionUsers):
+    """Examination by position; for every third query, users look for one page and read much less far."""
+
+    navigational_power: float = 2.5
+
+    def rates(self, attraction: Floats, page: Page) -> Floats:
+        """Return the click probabilities."""
+        power = self.navigational_power if page.query % 3 == 0 else 1.0
+        rates: Floats = np.array(self.curve[: len(attraction)]) ** power * attraction
+        return rates
 
 
 @dataclass(frozen=True)
@@ -264,6 +278,13 @@ def shuffled(state: OrderState, page: Page, rng: Generator) -> Ints:
     return rng.permutation(len(state.attraction))
 
 
+def top_shuffled(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Shuffle the first four of a fixed order."""
+    ranking = good(0.0)(state, page, rng)
+    ranking[:4] = rng.permutation(ranking[:4])
+    return ranking
+
+
 def pinned(state: OrderState, page: Page, rng: Generator) -> Ints:
     """Pin another item on top in each of twelve campaigns, for a third of the queries, above a good order."""
     ranking = good(0.3)(state, page, rng)
@@ -322,6 +343,9 @@ class Kind:
     has_evidence: bool = True
     clara: bool = False
     mix_shift: bool = False  # the popularity of queries is reversed over time
+    n_users: int = 0  # who come back; 0: nobody does
+    taste: float = 0.0  # standard deviation of the log attraction between users
+    season: float = 0.0  # amplitude of the log attraction of each item over time
 
 
 KINDS: dict[str, Kind] = {
@@ -367,6 +391,17 @@ THIRD_KINDS: dict[str, Kind] = {
 }
 
 
+FOURTH_KINDS: dict[str, Kind] = {
+    "an order for each user": Kind(order=good(0.2), n_users=150, taste=0.8),
+    "an order by users' visits": Kind(order=good(0.5), n_users=150),
+    "items rise and fall": Kind(order=good(0.0), season=0.8, n_queries=40),
+    "items rise and fall, noisy order": Kind(order=good(0.5), season=0.6, n_queries=40),
+    "navigational queries": Kind(users=NavigationalUsers(), order=good(0.5)),
+    "tiles": Kind(users=PositionUsers(curve=(1.0, 0.8, 0.6, 0.9, 0.7, 0.5, 0.6, 0.45, 0.3, 0.4)), order=good(0.6)),
+    "first four shuffled": Kind(order=top_shuffled, has_evidence=False),
+}
+
+
 class World(NamedTuple):
     """A log in two halves, and what is needed to tell the truth of any order of the second one."""
 
@@ -397,8 +432,8 @@ def build_world(kind: Kind, seed: int) -> World:
         pages=[row[0] for row in rows[half:]],
         items=[row[1] for row in rows[half:]],
         attraction=[row[3] for row in rows[half:]],
-        first=_log(rows[:half]),
-        second=_log(rows[half:]),
+        first=_log(rows[:half], kind.n_users > 0),
+        second=_log(rows[half:], kind.n_users > 0),
     )
 
 
@@ -412,6 +447,8 @@ def play_pages(kind: Kind, rng: Generator) -> list[tuple[Page, Ints, Floats, Flo
     mobile = mobile * (kind.mobile_share > 0)
     clicks, shown = np.zeros((2, kind.n_queries, kind.n_items))
     memories: list[dict[str, Any]] = [{} for _ in range(kind.n_queries)]
+    tastes = kind.taste * rng.standard_normal((kind.n_users, kind.n_queries, kind.n_items))
+    phases = rng.random(attraction.shape) if kind.season else attraction
     rows: list[tuple[Page, Ints, Floats, Floats]] = []
     week, now = 0, attraction
     for number in range(kind.n_pages):
@@ -421,19 +458,25 @@ def play_pages(kind: Kind, rng: Generator) -> list[tuple[Page, Ints, Floats, Flo
             now = np.clip(now * np.exp(kind.drift * rng.standard_normal(now.shape)), 0.003, 0.95)
         mix = (1.0 - time) * popularity + time * popularity[::-1] if kind.mix_shift else popularity
         query = int(rng.choice(kind.n_queries, p=mix))
-        page = Page(query, time, int(rng.random() < mobile[query]))
-        state = OrderState(now[query], clicks[query], shown[query], memories[query])
+        user = int(rng.integers(kind.n_users)) if kind.n_users else 0
+        page = Page(query, time, int(rng.random() < mobile[query]), user)
+        rates = now[query].copy()
+        if kind.taste:
+            rates = np.clip(rates * np.exp(tastes[user, query]), 0.003, 0.95)
+        if kind.season:
+            rates = np.clip(rates * np.exp(kind.season * np.sin(2 * np.pi * (3.0 * time + phases[query]))), 0.003, 0.95)
+        state = OrderState(rates, clicks[query], shown[query], memories[query])
         order = kind.order(state, page, rng)
-        hits = kind.users.click(now[query][order], order, rng, page)
+        hits = kind.users.click(rates[order], order, rng, page)
         clicks[query, order] += hits
         shown[query, order] += 1.0
         if hits.any():
             memories[query]["last_click"] = int(order[np.flatnonzero(hits)[-1]])
-        rows.append((page, order, hits, now[query].copy()))
+        rows.append((page, order, hits, rates))
     return rows
 
 
-def _log(rows: list[tuple[Page, Ints, Floats, Floats]]) -> ClickArrays:
+def _log(rows: list[tuple[Page, Ints, Floats, Floats]], has_users: bool = False) -> ClickArrays:
     sizes = [len(row[1]) for row in rows]
     return ClickArrays.of(
         np.concatenate([[0], np.cumsum(sizes)]),
@@ -441,6 +484,7 @@ def _log(rows: list[tuple[Page, Ints, Floats, Floats]]) -> ClickArrays:
         np.concatenate([row[2] for row in rows]),
         [str(row[0].query) for row in rows for _ in row[1]],
         [f"{row[0].query}:{item}" for row in rows for item in row[1]],
+        [row[0].user for row in rows] if has_users else None,
     )
 
 

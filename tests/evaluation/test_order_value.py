@@ -19,7 +19,7 @@ from rankloop.click_models.reading import (
 )
 from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
 from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
-from rankloop.evaluation.order_value import AttractionModel, OrderJudge, _group_at, _target_shares, _walk_pages
+from rankloop.evaluation.order_value import AttractionModel, OrderJudge, _group_at, _target_positions, _walk_pages
 
 CURVE = np.array([1.0, 0.5, 0.25])
 
@@ -187,9 +187,10 @@ def test_users_who_stop_after_a_click_are_known_by_it() -> None:
     assert examination.curve[4] < 0.7  # on average, lower positions are examined less
 
 
-def test_shares_of_positions() -> None:
-    slots = np.array([[[0, 1]], [[1, 0]], [[1, 0]]])
-    np.testing.assert_allclose(_target_shares(slots, np.array([1]), 2), [[2 / 3, 1 / 3]])
+def test_positions_in_each_draw_of_an_order() -> None:
+    slots = np.array([[[0, 1]], [[1, 0]], [[1, NOT_SHOWN]]])
+    np.testing.assert_array_equal(_target_positions(slots, np.array([1]), 2), [[1], [0], [0]])
+    np.testing.assert_array_equal(_target_positions(slots, np.array([0]), 2), [[0], [1], [NOT_SHOWN]])
 
 
 def test_attraction_is_found_again_and_moves_with_clusters() -> None:

@@ -2,7 +2,8 @@
 
 `fit_users`, `evaluate`, `train_clicks` and `rehearse` all use it. The evidence is, in this order: known randomisation
 (where items stood before chance moved them), natural moves of (query, item) pairs, and otherwise only a wide prior.
-Positions that react to earlier clicks, and items whose attraction changes, are tested for and allowed for.
+Positions that react to earlier clicks or follow users, and items whose attraction changes, are tested for and allowed
+for.
 """
 
 from collections.abc import Sequence
@@ -41,6 +42,12 @@ MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far belo
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
 EPOCH_CHOICES = (1, 4, 16)  # parts of the log in time within which attraction is taken as constant
+SLOW_EPOCHS = EPOCH_CHOICES[-1]  # parts within which positions are compared where they move slowly
+MAX_SLOW_SHARE = 0.6  # of the moves over long times, below which those from one part to the next are slow
+MAX_SMOOTH_RATIO = 0.4  # of squared moves to the next part and to the second next: 1 drawn anew, ½ in steps, ¼ smoothly
+MIN_SLOW_MOVES = 50  # by which that is judged
+MIN_USER_Z = 4.0  # standard errors at which positions are taken to follow users
+MAX_SHARED_LISTS = 0.1  # of successive pages of a query; more of them show segments or variants, not single users
 MIN_EPOCH_Z = 2.05  # standard errors by which moves within shorter parts of the log must tell a flatter curve
 MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
 SELECTION_FACTOR = 2.0  # by which the order may know more of an item for a query than of the item itself
@@ -65,6 +72,8 @@ class Examination(NamedTuple):
     drift_z: float = 0.0  # test that the attraction of items changes over time, in standard errors
     n_epochs: int = 1  # parts of the log within which attraction is taken as constant
     reacts: bool = False  # the curve comes from the estimator that allows for positions that react to clicks
+    by_user: bool = False  # positions follow users, so only moves for the same user count
+    is_slow: bool = False  # positions move slowly, so only moves near in time count
 
     @property
     def curve(self) -> Floats:
@@ -108,11 +117,13 @@ class Examination(NamedTuple):
                 f"note: positions react to earlier clicks ({self.reaction_z:+.1f} standard errors), so only clicks "
                 "that came after a position was chosen are compared, which widens the interval"
             )
+        if self.by_user:
+            lines.append("note: every user gets an order of their own, so only moves for the same user count")
         if self.n_epochs > 1:
-            lines.append(
-                f"note: the attraction of items changes over time ({self.drift_z:.1f} standard errors), so only moves "
-                f"within one of {self.n_epochs} parts of the log count"
-            )
+            cause = f"the attraction of items changes over time ({self.drift_z:.1f} standard errors)"
+            if self.is_slow:
+                cause = "positions move slowly, and the attraction of items may have moved with them"
+            lines.append(f"note: {cause}, so only moves within one of {self.n_epochs} parts of the log count")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -129,6 +140,8 @@ class Examination(NamedTuple):
             "drift_z": self.drift_z,
             "epochs": self.n_epochs,
             "reacts": self.reacts,
+            "by_user": self.by_user,
+            "is_slow": self.is_slow,
         }
 
 
@@ -220,15 +233,85 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
             lost = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
             covariance = curve.prior_covariance + lost**2 * np.outer(change, change)
             return curve._replace(evidence="randomisation", prior_covariance=covariance)
+    if positions_follow_users(log):
+        return _curve_from_moves(pairs_by_user(log), page, cluster, None)._replace(by_user=True)
     curve = _curve_from_moves(log, page, cluster, None)
     if curve.n_clicks < MIN_MOVED_CLICKS:
         return _curve_from_items(log, page, cluster) or curve
     return curve
 
 
+def pairs_by_user(log: ClickArrays) -> ClickArrays:
+    """Return the log with a pair for each user who saw it: the attraction of an item may differ between users."""
+    user = np.repeat(log.session, np.diff(log.offsets))
+    keys, pair = np.unique(user * log.n_pairs + log.pair, return_inverse=True)
+    old = (keys % log.n_pairs).tolist()
+    names = tuple(log.query_ids[number] for number in old), tuple(log.items[number] for number in old)
+    return log._replace(pair=pair.astype(np.int64), query_ids=names[0], items=names[1])
+
+
+def positions_follow_users(log: ClickArrays) -> bool:
+    """Return true if every user gets an order of their own, of the same items for the same query.
+
+    An order that follows the taste of users makes items look better at high positions than they are, and nothing in
+    clicks shows it. Orders that only change with time put an item, between two visits of a user, as near to both as
+    these are to each other. Where they do not, orders differ by user; where pages of different users are often the
+    same, they differ by segment or by the variant of a test.
+    """
+    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    order = np.lexsort((page, log.pair))
+    pair, user, height = log.pair[order], log.session[page[order]], np.log1p(log.position[order])
+    visits = np.lexsort((np.arange(len(order)), user, pair))
+    same = (np.diff(pair[visits]) == 0) & (np.diff(user[visits]) == 0) & (np.diff(visits) > 1)
+    first, last = visits[:-1][same], visits[1:][same]
+    if not len(first):
+        return False
+    sums = np.cumsum(np.column_stack([np.ones(len(height)), height, height**2]), axis=0)
+    count, total, squares = (sums[last - 1] - sums[first]).T
+    distances = [squares / count - 2.0 * height[end] * total / count + height[end] ** 2 for end in (first, last)]
+    excess = 0.5 * (distances[0] + distances[1]) - (height[first] - height[last]) ** 2
+    by_user = np.bincount(user[first], excess)
+    if by_user.sum() < MIN_USER_Z * np.sqrt((by_user**2).sum()):
+        return False
+    lists = numbers_of([log.pair[start:end].tobytes() for start, end in pairwise(log.offsets.tolist())])
+    query = numbers_of([log.query_ids[number] for number in log.pair[log.offsets[:-1]].tolist()])
+    pages = np.lexsort((np.arange(log.n_pages), query))
+    successive = (np.diff(query[pages]) == 0) & (np.diff(log.session[pages]) != 0)
+    shared = (np.diff(lists[pages]) == 0)[successive]
+    return bool(len(shared) and shared.mean() < MAX_SHARED_LISTS)
+
+
+def _moves_slowly(log: ClickArrays, page: Ints) -> bool:
+    """Return true if items keep their heights from one part of the log to the next ones, or change them smoothly.
+
+    Heights drawn anew move as much from one part to the next as over long times. The squares of their moves grow with
+    the distance in time where they change in steps, and with its square where they change smoothly.
+    """
+    epoch = page * SLOW_EPOCHS // log.n_pages
+    shape, key = (log.n_pairs, SLOW_EPOCHS), log.pair * SLOW_EPOCHS + epoch
+    times = np.bincount(key, minlength=log.n_pairs * SLOW_EPOCHS).reshape(shape)
+    sums = np.bincount(key, np.log1p(log.position), log.n_pairs * SLOW_EPOCHS).reshape(shape)
+    height = np.where(times > 0, sums / np.maximum(times, 1), np.nan)
+    moves = [(height[:, lag:] - height[:, :-lag]) ** 2 for lag in range(1, SLOW_EPOCHS)]
+    next_one, second, *far = (squares[np.isfinite(squares)] for squares in moves)
+    if min(len(next_one), len(second), sum(map(len, far))) < MIN_SLOW_MOVES:
+        return False
+    near = np.concatenate([next_one, second]).mean()
+    is_smooth = next_one.mean() < MAX_SMOOTH_RATIO * second.mean()
+    return bool(is_smooth or near < MAX_SLOW_SHARE * np.concatenate(far).mean())
+
+
 def _curve_from_moves(log: ClickArrays, page: Ints, cluster: Ints, weight: Floats | None) -> Examination:
     """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
     chosen = np.arange(len(log.pair)) if weight is None else np.flatnonzero(weight)
+    if weight is None and _moves_slowly(log, page):
+        unit = log.pair * SLOW_EPOCHS + page * SLOW_EPOCHS // log.n_pages
+        rows = _sorted_rows(unit, log, page, cluster, chosen, weight)
+        curve = _curve_from_units(rows, cluster, log.n_positions)
+        if curve.n_clicks >= MIN_MOVED_CLICKS:
+            whole = _sorted_rows(log.pair, log, page, cluster, chosen, weight)
+            drift_z = _drift_statistic(whole.unit, curve.curve[whole.position], whole.clicked)
+            return _react(rows, curve._replace(n_epochs=SLOW_EPOCHS, is_slow=True, drift_z=drift_z))
     first_drift_z, is_steady = 0.0, False
     for n_epochs in EPOCH_CHOICES:
         shorter = _sorted_rows(log.pair * n_epochs + page * n_epochs // log.n_pages, log, page, cluster, chosen, weight)
@@ -253,6 +336,11 @@ def _curve_from_moves(log: ClickArrays, page: Ints, cluster: Ints, weight: Float
             z = float(precision @ difference / np.sqrt(precision @ covariance @ precision))
         if within.n_clicks >= MIN_MOVED_CLICKS and (z < -MIN_EPOCH_Z or z > MIN_DRIFT_Z):
             curve, rows = within._replace(drift_z=max(first_drift_z, abs(z))), shorter
+    return _react(rows, curve)
+
+
+def _react(rows: _Rows, curve: Examination) -> Examination:
+    """Return the curve from moves, by the estimator that allows for reactions where positions react to clicks."""
     reaction_z = _reaction_statistic(rows, curve)
     curve = curve._replace(evidence="moves", reaction_z=reaction_z)
     return _forward_curve(rows, curve) if abs(reaction_z) > MIN_REACTION_Z else curve

@@ -9,10 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
-from rankloop.click_models.examination import Examination, draw_weights, position_design, position_prior
+from rankloop.click_models.examination import (
+    Examination,
+    draw_weights,
+    pairs_by_user,
+    position_design,
+    position_prior,
+)
 from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints
-from rankloop.logs.list_log import ClickArrays
+from rankloop.logs.list_log import ClickArrays, numbers_of
 
 LAST_CLICK_GROUPS = 4  # no click above; one row above; two or three rows above; farther above
 MAX_P_VALUE = 0.01  # at which clicks above are taken to change examination
@@ -36,7 +42,23 @@ MIN_EXAMINATION = 1e-4
 MIN_MISSING_PAGES = 10.0  # pages without a click that are expected, where none is in the log
 SURE_P_VALUE = 1e-6  # at which families without memory are dropped
 SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are dropped
+STEEPNESS_CHOICES = np.linspace(0.0, 3.0, 31)  # powers of the curve
+STEEPNESS_MEANS = np.linspace(0.6, 1.4, 9)
+STEEPNESS_DEVIATIONS = (0.1, 0.15, 0.2, 0.3, 0.45, 0.7)  # between queries
+MIN_STEEPNESS_LEAD = 5.0  # of the logarithm of the likelihood, over one curve for all queries
 MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the likeliest one remains possible
+
+
+class Steepness(NamedTuple):
+    """How much faster than on average examination falls for each query: the power of the curve.
+
+    Users who look for one page read less far than those who compare. The powers are normal over the queries, and each
+    query's own belief comes from its clicks.
+    """
+
+    query: Ints  # by page: its number
+    mean: Floats  # by query
+    deviation: Floats  # by query
 
 
 class Reading(NamedTuple):
@@ -53,6 +75,7 @@ class Reading(NamedTuple):
     log_likelihood: float = 0.0  # conditional, for the comparison of families
     has_memory: bool = False  # clicks above count
     after_click_p: float = 1.0  # the p-value of the test that clicks above change nothing
+    steepness: Steepness | None = None  # None: examination falls alike for all queries
 
     @property
     def n_positions(self) -> int:
@@ -144,15 +167,57 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
         return readings
     cells = _cells_of(log, examination, log.position, None)
     families = [_background_reading(log, cells, examination, trust, noise) for trust, noise in BACKGROUND_CHOICES]
+    steepness = fit_steepness(log, examination)
+    if steepness is not None:
+        families.insert(0, simple._replace(log_likelihood=families[0].log_likelihood, steepness=steepness))
     best = max(reading.log_likelihood for reading in families)
     if families[0].log_likelihood >= best - MIN_TRUST_LEAD:
-        families.pop(STRONG_TRUST)  # believed only where the log shows trust
-    possible = [reading for reading in families if reading.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
+        del families[STRONG_TRUST - len(BACKGROUND_CHOICES)]  # believed only where the log shows trust
+    possible = [each for each in families if each.steepness or each.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
     if has_memory and lacks_pages:
         return [*families, *readings]
     if has_memory or examination.reacts:
         return [*readings, *possible]
     return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:]]
+
+
+def fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | None:
+    """Fit by query how fast examination falls; None where the log does not show that queries differ.
+
+    With the curve fixed but for its power, the conditional likelihood of each query's clicks is computed for a grid of
+    powers. Their mean and spread over the queries maximise the marginal likelihood (empirical Bayes).
+
+    Args:
+      log: What was shown and clicked.
+      examination: The shared estimate of the same log.
+    """
+    query = numbers_of([log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()])
+    n_queries = int(query.max()) + 1
+    of_row = np.repeat(query, np.diff(log.offsets))
+    cells = _cells_of(log, examination, log.position, None, of_row)
+    if not cells.n_units:
+        return None
+    by_choice = []
+    for power in STEEPNESS_CHOICES:
+        weight = cells.rows * np.exp(power * examination.log_curve[cells.cell])
+        share = weight / np.bincount(cells.unit, weight)[cells.unit]
+        by_choice.append(np.bincount(cells.cluster, cells.clicks * np.log(np.maximum(share, 1e-300)), n_queries))
+    logs = np.stack(by_choice, axis=1)
+    fits = []
+    for mean in STEEPNESS_MEANS:
+        for deviation in STEEPNESS_DEVIATIONS:
+            prior = -0.5 * ((STEEPNESS_CHOICES - mean) / deviation) ** 2
+            posterior = logs + prior - np.log(np.exp(prior).sum())
+            top = posterior.max(axis=1, keepdims=True)
+            evidence = float((np.log(np.exp(posterior - top).sum(axis=1)) + top[:, 0]).sum())
+            fits.append((evidence, np.exp(posterior - top)))
+    evidence, weights = max(fits, key=lambda fit: fit[0])
+    if evidence < float(logs.sum(axis=0).max()) + MIN_STEEPNESS_LEAD:
+        return None
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    mean_power = weights @ STEEPNESS_CHOICES
+    deviation = np.sqrt(np.maximum(weights @ STEEPNESS_CHOICES**2 - mean_power**2, 0.0))
+    return Steepness(query, mean_power, deviation)
 
 
 def lacks_pages_without_clicks(log: ClickArrays) -> bool:
@@ -218,8 +283,14 @@ def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
     return np.clip(table, MIN_EXAMINATION, 1.0)
 
 
-def _cells_of(log: ClickArrays, examination: Examination, cell: Ints, base_position: Ints | None) -> UnitCells:
-    """Return clicks by unit and cell, the units being those that the shared estimate compares."""
+def _cells_of(
+    log: ClickArrays, examination: Examination, cell: Ints, base_position: Ints | None, cluster: Ints | None = None
+) -> UnitCells:
+    """Return clicks by unit and cell, the units being those that the shared estimate compares.
+
+    The clusters are by row; those of the shared estimate unless given.
+    """
+    log = pairs_by_user(log) if examination.by_user else log
     page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
     rows, epochs, weight = np.arange(len(log.pair)), examination.n_epochs, None
     unit = log.pair * epochs + page * epochs // log.n_pages
@@ -230,8 +301,9 @@ def _cells_of(log: ClickArrays, examination: Examination, cell: Ints, base_posit
             rows, unit = np.flatnonzero(base_position >= 0), base_position
     elif examination.evidence == "items":
         unit = log.by_item().pair
-    cluster, weight = examination.cluster[page[rows]], None if weight is None else weight[rows]
-    return count_cells(unit[rows], cell[rows], cluster, log.clicked[rows], len(examination.influence), weight)
+    cluster = examination.cluster[page] if cluster is None else cluster
+    weight = None if weight is None else weight[rows]
+    return count_cells(unit[rows], cell[rows], cluster[rows], log.clicked[rows], int(cluster.max()) + 1, weight)
 
 
 def _position_reading(curve: tuple[Floats, Floats, Floats], background: Floats, log_likelihood: float = 0.0) -> Reading:

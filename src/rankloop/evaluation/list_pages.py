@@ -57,7 +57,7 @@ def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None =
       InvalidInput: If a column is missing, or two items of a list stand at one position.
     """
     brought, worth = log.outcomes()
-    order, sessions = log.order, [name or user for name, user in zip(log.session, log.user)]
+    order, sessions = log.order, [user or name for name, user in zip(log.session, log.user)]
     queries, propensity = queries_in(log, feature_names, schema), log.propensity
     for page, (start, end) in enumerate(pairwise(log.offsets.tolist())):
         rows = order[start:end]

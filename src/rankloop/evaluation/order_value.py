@@ -255,7 +255,8 @@ class OrderJudge:
         table, k = self.table, self.table.n_positions
         rows = self.shown[(self.outcomes[:, self.shown] != 0.0).any(axis=0)]
         weights, parameters = self.resampled_parameters(n, seed)
-        share, position = _target_shares(slots, rows, len(table.page)), table.position[rows]
+        target, position = _target_positions(slots, rows, len(table.page)), table.position[rows]
+        powers = self._powers(n, seed)
         if self.reading.trusts:  # by cluster, how many rows the order moves from each position to each other one
             draw, page, new = np.nonzero(slots != NOT_SHOWN)
             old = table.position[slots[draw, page, new]]
@@ -266,7 +267,9 @@ class OrderJudge:
         order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
         for number in range(n + 1):
             curve = np.exp(parameters[number, :k])
-            ratio = np.minimum((share @ curve) / curve[position], MAX_WEIGHT)
+            logs = np.append(parameters[number, :k], -np.inf)  # the last one: not placed
+            power = powers[number][table.page[rows]]
+            ratio = np.minimum(np.exp(power * (logs[target] - logs[position])).mean(axis=0), MAX_WEIGHT)
             weighted_values = weights[number, self.row_cluster[rows]] * self.outcomes[:, rows]
             log[number] = weighted_values.sum(axis=1)
             order[number] = (weighted_values * ratio).sum(axis=1)
@@ -277,6 +280,15 @@ class OrderJudge:
                 by_trust = float((weights[number] @ moves) @ factors.ravel())
                 order[number] -= by_trust * log[number] / max(log[number, 0], 1e-12)
         return OrderValues(order / pages, log / pages)
+
+    def _powers(self, n: int, seed: int) -> list[Floats]:
+        """Return by resample the power of the curve for each page; the first is the mean."""
+        steepness = self.reading.steepness
+        if steepness is None:
+            return [np.ones(self.table.n_pages)] * (n + 1)
+        noise = default_rng([seed, 1]).standard_normal((n + 1, len(steepness.mean)))
+        noise[0] = 0.0
+        return list(np.maximum(steepness.mean + noise * steepness.deviation, 0.0)[:, steepness.query])
 
     def doubly_robust(self, slots: Ints, model: AttractionModel, n: int, seed: int) -> OrderValues:
         """Value an order by the model of attraction, corrected by the clicks; as `clicks_reweighted`.
@@ -311,7 +323,9 @@ class OrderJudge:
     def log_examined(self, parameters: Floats) -> Floats:
         """Return the log examination of the shown rows, given the clicks above them."""
         n, position = self.reading.n_positions, self.table.position[self.shown]
-        logs: Floats = parameters[position] + parameters[n + self.group] + parameters[-1] * self.last_click_appeal
+        power = self._powers(0, 0)[0][self.table.page[self.shown]]
+        logs: Floats = power * parameters[position] + parameters[n + self.group]
+        logs += parameters[-1] * self.last_click_appeal
         return logs
 
     def exposure(self, slots: Ints, parameters: Floats, attraction: Floats, worth: Floats) -> tuple[Floats, Floats]:
@@ -320,7 +334,8 @@ class OrderJudge:
         if not self.reading.has_memory:
             draw, page, position = np.nonzero(slots != NOT_SHOWN)
             rows = slots[draw, page, position]
-            examined = np.bincount(rows, np.exp(parameters[position]), len(table.page)) / len(slots)
+            logs = self._powers(0, 0)[0][page] * parameters[position]
+            examined = np.bincount(rows, np.exp(logs), len(table.page)) / len(slots)
             return examined, np.zeros(worth.shape)
         reading = np.exp(parameters[:k, None] + parameters[k : k + LAST_CLICK_GROUPS])
         factor = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
@@ -346,13 +361,9 @@ class OrderJudge:
         return (row_weights * examined * value).sum(axis=1), (row_weights[rows] * correction).sum(axis=1)
 
 
-def _target_shares(slots: Ints, rows: Ints, n_rows: int) -> Floats:
-    """Return (n, n_positions): how often an order puts each of the chosen rows at each position."""
-    number = np.full(n_rows, -1)
-    number[rows] = np.arange(len(rows))
+def _target_positions(slots: Ints, rows: Ints, n_rows: int) -> Ints:
+    """Return (n_draws, n): where each draw of an order puts each of the chosen rows; −1: nowhere."""
+    target = np.full((len(slots), n_rows), NOT_SHOWN)
     draw, page, position = np.nonzero(slots != NOT_SHOWN)
-    chosen = number[slots[draw, page, position]]
-    keep, k = chosen >= 0, slots.shape[2]
-    counts = np.bincount(chosen[keep] * k + position[keep], minlength=len(rows) * k)
-    shares: Floats = counts.reshape(len(rows), k) / len(slots)
-    return shares
+    target[draw, slots[draw, page, position]] = position
+    return target[:, rows]

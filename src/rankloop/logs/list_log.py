@@ -102,7 +102,7 @@ class ClickArrays(NamedTuple):
     pair: Ints  # by row: the number of its (query, item) pair
     position: Ints  # by row, from 0
     clicked: Floats  # by row: 1 or 0
-    session: Ints  # by page: the number of its session
+    session: Ints  # by page: the number of its user, or of its session where users are unknown
     query_ids: tuple[str, ...]  # by pair
     items: tuple[str, ...]  # by pair
     n_repeated: int = 0  # rows that repeated another one and were left out
@@ -280,9 +280,9 @@ class ListLog:
         """Return the arrays that click models are fitted to; refused if the log does not say which item is which."""
         if self.item is None:
             raise InvalidInput(NO_ITEM.format(self.name))
-        sessions = None
-        if any(name is not None for name in self.session):
-            sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(self.session)]
+        sessions, visitors = None, [user or session for user, session in zip(self.user, self.session)]
+        if any(name is not None for name in visitors):
+            sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(visitors)]
         items = list(map(str, self.item))
         pages = ClickArrays.of(self.offsets, self.position, self.clicked, self.query, items, sessions)
         propensity = None if self.propensity is None else self.propensity[self.order]
