@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.comparable_moves import pairs_by_user
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
 from rankloop.click_models.examination import (
     Examination,
     draw_weights,
-    pairs_by_user,
     position_design,
     position_prior,
 )
@@ -50,7 +50,7 @@ MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the li
 
 
 class Steepness(NamedTuple):
-    """How much faster than on average examination falls for each query: the power of the curve.
+    """The power of the curve for each query: above 1 where examination falls faster than on average.
 
     Users who look for one page read less far than those who compare. The powers are normal over the queries, and each
     query's own belief comes from its clicks.

@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from rankloop.click_models.examination import (
-    Examination,
-    estimate_examination,
-    given_examination,
-    pairs_by_user,
-    positions_follow_users,
-)
+from rankloop.click_models.comparable_moves import pairs_by_user, positions_follow_users
+from rankloop.click_models.examination import Examination, estimate_examination, given_examination
 from rankloop.click_models.reading import fit_readings, fit_steepness
 from rankloop.evaluation.list_evaluation import LogJudge, score_slots, table_of_clicks
 from rankloop.logs.list_log import ClickArrays

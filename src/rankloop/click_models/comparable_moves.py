@@ -1,0 +1,74 @@
+"""Which moves of items can be compared: orders made for each user, and positions that move slowly with attraction."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from rankloop.logs.list_log import ClickArrays, numbers_of
+
+SLOW_EPOCHS = 16  # parts of the log within which positions are compared where they move slowly
+MAX_SLOW_SHARE = 0.6  # of the moves over long times, below which those from one part to the next are slow
+MAX_SMOOTH_RATIO = 0.4  # of squared moves to the next part and to the second next: 1 drawn anew, ½ in steps, ¼ smoothly
+MIN_SLOW_MOVES = 50  # by which that is judged
+MIN_USER_Z = 4.0  # standard errors at which positions are taken to follow users
+MAX_SHARED_LISTS = 0.1  # of successive pages of a query; more of them show segments or variants, not single users
+
+
+def pairs_by_user(log: ClickArrays) -> ClickArrays:
+    """Return the log with a pair for each user who saw it: the attraction of an item may differ between users."""
+    user = np.repeat(log.session, np.diff(log.offsets))
+    keys, pair = np.unique(user * log.n_pairs + log.pair, return_inverse=True)
+    old = (keys % log.n_pairs).tolist()
+    names = tuple(log.query_ids[number] for number in old), tuple(log.items[number] for number in old)
+    return log._replace(pair=pair.astype(np.int64), query_ids=names[0], items=names[1])
+
+
+def positions_follow_users(log: ClickArrays) -> bool:
+    """Return true if every user gets an order of their own, of the same items for the same query.
+
+    An order that follows the taste of users makes items look better at high positions than they are, and nothing in
+    clicks shows it. Orders that only change with time put an item, between two visits of a user, as near to both as
+    these are to each other. Where they do not, orders differ by user; where pages of different users are often the
+    same, they differ by segment or by the variant of a test.
+    """
+    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    order = np.lexsort((page, log.pair))
+    pair, user, height = log.pair[order], log.session[page[order]], np.log1p(log.position[order])
+    visits = np.lexsort((np.arange(len(order)), user, pair))
+    same = (np.diff(pair[visits]) == 0) & (np.diff(user[visits]) == 0) & (np.diff(visits) > 1)
+    first, last = visits[:-1][same], visits[1:][same]
+    if not len(first):
+        return False
+    sums = np.cumsum(np.column_stack([np.ones(len(height)), height, height**2]), axis=0)
+    count, total, squares = (sums[last - 1] - sums[first]).T
+    distances = [squares / count - 2.0 * height[end] * total / count + height[end] ** 2 for end in (first, last)]
+    excess = 0.5 * (distances[0] + distances[1]) - (height[first] - height[last]) ** 2
+    by_user = np.bincount(user[first], excess)
+    if by_user.sum() < MIN_USER_Z * np.sqrt((by_user**2).sum()):
+        return False
+    lists = numbers_of([log.pair[start:end].tobytes() for start, end in pairwise(log.offsets.tolist())])
+    query = numbers_of([log.query_ids[number] for number in log.pair[log.offsets[:-1]].tolist()])
+    pages = np.lexsort((np.arange(log.n_pages), query))
+    successive = (np.diff(query[pages]) == 0) & (np.diff(log.session[pages]) != 0)
+    shared = (np.diff(lists[pages]) == 0)[successive]
+    return bool(len(shared) and shared.mean() < MAX_SHARED_LISTS)
+
+
+def moves_slowly(log: ClickArrays) -> bool:
+    """Return true if items keep their heights from one part of the log to the next ones, or change them smoothly.
+
+    Heights drawn anew move as much from one part to the next as over long times. The squares of their moves grow with
+    the distance in time where they change in steps, and with its square where they change smoothly.
+    """
+    epoch = np.repeat(np.arange(log.n_pages) * SLOW_EPOCHS // log.n_pages, np.diff(log.offsets))
+    shape, key = (log.n_pairs, SLOW_EPOCHS), log.pair * SLOW_EPOCHS + epoch
+    times = np.bincount(key, minlength=log.n_pairs * SLOW_EPOCHS).reshape(shape)
+    sums = np.bincount(key, np.log1p(log.position), log.n_pairs * SLOW_EPOCHS).reshape(shape)
+    height = np.where(times > 0, sums / np.maximum(times, 1), np.nan)
+    moves = [(height[:, lag:] - height[:, :-lag]) ** 2 for lag in range(1, SLOW_EPOCHS)]
+    next_one, second, *far = (squares[np.isfinite(squares)] for squares in moves)
+    if min(len(next_one), len(second), sum(map(len, far))) < MIN_SLOW_MOVES:
+        return False
+    near = np.concatenate([next_one, second]).mean()
+    is_smooth = next_one.mean() < MAX_SMOOTH_RATIO * second.mean()
+    return bool(is_smooth or near < MAX_SLOW_SHARE * np.concatenate(far).mean())
