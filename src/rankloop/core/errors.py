@@ -1,5 +1,8 @@
 """The errors that rankloop raises on purpose."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class RankloopError(Exception):
     """The base class of rankloop's errors."""
@@ -16,6 +19,15 @@ class Rejected(InvalidInput):
         super().__init__(f"{field}: {reason}")
         self.field = field
         self.reason = reason
+
+
+@contextmanager
+def rejected_as(field: str) -> Iterator[None]:
+    """Raise `Rejected`, which names this field of the request, for what the block finds to be invalid."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise Rejected(field, str(error)) from None
 
 
 class UnstableUpdate(RankloopError, ArithmeticError):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -39,25 +39,11 @@ PUBLISHED_CHECK_SECONDS = 0.02  # between two looks whether it has
 DELETION_NOTICED_SECONDS = 10.0  # after which every process has noticed a deletion
 MAX_PREVIEW_LISTS = 100  # recent ones, on which a rollback is previewed
 N_RECENT = 20  # impressions from which the names of weights are taken
-
-
-class Erasure(NamedTuple):
-    """The proof of an erasure: what was removed where, and how to check it."""
-
-    user: str
-    impressions: int
-    rankers: dict[str, int]  # impressions by ranker
-    experiments: dict[str, int]
-    places: dict[str, int]  # impressions by the field that had the user
-    events: int  # removed
-    snapshots: int  # learned again
-    relearned: bool  # else weights that were learned from the events stay
-    left: int  # impressions in which the user is found now
-    checks: tuple[str, ...] = (
-        "GET /users/{id} finds no impression",
-        "rankloop replay reproduces every state from the events that are left; counts of experiments stay",
-        "older backups and exported files still hold the events: delete them",
-    )
+ERASURE_CHECKS = (
+    "GET /users/{id} finds no impression",
+    "rankloop replay reproduces every state from the events that are left; counts of experiments stay",
+    "older backups and exported files still hold the events: delete them",
+)
 
 
 class Administration:
@@ -282,13 +268,13 @@ class Administration:
             impressions += [{kind: name, "place": place_of[each], "events": events[each]} for each in events]
         return {"user": user, "places": dict(places), "impressions": impressions}
 
-    async def erase_user(self, user: str, relearn: bool = False) -> Erasure:
-        """Erase a user's events from log and snapshots of every ranker and experiment.
+    async def erase_user(self, user: str, relearn: bool = False) -> dict[str, Any]:
+        """Erase a user's events from log and snapshots of every ranker and experiment, and return the proof.
 
         With `relearn` every ranker is learned again without them; else the weights learned from them stay, and the log
         says so. Counts of experiments stay either way.
         """
-        places, removals = Counter[str](), dict[str, Removal]()
+        places, removed, n_events, n_snapshots = Counter[str](), Counter[tuple[str, str]](), 0, 0
         async for entity, logged, place_of in self._logs_with(user):
             places.update(place_of.values())
             selection = Selection(user=user)
@@ -297,19 +283,22 @@ class Administration:
                 for impression in selection.open_impressions(logged):
                     # As its window would, so that counts stay consistent.
                     await self._append(entity, records.Closed(impression))
-            removals[entity] = await self._amend(entity, partial(self._selected, entity, selection), keeps_state)
-        counts = {entity: removal.impressions for entity, removal in removals.items() if removal.impressions}
-        return Erasure(
-            user=user,
-            impressions=sum(counts.values()),
-            rankers={entity[7:]: count for entity, count in counts.items() if entity.startswith("ranker/")},
-            experiments={entity[11:]: count for entity, count in counts.items() if entity.startswith("experiment/")},
-            places=dict(places),
-            events=sum(removal.events for removal in removals.values()),
-            snapshots=sum(removal.snapshots for removal in removals.values()),
-            relearned=relearn,
-            left=len((await self.find_user(user))["impressions"]),
-        )
+            removal = await self._amend(entity, partial(self._selected, entity, selection), keeps_state)
+            kind, _, name = entity.partition("/")
+            removed[kind, name] = removal.impressions
+            n_events, n_snapshots = n_events + removal.events, n_snapshots + removal.snapshots
+        return {
+            "user": user,
+            "impressions": removed.total(),
+            "rankers": {name: count for (kind, name), count in removed.items() if kind == "ranker" and count},
+            "experiments": {name: count for (kind, name), count in removed.items() if kind == "experiment" and count},
+            "places": dict(places),  # impressions by the field that had the user
+            "events": n_events,
+            "snapshots": n_snapshots,  # learned again
+            "relearned": relearn,
+            "left": len((await self.find_user(user))["impressions"]),
+            "checks": ERASURE_CHECKS,
+        }
 
     async def _logs_with(self, user: str) -> AsyncIterator[tuple[str, list[records.Record], dict[str, str]]]:
         """Yield every ranker and experiment with its records, and the impressions that have the user."""

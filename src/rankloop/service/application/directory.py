@@ -122,12 +122,11 @@ class Directory:
     def apply_update(self, entity: str, changes: Sequence[records.Record], published: PublishedState | None) -> None:
         """Apply the result of `read_update`."""
         if entity.startswith("alias/"):
-            events = [record.event for record in changes]
-            targets = [event.ranker for event in reversed(events) if isinstance(event, records.AliasSet)]
-            self.aliases.pop(entity.removeprefix("alias/"), None)
+            alias, newest_first = entity.removeprefix("alias/"), [record.event for record in reversed(changes)]
+            targets = [event.ranker for event in newest_first if isinstance(event, records.AliasSet)]
+            self.aliases.pop(alias, None)
             if targets and targets[0]:
-                names = tuple(dict.fromkeys(filter(None, targets)))
-                self.aliases[entity.removeprefix("alias/")] = names[:MAX_ALIAS_TARGETS]
+                self.aliases[alias] = tuple(dict.fromkeys(filter(None, targets)))[:MAX_ALIAS_TARGETS]
             return
         for record in changes:
             self._change(record)
@@ -149,10 +148,8 @@ class Directory:
     def set_learned(self, entity: str, is_learned_here: bool) -> None:
         """Let a ranker draw its rankings from one generator where it is learned, elsewhere each from its own."""
         runtime = self.entities.get(entity)
-        if isinstance(runtime, ServedRanker) and is_learned_here:
-            runtime.draw_in_sequence()
-        elif isinstance(runtime, ServedRanker):
-            runtime.draws_in_sequence = False
+        if isinstance(runtime, ServedRanker):
+            runtime.draw_in_sequence(is_learned_here)
 
     def catalogue(self, name: str) -> ItemCatalogue | None:
         """Return the catalogue of this name; it is read from the store if it is new."""
@@ -205,9 +202,8 @@ class Directory:
         entity, event = record.entity, record.event
         name = entity.partition("/")[2]
         if isinstance(event, records.Created) and name not in self.rankers:
-            config = config_of(event.body)
-            catalogue = self.catalogue(config.body.problem.catalogue or "")
-            self.rankers[name] = ServedRanker(entity, config, event.start, catalogue)
+            catalogue = self.catalogue(event.body.problem.catalogue or "")
+            self.rankers[name] = ServedRanker(entity, config_of(event.body), event.start, catalogue)
             self._add(self.rankers[name])
         elif isinstance(event, records.ExperimentCreated) and name not in self.experiments:
             self.experiments[name] = ServedExperiment(entity, event.body, self.rankers)
@@ -215,9 +211,9 @@ class Directory:
         elif isinstance(event, records.Deleted):
             self.drop(entity)
         elif isinstance(event, records.SchemaChanged) and name in self.rankers:
-            ranker, schema = self.rankers[name], Schema.from_plain(event.schema)
-            if ranker.config.schema is not None and schema.version == ranker.config.schema.version + 1:
-                ranker.change_config(ranker.config.with_schemas([schema]))
+            config = self.rankers[name].config.with_change(event)
+            if config is not None:
+                self.rankers[name].change_config(config)
         elif isinstance(event, records.RulesChanged) and name in self.rankers:
             self.rankers[name].config = self.rankers[name].config.with_rules(event.rules)
         runtime = self.entities.get(entity)
@@ -240,16 +236,10 @@ class Directory:
         if newest is None:
             return None
         seq = newest.seq if isinstance(newest, Publication) else newest.state_seq
+        published = PublishedState(newest.number, rejected=newest.rejected, seq=seq, projection=newest.projection)
         if not newest.session:
-            return PublishedState(number=newest.number, seq=seq, projection=newest.projection)
+            return published
         session, notes = loads_with_notes(newest.session)
-        return PublishedState(
-            number=newest.number,
-            state=session.state,
-            learned=session.learned,
-            refused=session.refused,
-            rejected=newest.rejected,
-            seq=seq,
-            projection=newest.projection,
-            schemas=tuple(Schema.from_plain(plain) for plain in notes.get("schemas", ())),
-        )
+        schemas = tuple(Schema.from_plain(plain) for plain in notes.get("schemas", ()))
+        learned, refused = session.learned, session.refused
+        return published._replace(state=session.state, learned=learned, refused=refused, schemas=schemas)

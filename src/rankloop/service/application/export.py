@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -67,9 +67,7 @@ def parquet(
     import pyarrow as pa  # 30 MB, which a worker that serves does not need
     import pyarrow.parquet as pq
 
-    records = read()
-    first = next(records, None)
-    created = None if first is None else first.event
+    created = next((record.event for record in read()), None)
     outcomes = list(created.body.outcomes) if isinstance(created, Created | ExperimentCreated) else []
     late = late_outcomes(read()) if outcomes else {}
     sink = io.BytesIO()
@@ -87,25 +85,14 @@ def parquet(
     types |= {OF_OUTCOME + name: numbers for name in outcomes}
     arrow = pa.schema([*types.items(), *arrow_fields(schemas)]).with_metadata(notes_of(schemas, names))
     writer = pq.ParquetWriter(sink, arrow)
-    rows: list[dict[str, Any]] = []
-    for row in _impression_rows(chain([] if first is None else [first], records), schemas, outcomes, late):
-        rows.append(row)
-        if len(rows) == MAX_ROWS_PER_GROUP:
-            writer.write_table(pa.Table.from_pylist(rows, arrow))
-            rows.clear()
-            yield _drained(sink)
-    if rows:
-        writer.write_table(pa.Table.from_pylist(rows, arrow))
+    rows = _impression_rows(read(), schemas, outcomes, late)
+    while piece := list(islice(rows, MAX_ROWS_PER_GROUP)):
+        writer.write_table(pa.Table.from_pylist(piece, arrow))
+        yield sink.getvalue()
+        sink.seek(0)  # pyarrow counts the position in the file itself
+        sink.truncate()
     writer.close()
-    yield _drained(sink)
-
-
-def _drained(sink: io.BytesIO) -> bytes:
-    """Return the bytes that were written since the last call; pyarrow counts the position in the file itself."""
-    content = sink.getvalue()
-    sink.seek(0)
-    sink.truncate()
-    return content
+    yield sink.getvalue()
 
 
 def _impression_rows(

@@ -210,7 +210,7 @@ class LearnerWorker:
                 continue
             if not more and not self._stopping.is_set():
                 is_active = time.monotonic() - self._active_at < ACTIVE_SECONDS
-                is_publishing = self.publisher is not None and self.publisher.is_waiting
+                is_publishing = self.publisher is not None and bool(self.publisher.waiting)
                 self._wake.wait(BUSY_SECONDS if is_active or is_publishing else IDLE_SECONDS)
             self._wake.clear()
         self._finish()
@@ -470,19 +470,14 @@ class Learning:
                 await node.directory.refresh(entity)
 
     async def catch_up_with_all(self) -> None:
-        """Serve the newest states and counts of everything, for metrics and the event stream."""
-        store, directory, leases = self.node.store, self.node.directory, self.worker.leases
+        """Serve the newest states and counts of what is learned here, for metrics and the event stream."""
+        store, leases = self.node.store, self.worker.leases
         if leases.held:
             await self.served("", await asyncio.to_thread(store.last))
         if is_shared(store):
             self.holders, self.lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
         else:
             self.holders, self.lag = dict.fromkeys(leases.held, leases.holder), self.worker.lag
-        if is_shared(store) and not self.is_leader:
-            for entity, (seq, projection) in (await asyncio.to_thread(store.published_projections)).items():
-                runtime = directory.entities.get(entity)
-                if runtime is not None and not self.learns(entity) and seq > runtime.published.seq:
-                    runtime.published = runtime.published._replace(projection=projection)
 
     async def expire_waiters(self) -> None:
         """End the waiting of responses whose deadline has passed."""

@@ -19,7 +19,7 @@ from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import Replay, rebuild
-from rankloop.service.domain.feedback_rules import TrackedImpression, late_outcomes, learner_feedback
+from rankloop.service.domain.feedback_rules import TrackedImpression, late_outcomes
 from rankloop.service.domain.trainer import logged_query
 from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
 from rankloop.service.stores.open import log_at
@@ -77,7 +77,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             drawn = learner.log_prob(policy.state, query, decision.ranking)
             propensity = math.exp(written) if state is None or abs(drawn - written) > MAX_LOG_ERROR else None
             received = impression.feedback or FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
-            feedback = learner_feedback(received, ranked, decision, config.problem, shadow=False)
+            feedback = replay.trainer.feedback(received, ranked, decision, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, policy.positions_seen(len(decision.ranking)))
             candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
             ids, shown = [ranked.ids[i] for i in candidates], None

@@ -11,6 +11,7 @@ from rankloop.service.domain.counters import Counters, OutcomeCounts
 from rankloop.service.domain.health import finite
 from rankloop.service.domain.split import SplitCounts
 
+REPORTED_COUNTS = ("impressions", "closed", "with_feedback", "default_feedback", "not_learned", "evaluated")
 OPTIONAL_DEFAULTS: dict[str, Any] = dict.fromkeys(("schema", "catalogue", "model", "booster", "kind"))
 OPTIONAL_DEFAULTS |= {"weight": 1.0, "outcomes": {}, "guardrails": {}}  # are left out of a report
 
@@ -39,13 +40,8 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
         "frozen": runtime.projection.frozen,
         "reason": runtime.projection.reason,
         "counts": {
-            "impressions": counters.impressions,
+            **{name: getattr(counters, name) for name in REPORTED_COUNTS},
             "open": runtime.projection.n_open,
-            "closed": counters.closed,
-            "with_feedback": counters.with_feedback,
-            "default_feedback": counters.default_feedback,
-            "not_learned": counters.not_learned,
-            "evaluated": counters.evaluated,
             "learned": published.learned,
             "rejected": published.rejected,
             "late": node.feedback.late.get(runtime.entity, 0),

@@ -19,7 +19,7 @@ from rankloop.core.types import Ints
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
 from rankloop.service.domain.base_score import BASE_SCORE
-from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, published_counts
 from rankloop.service.domain.experiment import ServedExperiment
@@ -90,15 +90,17 @@ class ServedRanker:
             self.serving.restore(published.state, generator, published.learned, published.refused)
         self.published = published
 
-    def draw_in_sequence(self) -> None:
-        """Continue the ranker's random generator from the last ranking in the log."""
+    def draw_in_sequence(self, is_learned_here: bool) -> None:
+        """Draw rankings from one generator, from the last one in the log on; elsewhere each has a generator."""
+        self.draws_in_sequence = is_learned_here
+        if not is_learned_here:
+            return
         position, generator = self.serving.generator, self.projection.generator_state
         if generator:
             state, inc = (int(part, 16) for part in generator.split("/"))
             position |= {"state": {"state": state, "inc": inc}, "has_uint32": 0, "uinteger": 0}
         published = self.published
         self.serving.restore(published.state, position, published.learned, published.refused)
-        self.draws_in_sequence = True
 
     def change_config(self, config: RankerConfig) -> None:
         """Rank by a configuration with a newer schema."""
@@ -328,11 +330,7 @@ def _named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogu
     if config.base.computed_score == BASE_SCORE and any(BASE_SCORE in row for row in rows):
         raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's base: leave it out")
     if catalogue is not None:
-        catalogue_rows = catalogue.rows(ids)
-        for id, catalogue_row, request_row in zip(ids, catalogue_rows, rows):
-            if catalogue_row is None and not request_row:
-                raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
-        rows = merged_rows(catalogue_rows, rows, frozenset(config.adapter.feature_names))
+        rows = catalogue.completed(ids, rows, frozenset(config.adapter.feature_names))
     rows = config.base.with_values(rows, body.query_id)
     request = config.ruled_query(ids, rows, body, time.time())
     return request._replace(has_catalogue=catalogue is not None)

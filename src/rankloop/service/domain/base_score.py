@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankloop.adapter import MAX_ID_LENGTH, QueryRequest
-from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.core.errors import InvalidInput, Rejected, rejected_as
 from rankloop.core.kernels import ranking_of, scores_of
 from rankloop.core.types import Floats, Ints, Problem, Rows
 from rankloop.features.schema import Schema
@@ -140,10 +140,8 @@ def _schema_column(body: BaseBody, schema: Schema) -> int | None:
     computed = score_name(body)
     if computed and not body.weight:
         return None
-    try:
+    with rejected_as("problem.schema" if computed else "base.feature"):
         return schema.slot(computed or str(body.feature))
-    except InvalidInput as error:
-        raise Rejected("problem.schema" if computed else "base.feature", str(error)) from None
 
 
 def score_name(base: BaseBody | None) -> str:
@@ -178,10 +176,8 @@ def check_booster_file(body: CreateBody) -> None:
     """Refuse a request whose booster file cannot be read. It may take a second: run it on a thread."""
     from rankloop.training.trees.booster_file import check_booster
 
-    try:
+    with rejected_as("base.booster"):
         check_booster((body.base and body.base.booster) or b"")
-    except InvalidInput as error:
-        raise Rejected("base.booster", str(error)) from None
 
 
 def checked_weights(weights: list[float] | None, n_features: int, field: str) -> Floats | None:

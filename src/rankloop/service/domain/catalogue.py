@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any
 
 from rankloop.adapter import MAX_ID_LENGTH, Id
-from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.core.errors import Rejected, rejected_as
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.service.domain.named_values import RequestValues
@@ -49,39 +49,33 @@ class ItemCatalogue:
             _check_row(id, row or {})
         changes = {id: row for id, row in rows.items() if self._rows.get(id) != row}
         changed = {id: row for id, row in changes.items() if row is not None}
-        try:
+        with rejected_as("rows"):
             RequestValues(list(changed.values()), {}).packed()
             for schema in schemas:
                 # New encoders, because the event loop uses those of the rankers.
-                readable = merged_rows(list(changed.values()), [{}] * len(changed), schema.features.keys())
+                readable = [with_fields(row, schema.features.keys()) for row in changed.values()]
                 Encoder(schema).rows(list(changed), readable, {}, time.time())
-        except InvalidInput as error:
-            raise Rejected("rows", str(error)) from None
         return changes
 
-    def rows(self, ids: Sequence[Id]) -> list[Values | None]:
-        """Return the rows of these ids; None for an id that the catalogue does not have."""
-        rows = self._rows  # other threads replace it
-        return [rows.get(str(id)) for id in ids]
+    def completed(self, ids: Sequence[Id], rows: Sequence[Values], names: Set[str]) -> list[Values]:
+        """Return the rows of a request with the catalogue's values of these fields; those of the request win."""
+        current, completed = self._rows, list[Values]()  # other threads replace the rows of the catalogue
+        for id, row in zip(ids, rows):
+            values = current.get(str(id))
+            if values is None and not row:
+                raise Rejected("items", f"{id!r:.80} is not in the catalogue; put it there, or give its features")
+            completed.append({**with_fields(values or {}, names), **row})
+        return completed
 
 
-def merged_rows(
-    catalogue_rows: Sequence[Values | None], request_rows: Sequence[Values], names: Set[str]
-) -> list[Values]:
-    """Merge the values of a request into the rows of a catalogue; the request's values win.
+def with_fields(values: Values, names: Set[str]) -> Values:
+    """Return the values of these fields.
 
     Args:
-      catalogue_rows: One row per item; None if the catalogue does not have it.
-      request_rows: One row per item.
-      names: The fields of the ranker; other values of the catalogue are left out.
+      values: By field name.
+      names: The fields.
     """
-    rows: list[Values] = []
-    for row, request_row in zip(catalogue_rows, request_rows):
-        row = {} if row is None else row
-        if not row.keys() <= names:
-            row = {name: value for name, value in row.items() if name in names}
-        rows.append({**row, **request_row} if request_row else row)
-    return rows
+    return values if values.keys() <= names else {name: values[name] for name in values if name in names}
 
 
 def _check_row(id: str, row: Values) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, RawValues, is_valid_id
-from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.core.errors import InvalidInput, Rejected, rejected_as
 from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
@@ -24,7 +24,7 @@ from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
 from rankloop.service.domain.base_score import BASE_SCORE, Base, base_of, score_name, with_base_score
 from rankloop.service.domain.named_values import logged_values
-from rankloop.service.records import Ranked
+from rankloop.service.records import Ranked, SchemaChanged
 from rankloop.service.requests import CreateBody, ExperimentBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
 
 if TYPE_CHECKING:
@@ -67,6 +67,12 @@ class RankerConfig(NamedTuple):
         problem = self.problem._replace(n_features=newest.schema.n_hashed + newest.schema.n_dense)
         adapter = self.adapter._replace(feature_names=names, n_features=len(names), encoder=newest)
         return self._replace(problem=problem, adapter=adapter, encoders=encoders)
+
+    def with_change(self, event: SchemaChanged) -> "RankerConfig | None":
+        """Return the configuration after a change of the schema; None if another change came first."""
+        schema, current = Schema.from_plain(event.schema), self.schema
+        is_next = current is not None and schema.version == current.version + 1
+        return self.with_schemas([schema]) if is_next else None
 
     def with_rules(self, rules: Rules) -> "RankerConfig":
         """Return the configuration with other rules, or refuse a field that the items do not have."""
@@ -129,18 +135,14 @@ class RankerConfig(NamedTuple):
             raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {self.problem.max_grade}")
         if not all(map(is_valid_id, self.adapter.items)):
             raise Rejected("problem.items", INVALID_ID)
-        try:
+        with rejected_as("problem.context" if self.encoding else "problem.n_context"):
             check_uses_context(self.learner, 0 if is_copy else self.problem.n_context)
-        except InvalidInput as error:
-            raise Rejected("problem.context" if self.encoding else "problem.n_context", str(error)) from None
         self.outcomes.check_learned_by(self.learner)
         if self.base.booster is not None:
             _check_booster(self.base.booster, self.schema)
-        try:
+        with rejected_as("learner"):
             receipt_type(self.learner)
             self.learner.init(self.problem)
-        except InvalidInput as error:
-            raise Rejected("learner", str(error)) from None
 
     def fitted(self, state: Any) -> Any:
         """Return a state, perhaps of an earlier schema, with a column for everything in the newest schema."""
@@ -211,10 +213,8 @@ def config_of(body: CreateBody) -> RankerConfig:
         sizes = {name: getattr(plain, name) for name in ("shown", "depth", "max_grade")}
         problem = schema.problem(n_items=len(items) or None, **sizes)
         _check_sizes(plain, 0)
-        try:
+        with rejected_as("learner"):
             learner: AnyLearner = with_hashed(build(body.learner, "learner"))
-        except InvalidInput as error:
-            raise Rejected("learner", str(error)) from None
         base = base_of(given_base, problem, schema)
         plain = msgspec.structs.replace(plain, schema=schema.to_plain())
         adapter = Adapter((), 0, items)
@@ -341,11 +341,9 @@ def _newest_schema(notes: Mapping[str, Any], problem: Problem) -> dict[str, Any]
 def _encoding(body: ProblemBody) -> Encoding | None:
     if body.context is None:
         return None
-    try:
+    with rejected_as("problem.context"):
         ads = map(str, body.items or ())
         encoding = Encoding.from_plain(msgspec.to_builtins(body.context) | {"ads": ads})
-    except InvalidInput as error:
-        raise Rejected("problem.context", str(error)) from None
     names = encoding.context_names
     if len(set(names)) != len(names):
         raise Rejected("problem.context", "a column or one of its values occurs twice")
@@ -381,9 +379,8 @@ def _items(body: ProblemBody) -> tuple[Id, ...]:
 
 
 def _check_sizes(body: ProblemBody, n_context: int) -> None:
-    smallest = {"n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
-    for name, least in smallest.items():
-        value = n_context if name == "n_context" else getattr(body, name)
+    sizes = {"n_context": (0, n_context), "shown": (1, body.shown), "depth": (1, body.depth)}
+    for name, (least, value) in (sizes | {"max_grade": (0, body.max_grade)}).items():
         if value is not None and not least <= value <= MAX_FEATURES:
             raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
 
@@ -430,10 +427,8 @@ def _was_removed(name: str, schema: Schema) -> bool:
 
 def _check_booster(booster: Any, schema: Schema | None) -> None:
     """Refuse a booster whose features a ranker does not have, or not as numbers."""
-    try:
+    with rejected_as("base.booster"):
         names = booster.feature_names
-    except InvalidInput as error:
-        raise Rejected("base.booster", str(error)) from None
     fields = {} if schema is None else schema.features
     if not fields and booster.text_fields:
         listed = ", ".join(booster.text_fields)

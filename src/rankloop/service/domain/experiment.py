@@ -1,24 +1,23 @@
 """Experiments: the predictions of two rankers, fixed weights or the order of the request, in one list or by user."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
 from rankloop.adapter import NO_CONTEXT, QueryRequest
-from rankloop.core.errors import InvalidInput, NotFound, Rejected
+from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.learner import best_ranking, from_layers
 from rankloop.core.registry import build, spec_of
 from rankloop.core.serialisation import to_plain
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, Ints, Query, Rows
-from rankloop.features.encoder import Encoder, unknown_field_fault
-from rankloop.features.kinds import short_text
+from rankloop.core.types import Floats, Ints, Query
+from rankloop.features.schema import Schema, sorted_cross
 from rankloop.interleaving import interleave
 from rankloop.outcomes import declared_outcomes
 from rankloop.service.domain.base_score import checked_weights
-from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
+from rankloop.service.domain.catalogue import ItemCatalogue, with_fields
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, published_counts
 from rankloop.service.domain.named_values import add_values
@@ -35,37 +34,6 @@ class ComparedRanker(Protocol):
     config: RankerConfig
     catalogue: ItemCatalogue | None
     serving: Session
-
-
-class JointEncoder:
-    """The schemas of both variants: a request may have the fields of either, and each variant gets its own fields."""
-
-    version = 1
-
-    def __init__(self, encoders: Sequence[Encoder]) -> None:
-        self.encoders = encoders
-        self.features = {name: kind for encoder in encoders for name, kind in encoder.schema.features.items()}
-        self.context = {name: kind for encoder in encoders for name, kind in encoder.schema.context.items()}
-        self.n_fields = len(self.features)
-
-    def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
-        """Return the rows of the first variant, after both variants have checked theirs."""
-        if fault := unknown_field_fault(context, self.context):
-            raise Rejected("context", fault)
-        for id, row in zip(ids, rows):
-            if fault := unknown_field_fault(row, self.features):
-                raise InvalidInput(f"item {short_text(id)} {fault}")
-        first, *_ = [_encoded_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
-        return first
-
-
-def _encoded_rows(
-    encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float
-) -> Rows:
-    """Encode items for one variant, by the fields that its schema has."""
-    schema = encoder.schema
-    side_rows = merged_rows(rows, [{}] * len(rows), schema.features.keys())
-    return encoder.rows(ids, side_rows, {name: context[name] for name in context if name in schema.context}, at)
 
 
 class ServedExperiment:
@@ -153,10 +121,17 @@ class ServedExperiment:
         config = ranker.config
         if request.values is None:
             return ranker.serving.predict(config.base.with_score(request).query)
-        rows = config.base.with_values(request.values.rows, request.query.id)
-        ids, rows = [request.ids[i] for i in candidates], [rows[i] for i in candidates]
-        encoder = config.encoders[max(config.encoders)]
-        encoded = _encoded_rows(encoder, ids, rows, request.values.context, request.values.at)
+        rows, encoder = (
+            config.base.with_values(request.values.rows, request.query.id),
+            config.encoders[max(config.encoders)],
+        )
+        features, context = encoder.schema.features.keys(), encoder.schema.context.keys()
+        encoded = encoder.rows(
+            [request.ids[i] for i in candidates],
+            [with_fields(rows[i], features) for i in candidates],
+            with_fields(request.values.context, context),
+            request.values.at,
+        )
         return ranker.serving.predict(Query(request.query.id, encoded, NO_CONTEXT))
 
 
@@ -190,18 +165,23 @@ def _shared_config(configs: list[RankerConfig], body: ExperimentBody) -> RankerC
             raise Rejected("b", f"{reason}: features, fixed items and context must be equal")
     base = first.base._replace(booster=None, computed_score="")
     shared = first._replace(base=base, rules=None, outcomes=outcomes)
-    if not shared.encoders:
+    schemas = [config.schema for config in configs if config.schema is not None]
+    if not schemas:
         return shared
     kinds: dict[str, Any] = {}
-    for config in configs:
+    for schema in schemas:
         for part in ("features", "context"):
-            for name, kind in getattr(config.schema, part).items():
+            for name, kind in getattr(schema, part).items():
                 if kinds.setdefault(name, (part, spec_of(kind))) != (part, spec_of(kind)):
                     raise Rejected("b", f"the field {name!r} has different kinds in the schemas of the two rankers")
-    joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
-    names = tuple(joint.features)
-    adapter = shared.adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
-    return shared._replace(adapter=adapter, encoders={joint.version: joint})
+    # A request may have the fields of either variant, and each variant gets its own.
+    joint = Schema(
+        features={name: kind for schema in schemas for name, kind in schema.features.items()},
+        context={name: kind for schema in schemas for name, kind in schema.context.items()},
+        crosses=tuple({sorted_cross(cross): cross for schema in schemas for cross in schema.crosses}.values()),
+        bits=schemas[0].bits,
+    )
+    return shared._replace(encoders={}).with_schemas([joint])
 
 
 def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:

@@ -18,9 +18,8 @@ from typing import Any
 
 import msgspec
 
-from rankloop.adapter import FEEDBACK_KINDS, feedback_of, named_values, one_kind
+from rankloop.adapter import FEEDBACK_KINDS, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, Rejected
-from rankloop.core.types import Decision, Feedback, Problem
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record
@@ -239,29 +238,6 @@ def fingerprint(feedback: FeedbackReceived) -> bytes:
     values = array("d", [value + 0.0 for value in feedback.values])  # 0.0 where it is -0.0
     head = f"{feedback.feedback_kind} {feedback.final} {len(feedback.items)} ".encode()
     return hashlib.blake2b(head + array("q", feedback.items).tobytes() + values.tobytes(), digest_size=16).digest()
-
-
-def learner_feedback(
-    feedback: FeedbackReceived, ranked: Ranked, decision: Decision[object], problem: Problem, shadow: bool
-) -> Feedback:
-    """Return the feedback in the item numbers of the learner's query, without items that it did not rank.
-
-    Args:
-      feedback: All feedback on the impression.
-      ranked: The impression.
-      decision: The learner's decision.
-      problem: The ranker's problem.
-      shadow: Another order than the learner's was shown; feedback on items that it would not have shown is left out.
-    """
-    number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
-    pairs = [(i if number is None else number.get(i, -1), value) for i, value in zip(feedback.items, feedback.values)]
-    pairs = [(i, value) for i, value in pairs if i >= 0]
-    if shadow and feedback.feedback_kind in ("clicks", "relevances"):
-        limit = problem.shown if feedback.feedback_kind == "clicks" else problem.depth
-        visible = set(decision.ranking[:limit].tolist())
-        pairs = [(i, value) for i, value in pairs if i in visible]
-    values = feedback.values if feedback.feedback_kind == "reward" else [value for _, value in pairs]
-    return feedback_of(feedback.feedback_kind, [i for i, _ in pairs], values, decision.ranking)
 
 
 def _check_visible(field: str, items: list[int], ranked: Ranked, limit: int | None) -> None:

@@ -11,8 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.records import Ranked, Values
 
 COMPRESSED_FROM_BYTES = 8_192
-ZLIB_FIRST_BYTE = b"\x78"  # no MessagePack list begins with it
 BIG_INTEGER_CODE = 1  # of an integer of more than 64 bits, as a MessagePack extension
+ZLIB_FIRST_BYTE = b"\x78"  # no MessagePack list begins with it
 
 
 class RequestValues(NamedTuple):

@@ -13,7 +13,6 @@ import msgspec
 from rankloop import __version__
 from rankloop.core.saved_session import loads
 from rankloop.core.statistics import ERROR_PROBABILITY
-from rankloop.features.schema import Schema
 from rankloop.service import records as events
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
@@ -147,11 +146,10 @@ class Projection:
         elif isinstance(event, events.WindowChanged):
             now.window = event.window
         elif isinstance(event, events.SchemaChanged):
-            schema = Schema.from_plain(event.schema)
-            # Of two concurrent changes only the first takes effect.
-            if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
+            config = self.config and self.config.with_change(event)
+            if config is None:
                 return AppliedRecord("refused")
-            self.config = self.config.with_schemas([schema])
+            self.config = config
             if trainer is not None:
                 trainer.evolve(self.config)
             return AppliedRecord(is_step=True)

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankloop.adapter import NO_CONTEXT
+from rankloop.adapter import NO_CONTEXT, feedback_of
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.serialisation import decision_from_plain, to_plain
 from rankloop.core.session import Session, as_robust
-from rankloop.core.types import Query
+from rankloop.core.types import Decision, Feedback, Query
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.feedback_rules import learner_feedback
 from rankloop.service.records import FeedbackReceived, Ranked, Snapshot
 
 logger = logging.getLogger("rankloop.service")
@@ -76,8 +75,7 @@ class Trainer:
             decision = decision_from_plain(ranked.decision or {}, self.config.learner)
             query = query._replace(item_ids=()) if is_late_outcome else query
             shadow = self.config.body.shadow or ranked.ingested or ranked.reordered
-            feedback = learner_feedback(received, ranked, decision, self.config.problem, shadow)
-            self.session.learn(query, decision, feedback)
+            self.session.learn(query, decision, self.feedback(received, ranked, decision, shadow))
         except UnstableUpdate:
             return  # the session has counted it in `refused`
         except (IncompatibleFeedback, InvalidInput):
@@ -87,6 +85,23 @@ class Trainer:
             self.rejected += 1
         else:
             self.number += 1
+
+    def feedback(self, received: FeedbackReceived, ranked: Ranked, decision: Decision[Any], shadow: bool) -> Feedback:
+        """Return feedback in the item numbers of the learner's query, without items that it did not rank.
+
+        With `shadow`, another order was shown; feedback on items that the learner would not have shown is left out.
+        """
+        kind, problem = received.feedback_kind, self.config.problem
+        number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
+        pairs = [
+            (i if number is None else number.get(i, -1), value) for i, value in zip(received.items, received.values)
+        ]
+        pairs = [(i, value) for i, value in pairs if i >= 0]
+        if shadow and kind in ("clicks", "relevances"):
+            visible = set(decision.ranking[: problem.shown if kind == "clicks" else problem.depth].tolist())
+            pairs = [(i, value) for i, value in pairs if i in visible]
+        values = received.values if kind == "reward" else [value for _, value in pairs]
+        return feedback_of(kind, [i for i, _ in pairs], values, decision.ranking)
 
     def published(self) -> PublishedState:
         """Return the state for serving, without the event and the counts that belong to it."""

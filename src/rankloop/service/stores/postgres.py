@@ -429,11 +429,6 @@ class PostgresStore(base.Store):
         """Return the last event of every published state."""
         return dict(self.rows("SELECT entity, seq FROM rankloop_published"))
 
-    def published_projections(self) -> dict[str, tuple[int, bytes]]:
-        """Return the last event and the counts of every published state."""
-        rows = self.rows("SELECT entity, seq, projection FROM rankloop_published")
-        return {entity: (seq, projection) for entity, seq, projection in rows}
-
     def subscribe(self, notify: Callable[[str], None]) -> None:
         """Listen for changes of entities and new states."""
         self._connections.listen(self.channel, notify)

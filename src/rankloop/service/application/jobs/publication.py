@@ -33,7 +33,7 @@ class Publisher:
 
     def __init__(self, store: "PostgresStore") -> None:
         self.store = store
-        self._waiting: dict[str, UnpublishedState] = {}
+        self.waiting: dict[str, UnpublishedState] = {}  # states to be published
         self._last: dict[str, tuple[int, ...]] = {}  # versions of the states that were published last
         self._not_before: dict[str, tuple[float, float]] = {}  # by entity: for a new state, and for counts alone
         self._next_at = 0.0
@@ -48,11 +48,11 @@ class Publisher:
         at_once: bool = False,
     ) -> None:
         """Publish new states by entity soon, or wait until everything is published; `consumers` are learned here."""
-        for entity in [entity for entity in self._waiting if entity not in consumers]:
-            del self._waiting[entity]  # it is not learned here any more
+        for entity in [entity for entity in self.waiting if entity not in consumers]:
+            del self.waiting[entity]  # it is not learned here any more
         for entity, state in published:
             trainer = consumers[entity].trainer
-            self._waiting[entity] = state, None if trainer is None else trainer.config
+            self.waiting[entity] = state, None if trainer is None else trainer.config
         if at_once:
             if self._busy is not None:
                 self._busy.result()
@@ -63,16 +63,11 @@ class Publisher:
             self._write({entity: each for entity, each in due.items() if seqs.get(entity, 0) < each[0].seq}, leases)
             return
         now = time.monotonic()
-        if self._waiting and now >= self._next_at and (self._busy is None or self._busy.done()):
+        if self.waiting and now >= self._next_at and (self._busy is None or self._busy.done()):
             self._next_at = now + PUBLISH_SECONDS
             due = self._due()
             if due:
                 self._busy = self._thread.submit(self._write, due, dict(leases))
-
-    @property
-    def is_waiting(self) -> bool:
-        """True while states are waiting to be published."""
-        return bool(self._waiting)
 
     def stop(self) -> None:
         """Finish what is being published."""
@@ -81,11 +76,11 @@ class Publisher:
     def _due(self) -> dict[str, UnpublishedState]:
         """Return the states that may be published now; one of which only counts have changed waits for longer."""
         now, due = time.monotonic(), {}
-        for entity, (state, config) in list(self._waiting.items()):
+        for entity, (state, config) in list(self.waiting.items()):
             state_at, counts_at = self._not_before.get(entity, (0.0, 0.0))
             if now >= counts_at or (now >= state_at and self._last.get(entity) != _version_of(state)):
                 due[entity] = state, config
-                del self._waiting[entity]
+                del self.waiting[entity]
         return due
 
     def _write(self, due: dict[str, UnpublishedState], leases: Mapping[int, Lease]) -> None:
@@ -103,7 +98,7 @@ class Publisher:
             except Unavailable as error:
                 logger.warning(str(error))
                 for entity in entities:
-                    self._waiting.setdefault(entity, due[entity])
+                    self.waiting.setdefault(entity, due[entity])
             except Exception as error:
                 logger.error("publish", exc_info=error)
 

@@ -277,4 +277,4 @@ def _add_users(endpoints: Endpoints) -> None:
 
         Weights learned from them stay; relearn=true retrains without them.
         """
-        return JsonResponse((await endpoints.node.administration.erase_user(id, relearn))._asdict())
+        return JsonResponse(await endpoints.node.administration.erase_user(id, relearn))
