@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.big_letor import cold_seconds, seconds_of_warm_passes, stored, write_letor
 from benchmarks.measurement import Row, alone, in_turn, row, timed
-from rankloop.data.parts.catalogue import StoredDataset, read_all_queries
+from rankloop.data.parts.catalogue import StoredDataset
 from rankloop.engine import Here, LocalProcesses, SummingEngine, kept
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import objective_on
@@ -37,7 +37,7 @@ def run() -> list[Row]:
 
 def _in_memory(data: StoredDataset) -> Row:
     """Beside the two products that no pass can do without, by BLAS on one thread."""
-    dataset, weights = read_all_queries(data), np.full(data.n_features, 1e-3)
+    dataset, weights = data.load(), np.full(data.n_features, 1e-3)
 
     def products() -> None:
         (dataset.features @ weights) @ dataset.features

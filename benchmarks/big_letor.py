@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, copy_of, letor_rows
+from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, copy_of
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import catalogue_of, list_parts, listing_of
 from rankloop.training.risks.base import risk_of
@@ -64,7 +64,7 @@ def queries(seed: int, part: int) -> Iterator[bytes]:
 
 def stored(folder: Path, engine: SummingEngine, n_parts: int | None = None) -> StoredDataset:
     """All parts, or the first ones."""
-    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], PartOptions(letor_rows), engine)
+    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], PartOptions(), engine)
     return catalogue.within([(0, HASH_END)])
 
 
@@ -102,7 +102,7 @@ def cold_seconds(data: StoredDataset, action: Callable[[], object], plain_first:
 def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5) -> float:
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
-        catalogue = catalogue_of(list_parts(address, where).sources, PartOptions(letor_rows), where)
+        catalogue = catalogue_of(list_parts(address, where).sources, PartOptions(), where)
         data = catalogue.within([(0, HASH_END)])
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:

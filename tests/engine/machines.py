@@ -64,7 +64,7 @@ class Machines:
         """Python at one of the machines, as a person would start it."""
         return self.hosts[at].start(
             [sys.executable, str(script), *arguments],
-            env={**self.environment, "RANKLOOP_CACHE": str(self.cache(at))},
+            env={**self.environment, "RANKLOOP_CACHE": str(self.cache(at)), "HOST_ADDRESS": self.hosts[at].address},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.folder,

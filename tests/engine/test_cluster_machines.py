@@ -104,7 +104,7 @@ def test_another_version_on_a_machine_and_a_damaged_part_are_named(
     machines: Machines, parts: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(PACKAGE_FOLDER.parent, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
-    with (tmp_path / "other" / "rankloop" / "batch" / "bundle.py").open("a") as file:
+    with (tmp_path / "other" / "rankloop" / "training" / "bundle.py").open("a") as file:
         file.write("LEVEL = 0.4\n")
     machines.hosts[2].kill()
     machines.start_worker(2, source=tmp_path / "other")

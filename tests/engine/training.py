@@ -4,6 +4,8 @@ python training.py PARTS OUT [STEP]: waits at that step of the bundle method, af
 `OUT/happened`.
 """
 
+import functools
+import os
 import sys
 import time
 from pathlib import Path
@@ -37,9 +39,9 @@ def train(address: str, engine: SummingEngine, out: Path, stop: int = 0) -> None
     with kept(engine) as where:
         folds = _stored_folds(address, FOLDS, where)
         solver = BatchSolver(regularisation=DEFAULT_PATH, settings=SolverSettings(engine=where, callback=callback))
-        result = cross_validate(folds, solver, report=("nDCG@10",))
-    numbers = [[*fold.fit.weights, *fold.curve, *fold.test.values()] for fold in result.folds]
-    np.save(out / "numbers.npy", np.array([*numbers, [*result.model.weights, *[0.0] * (len(DEFAULT_PATH) + 1)]]))
+        result = cross_validate(folds, solver)
+    numbers = [np.array([*fold.fit.weights, *fold.curve, *fold.test.values()]) for fold in result.folds]
+    np.save(out / "numbers.npy", np.concatenate([*numbers, result.model.weights]))
     save(session_of(result.model.weights), out / "model.rankloop")
 
 
@@ -50,6 +52,8 @@ def wait_for_workers(count: int) -> None:
 
 
 if __name__ == "__main__":
+    # Ray looks for its node among all processes, and the hosts of the test share theirs.
+    ray.init = functools.partial(ray.init, _node_ip_address=os.environ["HOST_ADDRESS"])
     out = Path(sys.argv[2])
     wait_for_workers(2)
     try:

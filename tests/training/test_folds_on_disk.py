@@ -13,7 +13,7 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load
 from rankloop.data import Dataset, read_letor
-from rankloop.data.parts.catalogue import HASH_END, PartOptions, letor_rows, read_all_queries
+from rankloop.data.parts.catalogue import HASH_END, PartOptions
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import _stored_folds, catalogue_of, listing_of, read_folds
 from rankloop.training.risks.base import risk_of
@@ -44,7 +44,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: SummingEngine, loss: str) -> None:
     folder, tight = write_parts(tmp_path), loss != "ordinal"
     with kept(engine) as where:
-        catalogue = catalogue_of(listing_of(str(folder)).sources, PartOptions(letor_rows), where)
+        catalogue = catalogue_of(listing_of(str(folder)).sources, PartOptions(), where)
         stored, whole = catalogue.within([(0, HASH_END)]), sorted_in_memory(folder, (0, HASH_END))
         assert len(_borders_of(stored)) == 7
         assert _borders_of(stored) == _borders_of(whole)
@@ -72,12 +72,12 @@ def test_folds_go_by_the_query_and_not_by_the_part(tmp_path: Path) -> None:
     one = _stored_folds(str(tmp_path / "one.txt"), 4, Here())
     for ours, theirs in zip(several, one, strict=True):
         for role in ("train", "validation", "test"):
-            pair = [_rows(read_all_queries(getattr(fold, role))) for fold in (ours, theirs)]
+            pair = [_rows(getattr(fold, role).load()) for fold in (ours, theirs)]
             assert pair[0] == pair[1]
         sizes = ours.train.n_queries, ours.validation.n_queries, ours.test.n_queries
         assert sum(sizes) == 48
         assert min(sizes) > 0
-    tests = [_rows(read_all_queries(fold.test)) for fold in several]
+    tests = [_rows(fold.test.load()) for fold in several]
     assert len(set().union(*tests)) == sum(map(len, tests)) == 480
 
 
@@ -111,8 +111,8 @@ def test_folders_of_folds_are_found(tmp_path: Path) -> None:
     memory, disk = read_folds(tmp_path), _stored_folds(str(tmp_path), 5, Here())
     assert [fold.name for fold in disk] == ["Fold1", "Fold2"]
     for ours, theirs in zip(disk, memory, strict=True):
-        assert np.array_equal(read_all_queries(ours.train).features, theirs.train.features)
-        assert np.array_equal(read_all_queries(ours.test).features, theirs.test.features)
+        assert np.array_equal(ours.train.load().features, theirs.train.features)
+        assert np.array_equal(ours.test.load().features, theirs.test.features)
     (tmp_path / "Fold2" / "vali.txt").unlink()
     with pytest.raises(NotFound, match=r"the part vali\.txt .* missing in .*Fold2"):
         _stored_folds(str(tmp_path), 5, Here())
@@ -122,14 +122,14 @@ def test_parts_that_count_features_from_zero_and_from_one_fit_together(tmp_path:
     (tmp_path / "a.txt").write_text("1 qid:a 0:1 1:2\n0 qid:a 1:3\n")
     (tmp_path / "b.txt").write_text("1 qid:b 1:4\n0 qid:b 1:5\n")
     sources = listing_of(str(tmp_path)).sources
-    data = read_all_queries(catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, HASH_END)]))
+    data = catalogue_of(sources, PartOptions(), Here()).load()
     assert data.features.tolist() == [[1, 2], [0, 3], [0, 4], [0, 5]]
 
 
 def test_measures_of_skipped_queries_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:a 1:1\n0 qid:a 1:3\n0 qid:b 1:1\n0 qid:b 1:2\n0 qid:c 1:0\n1 qid:c 1:1\n")
     sources = listing_of(str(tmp_path)).sources
-    stored = catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, HASH_END)])
+    stored = catalogue_of(sources, PartOptions(), Here()).within([(0, HASH_END)])
     asked = [(np.array([1.0]), "AP"), (np.array([-1.0]), "AP")]
     memory = mean_measures(asked, read_letor(tmp_path / "a.txt"), Here())
     assert mean_measures(asked, stored, Here()) == pytest.approx(memory, abs=1e-15)

@@ -13,10 +13,9 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import cache_folder
@@ -26,7 +25,6 @@ from rankloop.data.parts.source import PartSource, entries_in, read_text
 
 PART_ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
-PART_NAME = re.compile(r"(set\d+\.)?(train|vali|valid|test)\.txt(\.(gz|bz2|xz|zst))?")
 FOLD_NAME, SET_FILE = re.compile(r"Fold(\d+)"), re.compile(r"(set\d+)\.train\.txt")
 SET_PATH = re.compile(r"(.+)/(set\d+)")
 FOLDS_FILE = "folds.json"
@@ -146,48 +144,21 @@ def _part(files: Files, name: str) -> PartSource | None:
 
 
 def unpacked(archive: Path) -> Path:
-    """Return a folder with the files of an archive that are parts of a set; unpacked once, all of them or none."""
+    """Return a folder with the files of an archive; unpacked once, all of them or none."""
     state = archive.stat()
     target = cache_folder() / "published" / f"{archive.name}-{state.st_size}-{state.st_mtime_ns}"
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix=".part-"))
-    name = ""
     try:
-        for name, content in _members(archive):
-            parts = PurePosixPath(name).parts[-2:]
-            to = unfinished.joinpath(*parts)
-            if to.exists():
-                raise InvalidInput(f"{archive.name} holds {'/'.join(parts)} twice: unpack the right one")
-            to.parent.mkdir(exist_ok=True)
-            with content, to.open("wb") as file:
-                shutil.copyfileobj(content, file, 1 << 20)
-        if not any(unfinished.iterdir()):
-            raise NotFound(f"{archive.name} holds no train.txt, test.txt or set1.train.txt")
+        shutil.unpack_archive(archive, unfinished, filter=None if archive.suffix.lower() == ".zip" else "data")
         os.replace(unfinished, target)
     except ARCHIVE_ERRORS as error:
-        where = f"{archive.name}, after {name}" if name else archive.name
-        raise InvalidInput(f"{where}: the archive is broken or cut short ({error}); fetch it again") from None
+        raise InvalidInput(f"{archive.name}: the archive is broken or cut short ({error}); fetch it again") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return target
-
-
-def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield name and content of every part; the other files of the archive are skipped."""
-    if archive.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(archive) as opened:
-            for name in opened.namelist():
-                if PART_NAME.fullmatch(PurePosixPath(name).name) and ".." not in PurePosixPath(name).parts:
-                    yield name, opened.open(name)
-        return
-    with closing(tarfile.open(archive, "r|*")) as stream:
-        for member in stream:
-            parts = PurePosixPath(member.name).parts
-            content = stream.extractfile(member) if member.isfile() and PART_NAME.fullmatch(parts[-1]) else None
-            if content is not None and ".." not in parts:
-                yield member.name, content
 
 
 def refuse_truncated(file: Path) -> None:

@@ -1,7 +1,7 @@
 """Engines that compute many runs and sums: in this process, in several of this machine, or on a cluster.
 
-The process pool is not that of joblib 1.6 and its loky. Workers that keep their partitions add up 3 MB in 0.4 ms, not
-10 ms; a worker that dies is replaced and its task named, where loky and concurrent.futures give up the pool.
+The process pool is not that of joblib, nor `concurrent.futures`: workers keep their partitions from one call to the
+next, and one that dies is replaced and its task named, where these give up the pool.
 """
 
 from rankloop.engine.base import (

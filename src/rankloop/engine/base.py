@@ -1,14 +1,13 @@
-"""The contract of every engine, and the code that they share."""
+"""The contract of every engine, and the engines of this process."""
 
 import os
 import socket
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import count, islice, pairwise, repeat, takewhile
+from itertools import count, islice, takewhile
 from operator import iadd
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -18,7 +17,6 @@ from rankloop.core.types import Floats
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 E = TypeVar("E")
-T = TypeVar("T")
 Done = Callable[[int, Any], None]
 Function = Callable[[Any, Any], Floats]  # of a partition and an argument; importable, as are its results
 Total = Callable[[Any], Floats]
@@ -61,6 +59,60 @@ class OutOfMemory(RankloopError):
     """A worker has less memory than its part of the work needs."""
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, which a container may limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def sum_in_order(answers: Sequence[Floats]) -> Floats:
+    """Return the sum of the answers, added one after the other."""
+    return reduce(iadd, answers[1:], answers[0].copy())
+
+
+def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> list[Any]:
+    """Return function(partition, argument) of each partition.
+
+    Args:
+      partitions: In memory, or on disk: what has `load` is loaded early, which only has the system read ahead.
+      function: Of a partition and the argument.
+      argument: Of all calls.
+    """
+    answers, partition, loaded = [], None, None
+    for following in [*partitions, None]:
+        used = following
+        try:
+            following_loaded = following.load() if hasattr(following, "load") else following
+            if partition is not None:
+                used = partition
+                answers.append(function(loaded, argument))
+        except MemoryError:
+            machine = f"{socket.gethostname()} (process {os.getpid()})"
+            name = f" with {used}" if hasattr(used, "load") else ""
+            advice = "give it more, or start fewer workers there"
+            raise OutOfMemory(f"a worker on {machine} ran out of memory{name}: {advice}") from None
+        partition, loaded = following, following_loaded
+    return answers
+
+
+def map_in_threads(
+    pool: ThreadPoolExecutor, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None
+) -> list[Result]:
+    """Return function(task) of all tasks, in their order, computed by the threads of a pool.
+
+    Args:
+      pool: The threads.
+      tasks: The arguments.
+      function: Of a task.
+      done: Called with index and result of each task as it finishes.
+    """
+    futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
+    for future in as_completed(futures):
+        result = future.result()
+        if done is not None:
+            done(futures[future], result)
+    return [future.result() for future in futures]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParallelEngine:
     """An engine of several workers."""
@@ -72,6 +124,23 @@ class ParallelEngine:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise InvalidInput(f"workers must be at least 1, got {self.workers}")
+
+    def shares_of(self, partitions: Sequence[Any], n_cores: int) -> list[Sequence[Any]]:
+        """Cut partitions into consecutive shares: one per worker, fewer where the partitions do not suffice."""
+        size = -(-len(partitions) // (self.workers or n_cores))
+        return [partitions[first : first + size] for first in range(0, len(partitions), size)]
+
+    def release(self, workers: Sequence[Any]) -> None:
+        """Keep workers for the next sum, or end them."""
+        if self.idle is not None:
+            self.idle.extend(workers)
+            return
+        for worker in workers:
+            self.end_worker(worker)
+
+    def end_worker(self, worker: Any) -> None:
+        """End a worker."""
+        worker.terminate()
 
 
 @contextmanager
@@ -88,61 +157,7 @@ def kept(engine: E) -> Iterator[E]:
         yield replace(engine, idle=idle)
     finally:
         for worker in idle:
-            worker.terminate()
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use, which a container may limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def shares_of(partitions: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Cut partitions into consecutive shares, one per worker.
-
-    Args:
-      partitions: In their order.
-      workers: The largest number of shares; there are fewer where the partitions do not suffice.
-    """
-    size = -(-len(partitions) // workers)
-    return [list(partitions[first : first + size]) for first in range(0, len(partitions), size)]
-
-
-def sum_in_order(answers: Sequence[Floats]) -> Floats:
-    """Return the sum of the answers, added one after the other."""
-    return reduce(iadd, answers[1:], answers[0].copy())
-
-
-def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> list[Any]:
-    """Return function(partition, argument) of each partition.
-
-    Args:
-      partitions: In memory, or on disk: what has `load` is loaded early, which only has the system read ahead.
-      function: Of a partition and the argument.
-      argument: Of all calls.
-    """
-    answers, loaded = [], None
-    for partition, following in pairwise([None, *partitions, None]):
-        with _memory_for(following):
-            following_loaded = following.load() if hasattr(following, "load") else following
-        if partition is not None:
-            with _memory_for(partition):
-                answers.append(function(loaded, argument))
-        loaded = following_loaded
-    return answers
-
-
-@contextmanager
-def _memory_for(partition: Any) -> Iterator[None]:
-    """Name the machine, and a stored partition, if memory runs out."""
-    try:
-        yield
-    except MemoryError:
-        name = f" with {partition}" if hasattr(partition, "load") else ""
-        ray: Any = sys.modules.get("ray")
-        on_cluster = ray is not None and ray.is_initialized()
-        machine = ray.util.get_node_ip_address() if on_cluster else f"{socket.gethostname()} (process {os.getpid()})"
-        advice = "give it more, or start fewer workers there"
-        raise OutOfMemory(f"a worker on {machine} ran out of memory{name}: {advice}") from None
+            engine.end_worker(worker)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,24 +187,20 @@ class Threads(ParallelEngine):
         """Return function(task) of all tasks, in their order."""
         pool = ThreadPoolExecutor(self.workers or usable_cores())
         try:
-            futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
-            for future in as_completed(futures):
-                result = future.result()
-                if done is not None:
-                    done(futures[future], result)
+            return map_in_threads(pool, tasks, function, done)
         finally:
             pool.shutdown(cancel_futures=True)
-        return [future.result() for future in futures]
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
         """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
-
-        def answer(partition: Any, argument: Any) -> Any:
-            return answers_of([partition], function, argument)[0]
-
         with ThreadPoolExecutor(min(self.workers or usable_cores(), len(partitions))) as pool:
-            yield lambda argument: sum_in_order(list(pool.map(answer, partitions, repeat(argument))))
+
+            def total(argument: Any) -> Floats:
+                answers = pool.map(lambda partition: answers_of([partition], function, argument)[0], partitions)
+                return sum_in_order(list(answers))
+
+            yield total
 
 
 class Piece(NamedTuple):
@@ -202,7 +213,7 @@ class Piece(NamedTuple):
 
 def over_pieces(
     engine: Engine,
-    entries: Iterable[T],
+    entries: Iterable[E],
     function: Callable[[Piece], Result],
     shared: Any = None,
     *,

@@ -1,15 +1,15 @@
-"""Tasks and sums in several processes of this machine: the pool, and both ends of the pipe to a worker."""
+"""The engine of several processes of this machine."""
 
 import os
 import signal
 import threading
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from typing import Any, cast
+from multiprocessing import connection, get_context, parent_process
+from queue import SimpleQueue
+from typing import Any
 
 from rankloop.core.types import Floats
 from rankloop.engine import base
@@ -17,59 +17,129 @@ from rankloop.engine.base import Done, Function, Result, Task, Total, WorkerDied
 
 MAX_ATTEMPTS = 2  # for one task: the first death may have another cause
 DEATH_ADVICE = "perhaps memory ran out: try fewer workers, or the engine `here` to see why"
-Answer = tuple[Any, Exception | None]  # a result, or the error that stands in its place
+_START_LOCK = threading.Lock()  # of environment and processes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalProcesses(base.ParallelEngine):
+    """The engine for a machine with several cores.
+
+    Workers are spawned, so that they share no state with this process, and compute on one thread, so that numbers do
+    not depend on their number.
+    """
+
+    def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        """Return function(task) of all tasks, in their order."""
+        with self._workers(min(self.workers or base.usable_cores(), len(tasks))) as (pool, workers):
+            free: SimpleQueue[EngineProcess] = SimpleQueue()
+            for worker in workers:
+                free.put(worker)
+
+            def compute(index: int) -> Any:
+                worker = free.get()
+                try:
+                    return worker.call(f"task {index}", function, tasks[index])
+                finally:
+                    free.put(worker)
+
+            return base.map_in_threads(pool, range(len(tasks)), compute, done)
+
+    @contextmanager
+    def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
+        shares = self.shares_of(partitions, base.usable_cores())
+        with self._workers(len(shares)) as (pool, workers):
+
+            def total(argument: Any) -> Floats:
+                answers = [
+                    pool.submit(worker.call, f"share {number} of the partitions", function, argument, share)
+                    for number, (worker, share) in enumerate(zip(workers, shares))
+                ]
+                wait(answers)  # also after an error, so that no answer is left for the next argument
+                return base.sum_in_order([part for answer in answers for part in answer.result()])
+
+            yield total
+
+    @contextmanager
+    def _workers(self, n_workers: int) -> Iterator[tuple[ThreadPoolExecutor, list["EngineProcess"]]]:
+        """Yield workers, and as many threads that wait for their answers."""
+        workers = [self.idle.pop() if self.idle else EngineProcess() for _ in range(n_workers)]
+        pool = ThreadPoolExecutor(max(1, n_workers))
+        try:
+            yield pool, workers
+        except BaseException:
+            for worker in workers:
+                worker.terminate()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        self.release(workers)
 
 
 class EngineProcess:
-    """A process that gets (function, argument) and answers, also over the partitions that it got as a list."""
+    """A process that computes one function at a time; when it dies, another one takes its place."""
+
+    pipe: connection.Connection
+    process: Any
+    share: Sequence[Any] | None  # the partitions that the process keeps
 
     def __init__(self) -> None:
-        context = get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _worker_settings():
-            self.process.start()
-        theirs.close()
+        self.is_terminated = False
+        self._start()
 
-    def send(self, message: Any) -> None:
-        """Send a message; a worker that died is noticed when its answer is awaited."""
-        with suppress(BrokenPipeError):
-            self.pipe.send(message)
-
-    def receive(self) -> Answer | None:
-        """Return the answer of the worker, or None if it died."""
-        try:
-            return cast(Answer, self.pipe.recv())
-        except (EOFError, ConnectionResetError):
-            self.process.join()
-            return None
+    def call(self, work: str, function: Callable[..., Any], argument: Any, share: Sequence[Any] | None = None) -> Any:
+        """Return function(argument), or with a share of the partitions the list of function(partition, argument)."""
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                if share is not None and share is not self.share:
+                    self.pipe.send(list(share))
+                    self.share = share
+                self.pipe.send((function, argument, share is not None))
+                result, error = self.pipe.recv()
+            except (EOFError, ConnectionError):
+                self.process.join()
+                exit_code = self.process.exitcode
+                self._start()
+                continue
+            if error is not None:
+                raise error
+            return result
+        died = f"{work} died {MAX_ATTEMPTS} times (exit code {exit_code})"
+        raise WorkerDied(f"the process that computed {died}; {DEATH_ADVICE}")
 
     def terminate(self) -> None:
-        """End the process."""
-        self.process.terminate()
-        self.process.join()
-        self.pipe.close()
+        """End the process, and with it a call that waits for its answer."""
+        with _START_LOCK:
+            self.is_terminated = True
+            self.process.terminate()
+            self.process.join()
+
+    def _start(self) -> None:
+        context = get_context("spawn")
+        self.share = None
+        with _START_LOCK, _worker_settings():
+            if self.is_terminated:
+                raise WorkerDied("the worker was ended")
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            self.process.start()
+            theirs.close()
 
 
-def _work(pipe: Connection) -> None:
-    """Answer functions and their arguments, in the worker, until it is terminated or its parent ends.
-
-    After a list of partitions, functions are applied to each of them and the argument, until None is received.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+def _serve(pipe: connection.Connection) -> None:
+    """Keep the lists and answer the calls that are received, in the worker, until it is terminated."""
     threading.Thread(target=_follow_parent, daemon=True).start()
-    partitions: Any = None
+    partitions: list[Any] = []
     with suppress(EOFError, BrokenPipeError):
         while True:
             message = pipe.recv()
-            if message is None or isinstance(message, list):
+            if isinstance(message, list):
                 partitions = message
                 continue
-            function, argument = message
-            answer: Answer
+            function, argument, is_sum = message
+            answer: tuple[Any, Exception | None]
             try:
-                is_task = partitions is None
-                answer = function(argument) if is_task else base.answers_of(partitions, function, argument), None
+                answer = base.answers_of(partitions, function, argument) if is_sum else function(argument), None
             except Exception as error:
                 answer = None, error
             try:
@@ -84,123 +154,24 @@ def _follow_parent() -> None:
     """End this process with its parent, also in the middle of a task."""
     parent = parent_process()
     if parent is not None:
-        wait([parent.sentinel])
+        connection.wait([parent.sentinel])
         os._exit(1)
 
 
 @contextmanager
 def _worker_settings() -> Iterator[None]:
-    """Make processes that are started in the block compute on one thread, and ignore Ctrl-C while they import."""
+    """Make processes that are started in the block compute on one thread, and leave Ctrl-C to this process."""
     previous = {name: os.environ.get(name) for name in base.ONE_THREAD}
     os.environ.update(base.ONE_THREAD)
-    # Only the main thread may change signals, and only it is interrupted.
-    is_main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    # Processes inherit the signals that are blocked in the thread that starts them.
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
     try:
         yield
     finally:
-        if is_main:
-            signal.signal(signal.SIGINT, handler)
+        if signals is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         for name, value in previous.items():
             if value is None:
-                os.environ.pop(name, None)
+                del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalProcesses(base.ParallelEngine):
-    """The engine for a machine with several cores.
-
-    Workers are spawned, so that they share no state with this process, and compute on one thread, so that numbers do
-    not depend on their number.
-    """
-
-    def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
-        """Return function(task) of all tasks, in their order."""
-        waiting, deaths, results = deque(range(len(tasks))), Counter[int](), {}
-        workers: list[EngineProcess] = []
-        busy: dict[Any, tuple[EngineProcess, int]] = {}
-
-        def assign(worker: EngineProcess) -> None:
-            if waiting:
-                index = waiting.popleft()
-                busy[worker.pipe] = (worker, index)
-                worker.send((function, tasks[index]))
-
-        def add_worker() -> None:
-            workers.append(self._new_worker())
-            workers[-1].send(None)
-            assign(workers[-1])
-
-        try:
-            for _ in range(min(self.workers or base.usable_cores(), len(tasks))):
-                add_worker()
-            while busy:
-                for pipe in wait(list(busy)):
-                    worker, index = busy.pop(pipe)
-                    answer = worker.receive()
-                    if answer is None:
-                        deaths[index] += 1
-                        if deaths[index] >= MAX_ATTEMPTS:
-                            died = f"task {index} died {MAX_ATTEMPTS} times (exit code {worker.process.exitcode})"
-                            raise WorkerDied(f"the process that computed {died}; {DEATH_ADVICE}")
-                        waiting.appendleft(index)
-                        add_worker()
-                        continue
-                    results[index], error = answer
-                    if error is not None:
-                        raise error
-                    assign(worker)
-                    if done is not None:
-                        done(index, results[index])
-        finally:
-            self._release(workers, keep=not (busy or waiting))
-        return [results[index] for index in range(len(tasks))]
-
-    @contextmanager
-    def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
-        shares = base.shares_of(partitions, self.workers or base.usable_cores())
-        workers, is_settled = [self._new_worker() for _ in shares], True  # settled: no answer is outstanding
-        for worker, share in zip(workers, shares):
-            worker.send(share)
-
-        def answer_of(number: int, argument: Any) -> Answer:
-            for _ in range(MAX_ATTEMPTS):
-                answer = workers[number].receive()
-                if answer is not None:
-                    return answer
-                workers[number].terminate()
-                workers[number] = EngineProcess()
-                workers[number].send(shares[number])
-                workers[number].send((function, argument))
-            raise WorkerDied(f"the process with partitions of share {number} died {MAX_ATTEMPTS} times; {DEATH_ADVICE}")
-
-        def total(argument: Any) -> Floats:
-            nonlocal is_settled
-            is_settled = False
-            for worker in workers:
-                worker.send((function, argument))
-            answers = [answer_of(number, argument) for number in range(len(workers))]
-            is_settled = True
-            for _, error in answers:
-                if error is not None:
-                    raise error
-            return base.sum_in_order([part for results, _ in answers for part in results])
-
-        try:
-            yield total
-        finally:
-            self._release(workers, keep=is_settled)
-
-    def _new_worker(self) -> EngineProcess:
-        return self.idle.pop() if self.idle else EngineProcess()
-
-    def _release(self, workers: list[EngineProcess], keep: bool) -> None:
-        """Keep workers for the next sum, or end them."""
-        if keep and self.idle is not None:
-            self.idle.extend(worker for worker in workers if worker.process.is_alive())
-            return
-        for worker in workers:
-            worker.terminate()

@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import public_sets
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.letor.file import read_letor
-from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, graded_rows, letor_rows, summary_of
+from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, summary_of
 from rankloop.data.parts.source import URL_SCHEME_MARK, PartSource, fit_memory, sources_in
 from rankloop.engine import Cluster, SummingEngine
 from rankloop.training.solution_path import Progress
@@ -145,8 +145,7 @@ def everything(folds: Sequence[Fold]) -> Dataset | StoredDataset:
     parts = folds[0][1:]
     if isinstance(parts[0], StoredDataset):
         stored = cast(Sequence[StoredDataset], parts)
-        width = max(dataset.n_features for dataset in stored)
-        return StoredDataset([part for dataset in stored for part in dataset.parts], stored[0].options, width)
+        return StoredDataset.of_parts([part for dataset in stored for part in dataset.parts], stored[0].options)
     return concatenate(cast(Sequence[Dataset], parts))
 
 
@@ -188,8 +187,7 @@ def _stored_folds(
     """
     _check_folds(n_folds)
     listing = list_parts(address, engine)
-    read = graded_rows if listing.sources[0].is_table else letor_rows
-    options = PartOptions(read, by_hash=not listing.folds, normalise=normalise)
+    options = PartOptions(by_hash=not listing.folds, normalise=normalise)
     catalogue, folds = catalogue_of(listing.sources, options, engine, progress), []
     for published in listing.folds[:n_folds]:
         catalogue.of(dict.fromkeys(published.files)).checked()
@@ -260,4 +258,4 @@ def catalogue_of(
     if len({part.zero_based for part in parts}) > 1:
         options = options._replace(zero_based=True)
         parts = engine.map([(source, options) for source in sources], summary_of)
-    return StoredDataset(parts, options)
+    return StoredDataset.of_parts(parts, options)

@@ -14,7 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset, SparseDataset
-from rankloop.data.parts.catalogue import StoredDataset, StoredQueries
+from rankloop.data.parts.catalogue import StoredDataset
 from rankloop.engine import SummingEngine, Threads
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.bundle import Solution, Step, minimise
@@ -47,7 +47,7 @@ def _answer(risk: Risk, part: InMemory, question: tuple[str, Floats]) -> Floats:
     return weighted_rows(part.features, ideal - structured.anchors(scores, part.relevance, part.offsets))
 
 
-def parts_of(dataset: Queries) -> Sequence[InMemory | StoredQueries]:
+def parts_of(dataset: Queries) -> Sequence[Queries]:
     """Cut a data set into parts of consecutive queries with about equally many rows, by the data alone."""
     cuts = itertools.pairwise(_borders_of(dataset))
     if isinstance(dataset, StoredDataset):

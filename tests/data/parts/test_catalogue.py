@@ -14,19 +14,17 @@ from rankloop.data.parts.catalogue import (
     PartOptions,
     StoredDataset,
     hash_of,
-    letor_rows,
-    read_all_queries,
     summary_of,
 )
 from rankloop.data.parts.source import sources_in
 from rankloop.training.folds import Fold, everything
 from tests.data.parts.cases import write_parts
 
-OPTIONS = PartOptions(letor_rows)
+OPTIONS = PartOptions()
 
 
 def catalogue_in(folder: Path) -> StoredDataset:
-    return StoredDataset([summary_of((source, OPTIONS)) for source in sources_in(str(folder))], OPTIONS)
+    return StoredDataset.of_parts([summary_of((source, OPTIONS)) for source in sources_in(str(folder))], OPTIONS)
 
 
 def sorted_in_memory(folder: Path, *ranges: tuple[int, int]) -> Dataset:
@@ -55,7 +53,7 @@ def test_ranges_of_hashes_are_those_queries(tmp_path: Path, ranges: list[tuple[i
     found, expected = catalogue_in(folder).within(ranges), sorted_in_memory(folder, *ranges)
     assert found.n_queries == expected.n_queries
     assert np.array_equal(found.offsets, expected.offsets)
-    _equal(read_all_queries(found), expected)
+    _equal(found.load(), expected)
 
 
 def test_any_cut_is_loaded_as_a_subset(tmp_path: Path) -> None:
@@ -72,7 +70,7 @@ def test_halves_joined_are_the_whole(tmp_path: Path) -> None:
     catalogue = catalogue_in(folder)
     halves = [catalogue.within([(0, HASH_END // 2)]), catalogue.within([(HASH_END // 2, HASH_END)])]
     fold = Fold("", *halves, catalogue.within([]))
-    _equal(read_all_queries(everything([fold])), concatenate([read_all_queries(half) for half in halves]))
+    _equal(everything([fold]).load(), concatenate([half.load() for half in halves]))
 
 
 def test_a_query_in_two_parts_is_refused_with_both_names(tmp_path: Path) -> None:

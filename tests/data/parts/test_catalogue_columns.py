@@ -10,11 +10,11 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data import Dataset, normalise_queries, read_letor
-from rankloop.data.parts.catalogue import ColumnCopy, PartOptions, graded_rows, hash_of, letor_rows
+from rankloop.data.parts.catalogue import ColumnCopy, PartOptions, hash_of
 from rankloop.data.parts.source import scratch_folder, sources_in
 from tests.data.parts.cases import lines_of, write_parts
 
-UNSORTED = PartOptions(letor_rows, by_hash=False)
+UNSORTED = PartOptions(by_hash=False)
 
 
 def _copy(path: Path, options: PartOptions = UNSORTED) -> ColumnCopy:
@@ -43,7 +43,7 @@ def test_by_hash_a_range_of_hashes_is_one_stretch(tmp_path: Path) -> None:
     part = write_parts(tmp_path) / "part-1.txt"
     whole = read_letor(part)
     order = np.argsort(np.array([hash_of(name) for name in whole.query_ids], np.uint64))
-    copy = _copy(part, PartOptions(letor_rows))
+    copy = _copy(part, PartOptions())
     _same(copy, whole.subset(order))
     hashes = copy.summary().hashes
     assert np.array_equal(hashes, np.sort(hashes))
@@ -101,7 +101,7 @@ def test_a_table_of_grades_is_a_part_too(tmp_path: Path, kind: str) -> None:
         csv.write_csv(table, part)
     else:
         parquet.write_table(table, part, row_group_size=50)
-    _same(_copy(part, PartOptions(graded_rows, by_hash=False)), whole)
+    _same(_copy(part, PartOptions(by_hash=False)), whole)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_table_of_grades_is_a_part_too(tmp_path: Path, kind: str) -> None:
 def test_a_table_that_is_no_part_says_why(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "part.csv").write_text(text)
     with pytest.raises(InvalidInput, match=complaint) as raised:
-        _copy(tmp_path / "part.csv", PartOptions(graded_rows))
+        _copy(tmp_path / "part.csv", PartOptions())
     assert "part.csv" in str(raised.value)
 
 
@@ -138,7 +138,7 @@ def test_a_copy_is_used_again_and_made_anew_when_it_is_damaged(tmp_path: Path) -
     with (copy.folder / "features.npy").open("r+b") as file:
         file.truncate(1000)
     _same(_copy(part), whole)
-    (copy.folder / "names.json").unlink()
+    (copy.folder / "queries.npz").unlink()
     _same(_copy(part), whole)
 
 

@@ -68,18 +68,6 @@ def test_a_part_that_changed_or_is_gone_is_named(tmp_path: Path, scheme: str) ->
         source.check()
 
 
-def test_a_fingerprint_sees_another_content_of_the_same_size_and_time(tmp_path: Path) -> None:
-    part = tmp_path / "part.txt"
-    part.write_text("1 qid:1 1:1\n")
-    source = sources_in(str(part))[0]
-    before = source.fingerprint()
-    assert source.fingerprint() == before
-    part.write_text("0 qid:1 1:1\n")
-    os.utime(part, ns=(0, source.modified))
-    assert sources_in(str(part)) == [source]
-    assert source.fingerprint() != before
-
-
 def test_data_beyond_memory_are_known_by_their_size() -> None:
     free = _available_memory()
     assert free > 1 << 20

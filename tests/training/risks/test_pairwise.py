@@ -9,9 +9,10 @@ from rankloop.data.dataset import Collection, SparseDataset
 from rankloop.engine import Here
 from rankloop.training.bundle import minimise
 from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.pairwise import ClickedPairs
+from rankloop.training.risks.pairwise import ClickedPairs, hinge_of_pairs
 from rankloop.training.solution_path import objective_on
 from tests.sparse_rows import to_array
+from tests.training.clicks.test_batch import clicked_pairs
 
 N_COLUMNS = 30
 
@@ -67,3 +68,15 @@ def test_clicked_pairs_agree_with_liblinear():
     hinge = np.sum(prices * np.maximum(0, 1 - np.array(rows) @ theirs))
     found = solved(data, "clicked_pairs", regularisation, n_pairs)
     assert found.objective == pytest.approx(regularisation * (0.5 * theirs @ theirs + hinge), abs=1e-6)
+
+
+def test_the_risk_is_the_hinge_over_all_clicked_pairs() -> None:
+    rng = np.random.default_rng(0)
+    scores, offsets = rng.normal(size=30), np.array([0, 10, 12, 30])
+    weights = np.where(rng.random(30) < 0.3, 1.0 + rng.random(30), 0.0)
+    pairs, costs = clicked_pairs(offsets, weights)
+    expected, slope = hinge_of_pairs(scores, pairs, costs)
+    value, grad = ClickedPairs().of_lists(scores, weights, offsets)
+    assert ClickedPairs.n_pairs(weights, offsets) == len(pairs)
+    assert value / len(pairs) == pytest.approx(expected, rel=1e-12)
+    assert grad / len(pairs) == pytest.approx(slope, abs=1e-12)

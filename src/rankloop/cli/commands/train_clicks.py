@@ -28,9 +28,7 @@ GUESS_SCHEMA_HELP = "Write a schema for the log, or print it without a file, the
     name="train-clicks",
 )
 def train_clicks(
-    log: Annotated[
-        str, argument("LOG", "A table of lists and clicks, the folder or export of a service, or a folder of parts.")
-    ],
+    log: Annotated[str, argument("LOG", "A table of lists and clicks, or the folder or export of a service.")],
     schema: Annotated[Path | None, option("--schema", "FILE", "A schema: the kinds of columns and crosses.")] = None,
     guess_schema: Annotated[Path | None, option("--guess-schema", "[FILE]", GUESS_SCHEMA_HELP)] = None,
     solver: Annotated[Literal["online", "batch"] | None, option("--solver", "online|batch", SOLVER_HELP)] = None,
@@ -70,28 +68,13 @@ def train_clicks(
     from rankloop.features.schema import Schema
     from rankloop.logs.columns import LIST_ROLES, named_columns
     from rankloop.logs.reader import lists_in
-    from rankloop.training.clicks.parts import LogColumns, train_click_parts
     from rankloop.training.clicks.passes import OnlinePasses
-    from rankloop.training.clicks.train import check_log_size, is_in_parts, schema_for, schema_without
+    from rankloop.training.clicks.train import check_log_size, schema_for, schema_without
     from rankloop.training.clicks.train import train_clicks as train_on_clicks
 
     roles, features = named_columns(column or [], LIST_ROLES), tuple(feature or ())
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
     batch = batch_solver(loss, regularisation, engine_of(engine, workers, threads=True))
-    if is_in_parts(log):
-        single_file_options: dict[str, object] = {
-            "schema": schema,
-            "guess-schema": guess_schema,
-            "ranker": ranker,
-            "trees": trees,
-        }
-        single_file_options |= {"solver online": solver == "online", "learner": learner, "passes": passes}
-        _refuse(single_file_options, f"works with a log in one file, but {log!r} is a folder of parts: leave it out")
-        columns = LogColumns(tuple(without or ()), tuple(roles.items()), features)
-        with interruptible("nothing was saved"), progress_bar("training", unit="fits") as progress:
-            result = train_click_parts(log, batch, columns, position_bias=bias, progress=progress)
-        print_trained(result, out, as_json)
-        return
     kinds = None if schema is None else Schema.from_toml(schema)
     check_log_size(log, kinds, solver or "online")
     left_alone = () if kinds else without or ()

@@ -129,27 +129,18 @@ def _ends_of(sizes: Sizes) -> Ints:
     """Return the row after the last of each query, from a list of sizes or from a file of whole numbers."""
     name, values = "sizes", sizes
     if isinstance(sizes, str | os.PathLike):
-        name, values = os.fspath(sizes), _numbers_in(Path(sizes))
+        name = os.fspath(sizes)
+        try:
+            values = np.array(Path(sizes).read_text("ascii").split(), dtype=np.int64)
+        except FileNotFoundError:
+            raise NotFound(f"there is no file {name!r}") from None
+        except (OSError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"{name!r} cannot be read as whole numbers of items: {error}") from None
     counts = item_indices(values, name)  # type: ignore[arg-type]
     wrong = np.flatnonzero(counts < 1)
     if len(wrong):
         raise InvalidInput(f"{name}: query {wrong[0]} has {counts[wrong[0]]} items; there must be at least 1")
     return np.cumsum(counts)
-
-
-def _numbers_in(path: Path) -> list[int]:
-    try:
-        words = path.read_text("ascii").split()
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{str(path)!r} cannot be read as whole numbers: {error}") from None
-    for position, word in enumerate(words):
-        if not (word.isdigit() and len(word) < 19):
-            raise InvalidInput(
-                f"{path.name}: {word[:40]!r}, number {position + 1} in the file, is not a number of items"
-            )
-    return [int(word) for word in words]
 
 
 class Namer:

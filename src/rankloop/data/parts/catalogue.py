@@ -1,20 +1,21 @@
 """A data set in parts: each parsed once into columns on disk, and the queries that are selected from all of them.
 
-A copy is a folder of `.npy` files: features and grades of all rows, and hash, size and name of each query.
+A copy is a folder: features and grades of all rows in files that are mapped into memory, and the queries in another.
 Queries are sorted by hash, so that a fold, which is a range of hashes, is consecutive; or they stand as in the part.
 """
 
 import errno
-import json
 import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import xxhash
@@ -28,9 +29,10 @@ from rankloop.data.dataset import Dataset, normalise_queries, offsets_of
 from rankloop.data.letor.file import Layout, Namer, pieces
 from rankloop.data.parts.source import PartSource, scratch_folder
 
-COPY_VERSION = 1  # of what is written
-END_OF_NAME = "\0"  # separates the name of a query from the number of one of its lists
-COPY_ERRORS = (OSError, ValueError, TypeError, KeyError, EOFError)
+COPY_VERSION = 2  # of what is written
+COPY_ERRORS = (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile)
+MAX_OPEN_COPIES = 256  # that a process keeps mapped
+HASH_END = 1 << 64  # above every hash
 QUERY_COLUMNS = ("query", "query_id", "qid")
 GRADE_COLUMNS = ("relevance", "grade", "label", "rating")
 Hashes = NDArray[np.uint64]
@@ -45,9 +47,6 @@ class PartRows(NamedTuple):
     names: list[str]  # of the query that begins at each start
     lowest: int  # the lowest number of a column that occurs, 0 or 1
     width: int  # columns up to the highest number that occurs
-
-
-Read = Callable[[Path], Iterator["PartRows"]]  # importable, since it travels to the workers
 
 
 def letor_rows(path: Path) -> Iterator[PartRows]:
@@ -101,30 +100,22 @@ def _numbers(where: str, batch: Any, name: str) -> Floats:
 
 
 class PartOptions(NamedTuple):
-    """The way in which parts are read; workers get it with each part."""
+    """The way in which parts are read; workers get it with each part, and a copy is found by its text."""
 
-    read: Read
     by_hash: bool = True
     zero_based: bool | None = None  # None: by whether an index 0 occurs in the part
     normalise: bool = False
 
-    @property
-    def key(self) -> str:
-        """The text by which copies that were read in the same way are recognised."""
-        is_function = hasattr(self.read, "__qualname__")  # a callable with settings shows them in its text
-        read = f"{self.read.__module__}.{self.read.__qualname__}" if is_function else repr(self.read)
-        return repr((COPY_VERSION, read, *self[1:]))
-
 
 class PartSummary(NamedTuple):
-    """The facts of a part that the driver needs: hash and size of its queries, and the width of its rows."""
+    """Consecutive queries of a part, as far as the driver knows them."""
 
     source: PartSource
     n_features: int
     zero_based: bool
     hashes: Hashes  # of the queries' names, in the order of the copy
     sizes: Ints
-    first_row: int = 0  # of some of its queries
+    first_row: int = 0
 
     def between(self, first: int, end: int) -> "PartSummary":
         """Return the queries from number `first` to `end`."""
@@ -133,17 +124,18 @@ class PartSummary(NamedTuple):
 
 
 def hash_of(name: str) -> int:
-    """Return the hash of a query's name, equal on every machine and for all lists of the query."""
-    return xxhash.xxh3_64_intdigest(name.partition(END_OF_NAME)[0].encode("utf-8", "surrogatepass"))
+    """Return the hash of a query's name, equal on every machine."""
+    return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
 
 
 class ColumnCopy:
     """The columns of one part on this machine; written when they are first needed."""
 
     def __init__(self, source: PartSource, options: PartOptions) -> None:
-        self.source, self.options = source, options
-        key = xxhash.xxh3_128_hexdigest(f"{options.key} {source.fingerprint()}".encode())
-        self.folder = scratch_folder() / key
+        self.source = source
+        source.check()
+        key = repr((COPY_VERSION, tuple(source), tuple(options)))
+        self.folder = scratch_folder() / xxhash.xxh3_128_hexdigest(key.encode())
         try:
             self._open()
         except COPY_ERRORS:
@@ -153,38 +145,38 @@ class ColumnCopy:
 
     def summary(self) -> PartSummary:
         """Return hashes and sizes of the queries."""
-        hashes, sizes = np.load(self.folder / "hashes.npy"), np.load(self.folder / "sizes.npy")
-        return PartSummary(self.source, self.n_features, self.zero_based, hashes, sizes)
+        with np.load(self.folder / "queries.npz") as queries:
+            zero_based = bool(queries["zero_based"])
+            return PartSummary(self.source, self.n_features, zero_based, queries["hashes"], queries["sizes"])
 
     def name_of(self, query: int) -> str:
         """Return the name of a query, by its number in the copy."""
-        return str(json.loads((self.folder / "names.json").read_text(encoding="utf-8"))[query])
+        with np.load(self.folder / "queries.npz") as queries:
+            return str(queries["names"][query])
 
     def rows(self, first: int, end: int, n_features: int) -> tuple[Floats, Floats]:
         """Return features and grades of some rows, and have the system read them ahead.
 
         They are views of the mapped files, or a copy where `n_features` is more than the part has: those are 0.
         """
-        if os.stat(self._file).st_size < self._n_bytes:
+        if os.stat(self.folder / "features.npy").st_size < self._offset + self._features.nbytes:
             raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
-        start = (self._offset + first * self.n_features * 8) // mmap.PAGESIZE * mmap.PAGESIZE
-        if hasattr(mmap, "MADV_WILLNEED") and end > first:
-            self._map.madvise(mmap.MADV_WILLNEED, start, self._offset + end * self.n_features * 8 - start)
         features, grades = self._features[first:end], self._grades[first:end]
+        if hasattr(mmap, "MADV_WILLNEED") and end > first:
+            start = self._offset + first * self._features.strides[0]
+            page = start // mmap.PAGESIZE * mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_WILLNEED, page, start + features.nbytes - page)
         if n_features > self.n_features:
             features = np.pad(features, ((0, 0), (0, n_features - self.n_features)))
         return features, grades
 
     def _open(self) -> None:
         """Map the files copy-on-write: read-only arrays would have every kernel compiled once more."""
-        self._file = self.folder / "features.npy"
-        mapped = np.load(self._file, mmap_mode="c")
+        mapped = np.load(self.folder / "features.npy", mmap_mode="c")
         self._map, self._offset, self._features = mapped._mmap, mapped.offset, np.asarray(mapped)
         self.n_rows, self.n_features = mapped.shape
-        self._n_bytes = self._offset + mapped.nbytes
         self._grades = np.asarray(np.load(self.folder / "grades.npy", mmap_mode="c"))
-        self.zero_based = bool(json.loads((self.folder / "layout.json").read_text())["zero_based"])
-        if len(self._grades) != self.n_rows or not (self.folder / "names.json").exists():
+        if self.summary().sizes.sum() != self.n_rows or len(self._grades) != self.n_rows:
             raise ValueError("the copy is not complete")
 
 
@@ -209,90 +201,66 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
 
 
 def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -> None:
-    """Write every row to the place of its query; rows of one query keep the order of the part."""
+    """Write every row to the place of its query; rows of one query keep the order of the part.
+
+    The part is read twice, first for the queries and the width, so that it need not fit into memory.
+    """
+    read = graded_rows if source.is_table else letor_rows
     numbers: dict[str, int] = {}
-    owners, grades, shapes = [], [], []
-    lowest, widest = 1, 0
-    with tempfile.TemporaryFile(dir=folder) as unsorted:
-        for rows in options.read(path):
-            n_rows, width = len(rows.features), max(1, min(rows.width, rows.features.shape[1]))
-            queries = [numbers.setdefault(name, len(numbers)) for name in rows.names]
-            owners.append(np.repeat(np.array(queries, np.int64), np.diff(rows.starts, append=n_rows)))
-            grades.append(rows.grades.copy())
-            shapes.append((n_rows, width))
-            lowest, widest = min(lowest, rows.lowest), max(widest, width)
-            unsorted.write(np.ascontiguousarray(rows.features[:, :width]).data)
-        if not numbers:
-            raise InvalidInput(f"{source.name} has no rows")
-        names, owner = list(numbers), np.concatenate(owners)
-        hashes, sizes = np.array([hash_of(name) for name in names], np.uint64), np.bincount(owner, minlength=len(names))
-        order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
-        row_order = np.argsort(np.argsort(order)[owner], kind="stable")
-        zero_based = lowest == 0 if options.zero_based is None else options.zero_based
-        _save(folder / "hashes.npy", hashes[order])
-        _save(folder / "sizes.npy", sizes[order])
-        _save(folder / "grades.npy", np.concatenate(grades)[row_order])
-        (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
-        (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
-        first, target, row = 0 if zero_based else 1, np.argsort(row_order), 0
-        shape, file = (len(owner), max(1, widest - first)), folder / "features.npy"
-        features = np.lib.format.open_memmap(file, mode="w+", dtype=np.float64, shape=shape)
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later it would end the process
-            with file.open("r+b") as content:
-                os.posix_fallocate(content.fileno(), 0, features.offset + features.nbytes)
-        unsorted.seek(0)
-        for n_rows, n_columns in shapes:
-            block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
-            used = block[:, first : first + shape[1]]
-            features[target[row : row + n_rows], : used.shape[1]] = used
-            row += n_rows
+    owners, grades, lowest, width = [], [], 1, 1
+    for rows in read(path):
+        queries = [numbers.setdefault(query, len(numbers)) for query in rows.names]
+        owners.append(np.repeat(np.array(queries, np.int64), np.diff(rows.starts, append=len(rows.grades))))
+        grades.append(rows.grades.copy())
+        lowest, width = min(lowest, rows.lowest), max(width, rows.width)
+    if not numbers:
+        raise InvalidInput(f"{source.name} has no rows")
+    names, owner = np.array(list(numbers)), np.concatenate(owners)
+    hashes, sizes = np.array([hash_of(query) for query in numbers], np.uint64), np.bincount(owner)
+    order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
+    row_order = np.argsort(np.argsort(order)[owner], kind="stable")
+    zero_based = lowest == 0 if options.zero_based is None else options.zero_based
+    queries_file = folder / "queries.npz"
+    np.savez(queries_file, names=names[order], hashes=hashes[order], sizes=sizes[order], zero_based=zero_based)
+    np.save(folder / "grades.npy", np.concatenate(grades)[row_order])
+    first, file = 0 if zero_based else 1, folder / "features.npy"
+    shape = (len(owner), max(1, width - first))
+    features = np.lib.format.open_memmap(file, mode="w+", dtype=np.float64, shape=shape)
+    if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later it would end the process
+        with file.open("r+b") as content:
+            os.posix_fallocate(content.fileno(), 0, features.offset + features.nbytes)
+    place, row = np.argsort(row_order), 0
+    for rows in read(path):
+        used = rows.features[:, first:width]
+        features[place[row : row + len(used)], : used.shape[1]] = used
+        row += len(used)
     if options.normalise:
-        for first, end in pairwise(offsets_of(sizes[order]).tolist()):
-            query = Dataset(np.array(features[first:end]), np.empty(end - first), np.array([0, end - first]), ("",))
-            features[first:end] = normalise_queries(query).features
+        for start, end in pairwise(offsets_of(sizes[order]).tolist()):
+            query = Dataset(np.array(features[start:end]), np.empty(end - start), np.array([0, end - start]), ("",))
+            features[start:end] = normalise_queries(query).features
     features.flush()
 
 
-def _save(path: Path, array: Any) -> None:
-    with path.open("wb") as file:
-        np.save(file, array)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-MAX_OPEN_COPIES = 256  # that a process keeps mapped
-HASH_END = 1 << 64  # above every hash
 copy_of = lru_cache(MAX_OPEN_COPIES)(ColumnCopy)  # the columns of a part on this machine, written where missing
 
 
-class StoredQueries(NamedTuple):
-    """A few thousand rows that a worker loads when it needs them."""
-
-    parts: tuple[PartSummary, ...]  # without hashes
-    n_features: int
-    options: PartOptions
-
-    def load(self) -> Dataset:
-        """Return the queries without their names; where the rows are consecutive, as views of the mapped file."""
-        rows = []
-        for part in self.parts:
-            if part.source.is_local:
-                part.source.check()
-            end = part.first_row + int(part.sizes.sum())
-            rows.append(copy_of(part.source, self.options).rows(part.first_row, end, self.n_features))
-        features, grades = rows[0] if len(rows) == 1 else (np.concatenate(arrays) for arrays in zip(*rows))
-        return Dataset(features, grades, offsets_of(np.concatenate([part.sizes for part in self.parts])), ())
-
-    def __str__(self) -> str:
-        return ", ".join(dict.fromkeys(part.source.name for part in self.parts))
+def summary_of(task: tuple[PartSource, PartOptions]) -> PartSummary:
+    """Read a part, keep its columns, and return its summary: a task for a worker."""
+    return copy_of(*task).summary()
 
 
+@dataclass(frozen=True, eq=False)
 class StoredDataset:
     """A data set whose rows stay on disk, with the queries of its parts in the order in which their sums are added."""
 
-    def __init__(self, parts: Sequence[PartSummary], options: PartOptions, n_features: int | None = None) -> None:
-        self.parts, self.options = tuple(parts), options
-        self.n_features = n_features or max(part.n_features for part in parts)
+    parts: tuple[PartSummary, ...]
+    options: PartOptions
+    n_features: int
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[PartSummary], options: PartOptions) -> "StoredDataset":
+        """Return all queries of some parts; the last features of narrower parts are 0."""
+        return cls(tuple(parts), options, max(part.n_features for part in parts))
 
     @property
     def n_queries(self) -> int:
@@ -303,6 +271,20 @@ class StoredDataset:
     def offsets(self) -> Ints:
         """The first row of each query, and the end of the last."""
         return offsets_of(np.concatenate([*(part.sizes for part in self.parts), np.empty(0, np.int64)]))
+
+    def load(self) -> Dataset:
+        """Return the queries without their names; where the rows are consecutive, as views of the mapped file."""
+        rows = []
+        for part in self.parts:
+            if part.source.is_local:
+                part.source.check()
+            end = part.first_row + int(part.sizes.sum())
+            rows.append(copy_of(part.source, self.options).rows(part.first_row, end, self.n_features))
+        features, grades = rows[0] if len(rows) == 1 else (np.concatenate(arrays) for arrays in zip(*rows))
+        return Dataset(features, grades, self.offsets, ())
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys(part.source.name for part in self.parts))
 
     def checked(self) -> "StoredDataset":
         """Return itself; raise `InvalidInput` if a query is in two parts, because its loss needs all its rows."""
@@ -333,30 +315,19 @@ class StoredDataset:
                 is_last = high == HASH_END  # which is no hash
                 end = len(part.sizes) if is_last else int(np.searchsorted(part.hashes, np.uint64(high)))
                 parts += [part.between(first, end)] if first < end else []
-        return StoredDataset(parts, self.options, self.n_features)
+        return replace(self, parts=tuple(parts))
 
     def of(self, sources: Iterable[PartSource]) -> "StoredDataset":
         """Return the queries of these parts, in this order."""
         by_source = {part.source: part for part in self.parts}
-        return StoredDataset([by_source[source] for source in sources], self.options, self.n_features)
+        return replace(self, parts=tuple(by_source[source] for source in sources))
 
-    def between(self, first: int, end: int) -> StoredQueries:
-        """Return the queries from number `first` to `end`, to be loaded by a worker."""
+    def between(self, first: int, end: int) -> "StoredDataset":
+        """Return the queries from number `first` to `end`, without hashes, for a worker that loads them."""
         parts, n_passed = [], 0
         for part in self.parts:
             low, high = max(first - n_passed, 0), min(end - n_passed, len(part.sizes))
             if low < high:
                 parts.append(part.between(low, high)._replace(hashes=np.empty(0, np.uint64)))
             n_passed += len(part.sizes)
-        return StoredQueries(tuple(parts), self.n_features, self.options)
-
-
-def read_all_queries(dataset: StoredDataset) -> Dataset:
-    """Read a stored data set into memory; its queries are named "0", "1" and so on."""
-    queries = dataset.between(0, dataset.n_queries).load()
-    return queries._replace(query_ids=tuple(map(str, range(dataset.n_queries))))
-
-
-def summary_of(task: tuple[PartSource, PartOptions]) -> PartSummary:
-    """Read a part, keep its columns, and return its summary: a task for a worker."""
-    return copy_of(*task).summary()
+        return replace(self, parts=tuple(parts))

@@ -2,14 +2,11 @@
 
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import xxhash
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.extras import import_extra
@@ -18,7 +15,6 @@ from rankloop.data.letor.file import PACKED_SUFFIXES, SIDE_SUFFIXES
 
 LETOR_SUFFIXES = (".txt", ".letor", ".dat", ".svm", ".libsvm")
 TABLE_SUFFIXES = (".csv", ".parquet", ".pq")
-FINGERPRINT_BYTES = 1 << 16  # of the beginning and of the end of a part
 URL_SCHEME_MARK = "://"
 DATASET_COPIES = 6  # bytes of memory per byte of text while folds are trained
 SCHEMA_COPIES = {"batch": 30, "online": 15}  # bytes of memory per byte of text of a log with a schema
@@ -51,9 +47,11 @@ class PartSource(NamedTuple):
 
     def check(self) -> None:
         """Raise if the part was changed or removed since it was listed."""
-        now = _current(self.address)
-        if now is None:
+        filesystem, path = _open_filesystem(self.address)
+        entry = filesystem.get_file_info(path)
+        if entry.type == import_extra("pyarrow.fs").FileType.NotFound:
             raise NotFound(f"the part {self.address!r} is missing: was it moved while its data were in use?")
+        now = _source(self.address, entry)
         if now != self:
             raise InvalidInput(
                 f"the part {self.address!r} changed during training ({self.size:,} bytes then, {now.size:,} now): "
@@ -71,23 +69,11 @@ class PartSource(NamedTuple):
                 filesystem, path = _open_filesystem(self.address)
                 copy = Path(folder) / self.name
                 try:
-                    with filesystem.open_input_stream(path, compression=None) as remote, copy.open("wb") as file:
-                        shutil.copyfileobj(remote, file, 8 << 20)
+                    import_extra("pyarrow.fs").copy_files(path, str(copy), source_filesystem=filesystem)
                 except OSError as error:
                     raise InvalidInput(f"the part {self.address!r} cannot be fetched: {error}") from None
                 yield copy
         self.check()
-
-    def fingerprint(self) -> str:
-        """Return a hash of address, size, time and both ends of the content, the key of a copy in the cache."""
-        self.check()
-        digest = xxhash.xxh3_128(repr(tuple(self)).encode())
-        filesystem, path = _open_filesystem(self.address)
-        with filesystem.open_input_file(path) as file:
-            digest.update(file.read(FINGERPRINT_BYTES))
-            file.seek(max(0, self.size - FINGERPRINT_BYTES))
-            digest.update(file.read(FINGERPRINT_BYTES))
-        return digest.hexdigest()
 
 
 def sources_in(address: str) -> list[PartSource]:
@@ -95,7 +81,7 @@ def sources_in(address: str) -> list[PartSource]:
     files, folders = entries_in(address)
     if not files and len(folders) == 1:
         return sources_in(f"{address.rstrip('/')}/{folders[0]}")
-    parts = [source for name, source in files.items() if is_part(name) or source.address == address]
+    parts = [source for name, source in files.items() if _is_part(name) or source.address == address]
     if not parts:
         raise NotFound(
             f"{address!r} holds no parts: LETOR files ({', '.join(LETOR_SUFFIXES)}, also compressed), "
@@ -118,7 +104,8 @@ def entries_in(address: str) -> tuple[dict[str, PartSource], list[str]]:
         return {entry.base_name: _source(address, entry)}, []
     entries = sorted(filesystem.get_file_info(fs.FileSelector(path)), key=lambda entry: entry.base_name)
     files = [entry for entry in entries if entry.type == fs.FileType.File]
-    folders = [entry.base_name for entry in entries if entry.type == fs.FileType.Directory]
+    names = [entry.base_name for entry in entries if entry.type == fs.FileType.Directory]
+    folders = [name for name in names if not name.startswith((".", "_"))]
     return {entry.base_name: _source(f"{address.rstrip('/')}/{entry.base_name}", entry) for entry in files}, folders
 
 
@@ -140,8 +127,7 @@ def scratch_folder() -> Path:
     return folder
 
 
-def is_part(name: str) -> bool:
-    """Return true if a file is a part, by its name."""
+def _is_part(name: str) -> bool:
     hidden = name.startswith((".", "_"))
     return not hidden and not name.endswith(SIDE_SUFFIXES) and _plain_suffix(name) in (*LETOR_SUFFIXES, *TABLE_SUFFIXES)
 
@@ -161,19 +147,6 @@ def _open_filesystem(address: str) -> tuple[Any, str]:
     except (arrow_error, OSError, ImportError) as error:
         raise InvalidInput(f"{address!r} cannot be opened: {error}") from None
     return filesystem, path
-
-
-def _current(address: str) -> PartSource | None:
-    if URL_SCHEME_MARK not in address:
-        try:
-            status = os.stat(address)
-        except OSError:
-            return None
-        return PartSource(address, status.st_size, status.st_mtime_ns)
-    filesystem, path = _open_filesystem(address)
-    entry = filesystem.get_file_info(path)
-    is_missing = entry.type == import_extra("pyarrow.fs").FileType.NotFound
-    return None if is_missing else _source(address, entry)
 
 
 def _source(address: str, entry: Any) -> PartSource:
@@ -200,8 +173,7 @@ def check_memory(log: Path, solver: str) -> None:
         raise InvalidInput(
             f"{log.name} is too large to train on with a schema: its {n_bytes:,} bytes of text need about "
             f"{copies * n_bytes:,} bytes of memory ({copies} per byte), and there are {available:,}. At most "
-            f"{available // copies:,} fit here: take fewer lists{other}, a machine with more memory, or numbers "
-            "instead of a schema, which are streamed from a folder of parts"
+            f"{available // copies:,} fit here: take fewer lists{other}, or a machine with more memory"
         )
 
 

@@ -1,4 +1,4 @@
-"""Training on clicks: one call for a log of lists, with plain numbers or with a schema, in one file or in parts."""
+"""Training on clicks: one call for a log of lists, with plain numbers or with a schema."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,26 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.examination import rows_as_log
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec
 from rankloop.core.registry.specs import nearest
 from rankloop.core.session import Session
 from rankloop.core.types import finite_floats
 from rankloop.data.dataset import Dataset, offsets_of
-from rankloop.data.folder import given_path
-from rankloop.data.parts.source import URL_SCHEME_MARK, check_memory, is_part
+from rankloop.data.parts.source import check_memory
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import LOGGED_SCORE, ListLog, ShownList, with_logged_score
 from rankloop.logs.numeric_features import numeric_features, other_than_numbers
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
-from rankloop.logs.reader import POSTGRES_PREFIXES, lists_in
+from rankloop.logs.reader import lists_in
 from rankloop.logs.schema_guess import guessed_schema
 from rankloop.logs.service_export import exported_schemas, is_export
 from rankloop.training.clicks import weights as click_weights
 from rankloop.training.clicks.batch import BatchTask, numeric_rows, schema_rows, train_batch
-from rankloop.training.clicks.parts import LogColumns, train_click_parts
 from rankloop.training.clicks.passes import OnlinePasses, train_in_passes
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.rank_bundle import session_of
@@ -77,14 +74,6 @@ def train_clicks(
     Raises:
       InvalidInput: If there is no click, or if the position bias cannot be estimated.
     """
-    if is_in_parts(log):
-        if schema is not None or isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
-            raise InvalidInput(
-                f"{str(log)!r} holds parts, which are streamed as numbers: a schema, passes, a learner and shown are "
-                "for a log in one file"
-            )
-        batch, roles = solver or DEFAULT_BATCH, LogColumns(features=tuple(features))
-        return train_click_parts(str(log), batch, roles, position_bias=position_bias, clip=clip, progress=progress)
     solver_kind = "batch" if isinstance(solver, BatchSolver) else "online"
     check_log_size(log, schema, solver_kind)
     lists = lists_in(log, schema=schema)
@@ -165,19 +154,6 @@ def _train_on_lists(
         return task.new_session(fit, schema, problem, learner, seed)
 
     return replace(train_batch(rows, solver, new_session, seed=seed, **common), schema=schema, columns=columns)
-
-
-def is_in_parts(log: Any) -> bool:
-    """Return true for a folder or an address (s3://…, file://…) that holds the parts of a log."""
-    if not isinstance(log, str | Path) or str(log).startswith(POSTGRES_PREFIXES):
-        return False
-    if URL_SCHEME_MARK in str(log):
-        return True
-    try:
-        path = given_path(str(log))
-    except NotFound:
-        return False
-    return path.is_dir() and any(is_part(entry.name) for entry in path.iterdir())
 
 
 def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
@@ -267,9 +243,7 @@ def train_click_trees(
         columns = tree_columns(schema, lists.values, with_codes=settings.kind == LIGHTGBM)
         values = encode_columns(columns, lists.values)
     if position_bias is None:
-        queries, pairs = [lists.query[start] for start in lists.offsets[:-1].tolist()], lists.pair_numbers()
-        shown = rows_as_log(pairs, lists.position, lists.clicked, lists.offsets, queries, lists.propensity)
-        examined = click_weights.required_bias(click_weights.estimate_examined(shown))
+        examined = click_weights.required_bias(click_weights.estimate_examined(click_weights.rows_of_log(lists)))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")
     logged_weights = lists.weight if lists.columns.weight else lists.clicked

@@ -18,7 +18,7 @@ from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, score_slo
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import BaseScore
 from rankloop.logs.columns import Mask
-from rankloop.logs.list_log import ClickArrays, ShownList, numbers_of, propensity_of
+from rankloop.logs.list_log import ClickArrays, ListLog, ShownList, numbers_of, propensity_of
 from rankloop.measures.base import mean_of, parse_measure
 
 HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
@@ -66,6 +66,12 @@ def pages_as_log(lists: Sequence[ShownList]) -> ClickArrays:
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
     offsets, queries = offsets_of([len(page.ids) for page in lists]), [page.query_id for page in lists]
     return rows_as_log(pair, position, clicked, offsets, queries, propensity_of(lists))
+
+
+def rows_of_log(log: ListLog) -> ClickArrays:
+    """Return what was shown and clicked in a log, in the form that examination is estimated from."""
+    queries = [log.query[start] for start in log.offsets[:-1].tolist()]
+    return rows_as_log(log.pair_numbers(), log.position, log.clicked, log.offsets, queries, log.propensity)
 
 
 def estimate_examined(log: ClickArrays) -> Floats | None:
