@@ -131,15 +131,14 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
       ranked: The impression.
       config: The ranker's configuration.
     """
-    candidates = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
-    ids, context = [ranked.ids[i] for i in candidates], NO_CONTEXT
-    features: Any
+    candidates, context = ranked.candidates, NO_CONTEXT
+    ids = ranked.ids if candidates is None else [ranked.ids[i] for i in candidates]
     if ranked.schema:
         values = config.logged_values(ranked)
-        rows = [values.rows[i] for i in candidates]
-        features = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
+        rows = values.rows if candidates is None else [values.rows[i] for i in candidates]
+        features: Any = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
     else:
-        features = np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1)[list(candidates)]
+        features = ranked.all_features if candidates is None else ranked.all_features[candidates]
         context = np.array(ranked.context, dtype=np.float64)
     return Query(ranked.query_id, features, context, ranked.user or ranked.session, ids)
 
