@@ -47,26 +47,16 @@ def hash_of(key: str) -> str:
     return f"sha256-{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def line_of(
-    role: str,
-    key: str,
-    rankers: Iterable[str] = (),
-    rate: float | None = None,
-    calls_per_day: float | None = None,
-    bytes_per_day: float | None = None,
-) -> str:
+def line_of(key: str, grant: Grant) -> str:
     """Return the line of a key for a file or for RANKLOOP_KEYS; raise `InvalidInput` if it could not be read again.
 
     Args:
-      role: The role `feedback`, `rank` or `admin`.
       key: The key itself; the line has its hash.
-      rankers: Patterns of the names that it is for.
-      rate: Calls per second.
-      calls_per_day: The most calls of a day.
-      bytes_per_day: The most bytes of bodies of a day.
+      grant: Its permissions.
     """
-    numbers = ["" if number is None else f"{number:.15g}" for number in (rate, calls_per_day, bytes_per_day)]
-    line = ":".join([role, hash_of(key), "|".join(rankers), *numbers]).rstrip(":")
+    limits = (grant.rate, grant.calls_per_day, grant.bytes_per_day)
+    numbers = ["" if number is None else f"{number:.15g}" for number in limits]
+    line = ":".join([grant.role, hash_of(key), "|".join(grant.rankers), *numbers]).rstrip(":")
     read_line(line)
     return line
 

@@ -28,7 +28,6 @@ Role = Literal["anyone", "feedback", "rank", "admin"]  # the role that a key nee
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
 T = TypeVar("T")
-MAX_LOOP_BYTES = 500_000  # of a body that are decoded on the event loop
 BY_PATH = "{name}"
 SCHEMA_REFERENCE = "#/components/schemas/{name}"
 PROBLEM_SCHEMA = {
@@ -197,7 +196,7 @@ def decode(content: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 async def read_body(request: Request, kind: type[T], *, is_optional: bool = False) -> T:
-    """Read and decode the JSON body of a request; large bodies are decoded on a thread.
+    """Read and decode the JSON body of a request.
 
     Args:
       request: The request.
@@ -205,11 +204,7 @@ async def read_body(request: Request, kind: type[T], *, is_optional: bool = Fals
       is_optional: True if the body may be left out.
     """
     content = await read_content(request)
-    if not content and is_optional:
-        content = b"{}"
-    if len(content) > MAX_LOOP_BYTES:
-        return await asyncio.to_thread(decode, content, kind)
-    return decode(content, kind)
+    return decode(content or b"{}" if is_optional else content, kind)
 
 
 async def read_content(request: Request, media: str = JSON_MEDIA) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 from rankloop.core.errors import RankloopError
 from rankloop.service import requests as bodies
 from rankloop.service.errors import TooLarge
-from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
+from rankloop.service.http.endpoints import Endpoints, decode
 from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
 from rankloop.service.requests import FeedbackBody, FeedbackResponse, RankBody, RankResponse
 
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 Headers = Mapping[bytes, bytes]
 _decode_ranking = msgspec.json.Decoder(RankBody).decode
 _decode_feedback = msgspec.json.Decoder(FeedbackBody).decode
-
-
-class Outline(RankBody):
-    """A request to rank whose items are still to be decoded."""
-
-    items: list[msgspec.Raw] = []  # type: ignore[assignment]  # noqa: RUF012
 
 
 def add_ranking(endpoints: Endpoints) -> None:
@@ -71,25 +65,14 @@ def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: boo
 
 
 def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment: bool) -> Awaitable[RankResponse]:
-    """Decode a request to rank, and rank; a large one is decoded on a thread."""
+    """Decode a request to rank, and rank."""
     runtime = (node.directory.experiments if experiment else node.directory.rankers).get(name)
     rank = partial(node.ranking.rank, experiment=True) if experiment else node.ranking.rank
     key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
-    if len(content) > MAX_LOOP_BYTES:
-        return _rank_large(rank, runtime, name, content, key)
     try:
         return rank(name, _decode_ranking(content), key)
     except msgspec.DecodeError as error:
         raise _with_feature_name(invalid_body(error, content, RankBody), runtime) from None
-
-
-async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: str | None) -> RankResponse:
-    try:
-        body = await asyncio.to_thread(_decode_in_steps, content)
-    except InvalidBody as error:
-        raise _with_feature_name(error, runtime) from None
-    del content  # it is large, and many such calls may wait for the disk at the same time
-    return await rank(name, body, key)  # type: ignore[no-any-return]
 
 
 def _with_feature_name(error: Exception, runtime: Any) -> Exception:
@@ -103,17 +86,6 @@ def _with_feature_name(error: Exception, runtime: Any) -> Exception:
         case (*_, "features", str(name)):
             return InvalidBody(error.path, f"the feature {name!r:.80}: {error.reason}")
     return error
-
-
-def _decode_in_steps(content: bytes) -> RankBody:
-    """Decode a large body item by item, because one long call would block all other threads."""
-    try:
-        outline = decode(content, Outline)
-        items: Any = [decode(raw, bodies.Item) for raw in outline.items]
-    except InvalidBody:
-        return decode(content, RankBody)  # raises with the path to the wrong value
-    outline.items = items
-    return outline
 
 
 async def _each(batch: list[Any], call: Callable[[Any], Awaitable[Any]], endpoints: Endpoints) -> dict[str, Any]:
