@@ -1,10 +1,9 @@
-"""The report: one page that needs nothing else, charts whose labels do not overlap."""
+"""The report: one page that needs nothing else."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from rankloop.engine import Here
 from rankloop.experiments.analysis.summary import finding_of
-from rankloop.experiments.report.charts import Line, _spread, band, chart
+from rankloop.experiments.report.charts import Line, band, chart
 from rankloop.experiments.report.html import _page, write_report
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import _run_one, run_experiment
@@ -116,14 +115,6 @@ def test_the_band_is_the_standard_error_and_skips_what_is_missing() -> None:
     mean, error = band(rows)
     np.testing.assert_allclose(mean, [2.0, 4.0, np.nan])
     np.testing.assert_allclose(error, [np.sqrt(2.0) / np.sqrt(2.0), 0.0, 0.0])
-
-
-@pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.5, 0.9], [0.1, 0.2, 0.25, 0.26, 0.3], []])
-def test_labels_stand_apart(heights: list[float]) -> None:
-    moved = _spread(heights, 0.06)
-    assert len(moved) == len(heights)
-    assert all(high - low > 0.06 - 1e-9 for low, high in pairwise(moved))
-    assert sum(moved) == pytest.approx(sum(heights))
 
 
 def test_curves_without_a_positive_value_can_be_drawn_on_a_logarithmic_axis() -> None:

@@ -1,7 +1,7 @@
 """Simulated ad campaigns: visitors, ads that few of them click, and the reward of the shown ad."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -28,21 +28,11 @@ def _choose(probabilities: Floats, rng: Generator) -> Ints:
     return np.asarray(np.minimum(choices, probabilities.shape[1] - 1), dtype=np.int64)
 
 
-@cache
-def _directions(n_ads: int, n_context: int, informative: int, world: int) -> Floats:
-    directions = np.zeros((n_ads, n_context))
-    directions[:, :informative] = normals(default_rng(WORLD_SEED + world), n_ads, informative)
-    directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
-    directions.flags.writeable = False
-    return directions
-
-
 def _sigmoid(values: Floats) -> Floats:
     probabilities: Floats = 1.0 / (1.0 + np.exp(-values))
     return probabilities
 
 
-@cache
 def _offset(rate: float, taste: float) -> float:
     """Return the b with E σ(b + taste · z) = rate for standard normal z, by bisection."""
     low, high = -60.0 - 9.0 * taste, 60.0 + 9.0 * taste
@@ -99,19 +89,23 @@ class Campaign:
         return Problem(n_features=0, n_items=len(self.rates), n_context=self.n_context)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        n_ads, tastes, offsets = len(self.rates), self.tastes, self.offsets
+        n_ads = len(self.rates)
         while True:
             context = normals(rng, self.n_context)
-            click_probabilities = _sigmoid(offsets + tastes @ context)
+            click_probabilities = _sigmoid(self.offsets + self.tastes @ context)
             clicks = (rng.random(n_ads) < click_probabilities).astype(np.float64)
             yield Query("", np.zeros((n_ads, 0)), context), clicks
 
-    @property
+    @cached_property
     def tastes(self) -> Floats:
         """Return taste · θ_a, one row per ad."""
-        return self.taste * _directions(len(self.rates), self.n_context, self.informative, self.world)
+        directions = np.zeros((len(self.rates), self.n_context))
+        rng = default_rng(WORLD_SEED + self.world)
+        directions[:, : self.informative] = normals(rng, len(self.rates), self.informative)
+        directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
+        return self.taste * directions
 
-    @property
+    @cached_property
     def offsets(self) -> Floats:
         """Return b_a with E σ(b_a + taste · z) = the ad's click rate, for standard normal z."""
         return np.array([_offset(rate, self.taste) for rate in self.rates])

@@ -19,7 +19,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Bools, Floats, Ints
 from rankloop.games.certificate import Border, Order, Refuted, Thresholds, Unseen, swapped
-from rankloop.games.game import EQUALITY_TOLERANCE, Game, is_zero
+from rankloop.games.game import EQUALITY_TOLERANCE, MAX_DENOMINATOR, Game, is_zero
 
 MIN_BORDER_WIDTH = 1e-6  # in practice the borders of distinct classes are wider than 1e-4
 ZERO_WIDTH = 1e-9  # a width up to this counts as 0
@@ -102,36 +102,15 @@ def _proved_witness(integers: Ints, which: int, witness: Floats) -> bool:
 
 
 def _proved_combination(integers: Ints, which: int, combination: Combination) -> bool:
-    """Check a combination exactly: its weights are solved for in fractions where the inequality is tight."""
-    rows = integers[combination.classes].astype(object)
-    target = integers[which].astype(object)
-    scale = float(np.abs(integers).max())
-    slack = combination.factor * integers[which] / scale - combination.weights @ (integers[combination.classes] / scale)
-    tight = np.flatnonzero(slack < 1e-9)
-    weights = _solve([[Fraction(int(rows[i][r])) for i in range(len(rows))] for r in tight], target[tight])
-    if weights is None or min(weights) < 0:
+    """Check a combination exactly: its weights, divided by the factor, are taken for the fractions next to them."""
+    if combination.factor <= 0.0:
         return False
-    left = [target[r] - sum(w * row[r] for w, row in zip(weights, rows)) for r in range(len(target))]
-    return all(value >= 0 for value in left)
-
-
-def _solve(equations: list[list[Fraction]], right: Ints) -> list[Fraction] | None:
-    """Return the unique solution of an overdetermined system in fractions, by elimination; None when there is none."""
-    lines = [[*row, Fraction(int(value))] for row, value in zip(equations, right)]
-    n_unknown = len(lines[0]) - 1 if lines else 0
-    for column in range(n_unknown):
-        pivot = next((i for i in range(column, len(lines)) if lines[i][column]), None)
-        if pivot is None:
-            return None
-        lines[column], lines[pivot] = lines[pivot], lines[column]
-        lead = lines[column][column]
-        lines[column] = [value / lead for value in lines[column]]
-        for i, line in enumerate(lines):
-            if i != column and line[column]:
-                lines[i] = [value - line[column] * lead_value for value, lead_value in zip(line, lines[column])]
-    if any(line[-1] for line in lines[n_unknown:]):
-        return None
-    return [line[-1] for line in lines[:n_unknown]] or None
+    fractions = [
+        Fraction(float(weight)).limit_denominator(MAX_DENOMINATOR)
+        for weight in combination.weights / combination.factor
+    ]
+    combined = np.array(fractions, dtype=object) @ integers[combination.classes].astype(object)
+    return min(fractions) >= 0 and bool((combined <= integers[which]).all())
 
 
 class Classes(NamedTuple):

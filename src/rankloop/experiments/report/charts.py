@@ -14,14 +14,12 @@ from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.report.model import Chart
 
 if TYPE_CHECKING:  # importing it takes half a second
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ARM_COLOURS = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0aa2b5", "#7a6652")
 BASELINE_COLOUR = "#8a8f98"
 TEXT_COLOUR = "#010203"  # is replaced by the text colour of the page
 SIZE_INCHES = (7.2, 3.9)
-MIN_LABEL_GAP = 0.062  # between two labels, as a share of the height
 Role = Literal["arm", "floor", "ceiling"]
 LINE_STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
 FIGURE_STYLE: dict[Any, Any] = {
@@ -63,7 +61,7 @@ def chart(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Chart:
-    """Draw the mean over seeds with a band of ± 1 standard error, each curve labelled at its end.
+    """Draw the mean over seeds with a band of ± 1 standard error, and beside it the names with the last values.
 
     Args:
       name: The file name of the chart.
@@ -83,18 +81,22 @@ def chart(
         axes.set_yscale("log" if log_y else "linear")
         axes.grid(axis="y", color=TEXT_COLOUR, alpha=0.12, linewidth=0.6)
         axes.set_axisbelow(True)
-        for line in lines:
-            (mean, error), colour, is_arm = band(line.rows), colour_of(line), line.role == "arm"
+        bands = [band(line.rows) for line in lines]
+        last_means = np.array([mean[-1] for mean, _ in bands])
+        for position in np.argsort(-last_means, kind="stable"):  # so that the legend stands in the order of the ends
+            line, (mean, error) = lines[position], bands[position]
             if log_y:
                 mean = np.where(mean > 0.0, mean, np.nan)
-            width = 2.0 if is_arm else 1.4
-            axes.plot(rounds, mean, color=colour, linestyle=LINE_STYLES[line.role], linewidth=width)
+            colour, is_arm = colour_of(line), line.role == "arm"
+            style, width = LINE_STYLES[line.role], 2.0 if is_arm else 1.4
+            label = f"{line.name}  {number(last_means[position])}"
+            axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=width, label=label)
             if is_arm:
                 low = np.maximum(mean - error, mean / 10) if log_y else mean - error
                 axes.fill_between(rounds, low, mean + error, color=colour, alpha=0.18, linewidth=0)
         axes.set_xlim(rounds[0], rounds[-1])
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        _label(axes, lines)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor="linecolor", fontsize=9.5)
         return chart_of(figure, name, title, caption)
 
 
@@ -107,34 +109,6 @@ def band(rows: Floats) -> tuple[Floats, Floats]:
 def colour_of(line: Line) -> str:
     """Return the colour of a curve: a palette colour for an arm, grey for floor and ceiling."""
     return ARM_COLOURS[line.colour % len(ARM_COLOURS)] if line.role == "arm" else BASELINE_COLOUR
-
-
-def _label(axes: "Axes", lines: Sequence[Line]) -> None:
-    """Write the name and last value of every curve beside its end, without overlaps."""
-    ends = []
-    for line in lines:
-        last = band(line.rows)[0][-1]
-        if np.isfinite(last):
-            height = axes.transAxes.inverted().transform(axes.transData.transform((1.0, last)))[1]
-            ends.append((float(height), f"{line.name}  {number(last)}", colour_of(line)))
-    ends.sort()
-    for height, (_, text, colour) in zip(_spread([end[0] for end in ends], MIN_LABEL_GAP), ends):
-        axes.text(1.015, height, text, color=colour, transform=axes.transAxes, va="center", fontsize=9.5)
-
-
-def _spread(heights: list[float], gap: float) -> list[float]:
-    """Move rising heights as little as needed to stand at least `gap` apart."""
-
-    def bottom(group: list[float]) -> float:
-        return sum(group) / len(group) - gap * (len(group) - 1) / 2
-
-    groups: list[list[float]] = []
-    for height in heights:
-        groups.append([height])
-        while len(groups) > 1 and bottom(groups[-1]) < bottom(groups[-2]) + gap * len(groups[-2]):
-            last = groups.pop()
-            groups[-1].extend(last)
-    return [bottom(group) + position * gap for group in groups for position in range(len(group))]
 
 
 @contextmanager
