@@ -21,7 +21,7 @@ from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import Progress, run_experiment
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, quick_version
-from rankloop.experiments.spec.load import read_spec_text
+from rankloop.experiments.spec.load import parse_spec
 from rankloop.experiments.spec.model import Experiment
 from research import papers, search
 from research.front_page import front_page
@@ -177,7 +177,7 @@ def _of_file(file: Traversable) -> Reproduction:
 
 def _run(file: Traversable, setting: Setting) -> Finding:
     id = file.name.removesuffix(".toml")
-    experiment = read_spec_text(file.read_text(encoding="utf-8"), f"catalogue/{file.name}", id)
+    experiment = parse_spec(file.read_text(encoding="utf-8"), f"catalogue/{file.name}", id)
     if setting.quick:
         experiment = quick_version(experiment)
     finding = finding_of(experiment, run_experiment(experiment, setting.folder, setting.engine, setting.progress))

@@ -12,7 +12,7 @@ LEARNERS = entries("learner")
 @pytest.mark.parametrize("contract", LEARNER_CONTRACTS, ids=lambda contract: contract.name)
 @pytest.mark.parametrize("entry", LEARNERS, ids=lambda entry: entry.kind)
 def test_learner(entry: Entry, contract: Contract):
-    for case in cases_of(entry.kind, entry.cls):
+    for case in cases_of(entry):
         try:
             contract(case)
         except Exception as error:
@@ -23,5 +23,5 @@ def test_learner(entry: Entry, contract: Contract):
 @pytest.mark.parametrize("contract", WRAPPED_CONTRACTS, ids=lambda contract: contract.name)
 @pytest.mark.parametrize("entry", LEARNERS, ids=lambda entry: entry.kind)
 def test_learner_inside_a_wrapper(entry: Entry, contract: Contract):
-    case = cases_of(entry.kind, entry.cls)[0]
+    case = cases_of(entry)[0]
     contract(case._replace(learner=build({"kind": "standardised", "inner": case.learner})))

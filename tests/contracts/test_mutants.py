@@ -39,7 +39,7 @@ def _registered() -> Iterator[None]:
 
 @pytest.mark.parametrize("contract", LEARNER_CONTRACTS, ids=lambda contract: contract.name)
 def test_the_honest_learner_keeps(contract: Contract):
-    for case in cases_of("Honest", Honest):
+    for case in cases_of(entry_of(Honest)):
         contract(case)
 
 
@@ -86,7 +86,7 @@ def test_an_error_of_the_learner_is_reported_with_its_line(monkeypatch: pytest.M
 
 
 def test_a_class_of_a_program_is_told_to_move(monkeypatch: pytest.MonkeyPatch):
-    cases_of("Honest", Honest)  # its annotations are read now: `__main__` could not explain them
+    cases_of(entry_of(Honest))  # its annotations are read now: `__main__` could not explain them
     monkeypatch.setattr(Honest, "__module__", "__main__")
     faults = [
         outcome.failure

@@ -24,7 +24,7 @@ from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
 from rankloop.engine.base import over_pieces  # noqa: E402
 from rankloop.evaluation import evaluate_on_lists  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
-from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
+from rankloop.experiments.spec.load import parse_spec  # noqa: E402
 from rankloop.training.risks.base import risk_of  # noqa: E402
 from rankloop.training.solution_path import SolverSettings, fit_path  # noqa: E402
 from tests.engine.tasks import scaled, squared, summed  # noqa: E402
@@ -144,7 +144,7 @@ def test_an_experiment_gives_the_same_numbers_here_and_on_a_cluster_that_loses_a
     learner = "outside_cluster"
     """
     monkeypatch.setattr("sys.path", sys.path[:])
-    experiment = read_spec_text(text, "a test", "on-the-cluster", tmp_path)
+    experiment = parse_spec(text, "a test", "on-the-cluster", tmp_path)
     here, there = (run_experiment(experiment, tmp_path / type(e).__name__, e) for e in (Here(), Cluster()))
     assert (tmp_path / "outside_cluster.died").exists()
     assert [(run.key, run.values, run.reports) for run in there] == [(run.key, run.values, run.reports) for run in here]

@@ -26,7 +26,7 @@ from rankloop.experiments.report.html import MAX_UNFOLDED, _page
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiments
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, fingerprint
-from rankloop.experiments.spec.load import read_spec_text
+from rankloop.experiments.spec.load import parse_spec
 from research import papers, registry
 from research.record import RECORD_FILE, finished_records, read_record, summary_json
 from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
@@ -210,7 +210,7 @@ def test_one_that_fails_is_skipped_only_if_asked(tmp_path: Path) -> None:
 def test_everything_in_the_catalogue_is_valid() -> None:
     for file in resources.files(papers).joinpath("catalogue").iterdir():
         if file.name.endswith(".toml"):
-            read_spec_text(file.read_text(), file.name, file.name.removesuffix(".toml"))
+            parse_spec(file.read_text(), file.name, file.name.removesuffix(".toml"))
 
 
 @pytest.fixture

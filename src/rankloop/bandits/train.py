@@ -36,8 +36,7 @@ def fit_rankers(log: AdLog, ranker: AUCRanker | None = None, criterion: Criterio
       ranker: The settings of the rankers; the default is `AUCRanker()`.
       criterion: What the thresholds maximise, see `threshold`.
     """
-    recipe = ranker or AUCRanker()
-    weights = np.zeros((log.n_ads, log.contexts.shape[1]))
+    recipe, weights = ranker or AUCRanker(), np.zeros((log.n_ads, log.contexts.shape[1]))
     for ad in range(log.n_ads):
         rows = log.ads == ad
         clicked = log.rewards[rows] > 0
@@ -174,12 +173,13 @@ def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
     if session.problem.shown != 1:
         raise InvalidInput(f"{file.name} shows more than one item at a time; a log of single ads cannot judge it")
     learner, state = session.learner, session.state
-    if not isinstance(learner, AUCPolicy):
-        return SavedPolicy(SessionPolicy(session=session), encoding)
-    scorer = LinearScorer(state.weights, state.thresholds)
-    if learner.temperature is not None:
-        return SavedPolicy(Softmax(scorer=scorer, temperature=learner.temperature), encoding)
-    return SavedPolicy(EpsilonGreedy(scorer=scorer, epsilon=learner.epsilon), encoding)
+    policy: Policy = SessionPolicy(session=session)
+    if isinstance(learner, AUCPolicy):
+        scorer = LinearScorer(state.weights, state.thresholds)
+        policy = EpsilonGreedy(scorer=scorer, epsilon=learner.epsilon)
+        if learner.temperature is not None:
+            policy = Softmax(scorer=scorer, temperature=learner.temperature)
+    return SavedPolicy(policy, encoding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,13 +191,13 @@ class SessionPolicy:
     def probabilities(self, contexts: Floats) -> Floats:
         n_ads, kind = int(self.session.problem.n_items or 0), type(self.session.learner).__name__
         items, shares = np.zeros((n_ads, self.session.problem.n_features)), np.empty((len(contexts), n_ads))
+        orders = [np.array([ad, *(other for other in range(n_ads) if other != ad)]) for ad in range(n_ads)]
         for row, context in enumerate(contexts):
             query = Query("", items, context)
-            orders = [np.array([ad, *(other for other in range(n_ads) if other != ad)]) for ad in range(n_ads)]
             shares[row] = np.exp([self.session.log_prob(query, order) for order in orders])
-            if np.isnan(shares[row]).any():
-                raise InvalidInput(
-                    f"row {row}: {kind} has no closed form for the probability of an ad, so it cannot be evaluated on "
-                    "a log"
-                )
+        unknown = np.flatnonzero(np.isnan(shares).any(axis=1))
+        if len(unknown):
+            raise InvalidInput(
+                f"row {unknown[0]}: {kind} has no closed form for the probability of an ad, so a log cannot judge it"
+            )
         return shares

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import Spec
+from rankloop.core.registry import Entry, Spec
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Preferred, Problem, Query, Relevances, Reward
 from rankloop.core.weight_table import WeightTable
 
@@ -117,20 +117,18 @@ def examples_of(cls: type) -> list[Any]:
         raise ContractViolation(f"{cls.__name__} cannot be built for the check: {error}") from error
 
 
-def cases_of(kind: str, cls: type) -> list[Case]:
-    """Return every example of a learner, on each variant of its problem that it accepts.
+def cases_of(entry: Entry) -> list[Case]:
+    """Return every example of a registered learner, on each variant of its problem that it accepts.
 
-    Args:
-      kind: The registered name.
-      cls: The class. Its `examples` are tables of parameters, its `example_problem` is a problem that fits them all.
+    The `examples` of its class are tables of parameters, its `example_problem` is a problem that fits them all.
     """
     cases = []
-    for position, learner in enumerate(examples_of(cls)):
-        problem = getattr(cls, "example_problem", None) or accepted_problem(learner)
+    for position, learner in enumerate(examples_of(entry.cls)):
+        problem = getattr(entry.cls, "example_problem", None) or accepted_problem(learner)
         for variant in PROBLEM_VARIANTS:
             varied = problem._replace(**variant)
             label = ",".join(f"{name}={value}" for name, value in variant.items())
-            cases.append(Case(f"{kind}-{position}-{label or 'plain'}", learner, varied))
+            cases.append(Case(f"{entry.kind}-{position}-{label or 'plain'}", learner, varied))
     return [case for case in cases if case.is_accepted]
 
 

@@ -18,7 +18,7 @@ import rankloop
 from rankloop.contracts.cases import Case, ContractViolation, cases_of, leaves, play_history, require_finite_state
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.kernels import is_permutation
-from rankloop.core.registry import lookup
+from rankloop.core.registry import Entry, lookup
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Query
@@ -33,9 +33,8 @@ OTHER_LENGTHS = (0, 1, 50)
 def _tampered(value: Any, name: str = "state", resized: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield a receipt or a state with one of its numbers or arrays replaced by another of the same type."""
     for path, leaf in leaves(value, name):
-        for change, replacement in (
-            _other_arrays(leaf, resized) if isinstance(leaf, np.ndarray) else _other_numbers(leaf)
-        ):
+        others = _other_arrays(leaf, resized) if isinstance(leaf, np.ndarray) else _other_numbers(leaf)
+        for change, replacement in others:
             with contextlib.suppress(ValueError):  # of a table, which cannot have other columns than values
                 yield f"{path} {change}", _with_leaf(value, path.split(".")[1:], replacement)
 
@@ -68,14 +67,14 @@ def _hostile_states(case: Case) -> Iterator[str]:
     state = play_history(case).states[-1]
     for change, hostile in _tampered(state):
         try:
-            session = loads(_save_state(case, hostile))
+            session = _restored(case, hostile)
         except InvalidInput:
             continue
         try:
             _continue(case, session)
         except Exception as error:
             yield f"{case.name} with {change}: {type(error).__name__}: {error}"
-    _continue(case, loads(_save_state(case, state)))
+    _continue(case, _restored(case, state))
 
 
 def _with_leaf(value: Any, path: list[str], leaf: Any) -> Any:
@@ -89,19 +88,20 @@ def _with_leaf(value: Any, path: list[str], leaf: Any) -> Any:
     return tuple(_with_leaf(part, path[1:], leaf) if str(i) == path[0] else part for i, part in enumerate(value))
 
 
-def _hostile_cases(kind: str, cls: type) -> list[Case]:
+def _hostile_cases(entry: Entry) -> list[Case]:
     """Return the cases of a learner that see all items, and the first of them without features."""
-    cases = [case for case in cases_of(kind, cls) if case.name.endswith("plain")]
+    cases = [case for case in cases_of(entry) if case.name.endswith("plain")]
     first = cases[0]
     bare = first._replace(name=f"{first.name}-bare", problem=first.problem._replace(n_features=0))
     return [*cases, bare] if first.problem.n_features and bare.is_accepted else cases
 
 
-def _save_state(case: Case, state: Any) -> bytes:
+def _restored(case: Case, state: Any) -> Session:
+    """Return a session that was saved with this state and loaded again."""
     session = Session(case.learner, case.problem)
     _, generator, learned, refused = session.snapshot()
     session.restore(state, generator, learned, refused)
-    return dumps(session)
+    return loads(dumps(session))
 
 
 def _continue(case: Case, session: Session) -> None:
@@ -203,7 +203,7 @@ if __name__ == "__main__":
     subjects, check = (_hostile_cases, _hostile_states) if trial == "hostile_states" else (cases_of, _forged_receipts)
     for kind in kinds:
         failures = []
-        for case in subjects(kind, lookup(kind, "learner").cls):
+        for case in subjects(lookup(kind, "learner")):
             print(case.name, file=sys.stderr, flush=True)
             faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)
             failures += list(check(case))

@@ -69,7 +69,7 @@ def _require_isolated(trial: Trial, entry: Entry, interpreted: bool = True) -> N
 @contract("declare parameters to try (`examples: ClassVar`) or a problem that fits (`example_problem: ClassVar`)")
 def check_cases(entry: Entry) -> None:
     """It can be built with its `examples` or without parameters, and accepts some problem."""
-    cases_of(entry.kind, entry.cls)
+    cases_of(entry)
 
 
 def _class(entry: Entry) -> Subjects:
@@ -77,16 +77,16 @@ def _class(entry: Entry) -> Subjects:
 
 
 def _recipes(entry: Entry) -> Subjects:
-    learners = dict.fromkeys(case.learner for case in cases_of(entry.kind, entry.cls))
+    learners = dict.fromkeys(case.learner for case in cases_of(entry))
     return [(str(learner), learner) for learner in learners]
 
 
 def _cases(entry: Entry) -> Subjects:
-    return [(f"{case.learner} on {case.problem}", case) for case in cases_of(entry.kind, entry.cls)]
+    return [(f"{case.learner} on {case.problem}", case) for case in cases_of(entry)]
 
 
 def _wrapped_case(entry: Entry) -> Subjects:
-    case = cases_of(entry.kind, entry.cls)[0]
+    case = cases_of(entry)[0]
     wrapped = build({"kind": "standardised", "inner": case.learner}, "learner")
     return [(f"{wrapped} on {case.problem}", case._replace(learner=wrapped))]
 
@@ -150,14 +150,13 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutco
       entry: The registered learner.
       only: The names of contracts to try; all if empty.
     """
+    can_be_built = outcome_of(check_cases.name, entry)
+    if can_be_built.failure is not None:
+        yield can_be_built
+        return
     for name in TRIALS:
-        is_asked_for = not only or name in only
-        if is_asked_for or name == check_cases.name:
-            outcome = outcome_of(name, entry)
-            if is_asked_for or outcome.failure is not None:
-                yield outcome
-            if name == check_cases.name and outcome.failure is not None:
-                return
+        if not only or name in only:
+            yield can_be_built if name == check_cases.name else outcome_of(name, entry)
 
 
 def outcome_of(name: str, entry: Entry) -> ContractOutcome:

@@ -117,7 +117,7 @@ def test_it_is_adagrad_around_the_inner_learner(inner, seed, grouped):
 def test_a_column_that_is_0_is_neither_read_nor_changed(entry):
     """Dense or sparse: whatever weight it has, rankings, log-probabilities and steps are those without the column."""
     assert len(SPARSE) >= 12
-    for case in cases_of(entry.kind, entry.cls):
+    for case in cases_of(entry):
         learner = without(case.learner, "start", ())
         if getattr(learner, "radius", None) is not None:
             continue  # which bounds all weights together, those of other columns too
@@ -309,7 +309,7 @@ def test_who_cannot_says_so(kind):
 def test_every_learner_can_or_says_so():
     """Found by walking the registry: whoever needs all columns is refused in words, not by an error of the kernels."""
     for entry in entries("learner"):
-        for case in cases_of(entry.kind, entry.cls)[:1]:
+        for case in cases_of(entry)[:1]:
             if entry.kind == "hashed":
                 assert with_hashed(case.learner) is case.learner
                 continue

@@ -164,38 +164,26 @@ def read_spec(path: Path) -> Experiment:
         raise NotFound(f"there is no file {path}") from None
     except UnicodeDecodeError:
         raise InvalidInput(f"{path} is not TOML: it is not text in UTF-8") from None
-    return read_spec_text(text, str(path), path.stem, path.parent)
+    return parse_spec(text, str(path), path.stem, path.parent)
 
 
-def read_spec_text(text: str, source: str, name: str, folder: Path = Path()) -> Experiment:
-    """Read an experiment from a TOML text.
-
-    Args:
-      text: The text.
-      source: The name of the text in error messages.
-      name: The experiment's name unless the text has one.
-      folder: The folder of the modules in `imports`.
-    """
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{source} is not TOML: {error}") from None
-    return parse_spec(table, source, name, folder)
-
-
-def parse_spec(table: dict[str, Any], source: str, name: str = "experiment", folder: Path = Path()) -> Experiment:
+def parse_spec(table: dict[str, Any] | str, source: str, name: str = "experiment", folder: Path = Path()) -> Experiment:
     """Make an experiment of a table.
 
     Args:
-      table: The table.
+      table: The table, or its TOML text.
       source: The name of the table in error messages.
       name: The experiment's name unless the table has one.
       folder: The folder of the modules in `imports`.
     """
-    table = {"name": name} | table
+    if isinstance(table, str):
+        try:
+            table = tomllib.loads(table)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise InvalidInput(f"{source} is not TOML: {error}") from None
     with _named(source):
-        _check_types(table)
-        experiment = msgspec.convert(table, Experiment)
+        _check_types({"name": name} | table)
+        experiment = msgspec.convert({"name": name} | table, Experiment)
     with _named(f"{source}: imports"):
         import_modules(experiment.imports, folder)
     with _named(source):

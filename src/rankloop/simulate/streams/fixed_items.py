@@ -34,10 +34,8 @@ class _BinaryGrades:
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         # Relevant items are random, since ties favour the first ones. Each grade takes one double.
         relevant, wrong = random_ranking(self.n_items, rng) < self.n_relevant, self._error_probability()
-        probabilities, query = (
-            np.where(relevant, 1.0 - wrong, wrong),
-            Query("", np.empty((self.n_items, 0)), np.empty(0)),
-        )
+        probabilities = np.where(relevant, 1.0 - wrong, wrong)
+        query = Query("", np.empty((self.n_items, 0)), np.empty(0))
         while True:
             for grades in (rng.random((ROUNDS_PER_DRAW, self.n_items)) < probabilities).astype(np.float64):
                 yield query, grades

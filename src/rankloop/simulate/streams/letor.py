@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -93,14 +93,6 @@ def _load(
     return normalise_queries(queries) if normalise else queries
 
 
-class LetorSize(NamedTuple):
-    """The sizes of LETOR files."""
-
-    n_features: int
-    zero_based: bool
-    max_grade: int
-
-
 @register("letor_passes")
 class LetorPasses(LetorQueries):
     """Queries of LETOR files from front to back, again and again, with a few megabytes in memory at a time.
@@ -117,7 +109,8 @@ class LetorPasses(LetorQueries):
 
     @property
     def problem(self) -> Problem:
-        return Problem(self._size.n_features, max_grade=self._size.max_grade)
+        n_features, _, max_grade = self._size
+        return Problem(n_features, max_grade=max_grade)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         while True:
@@ -138,9 +131,9 @@ class LetorPasses(LetorQueries):
 
     def pieces(self) -> Iterator[Dataset]:
         """Yield complete queries in one pass over all files."""
+        n_features, zero_based, _ = self._size
         for file in self._files:
-            size = self._size
-            for dataset in stream_letor(file, n_features=size.n_features, zero_based=size.zero_based):
+            for dataset in stream_letor(file, n_features=n_features, zero_based=zero_based):
                 yield normalise_queries(dataset) if self.normalise else dataset
 
     @property
@@ -149,7 +142,7 @@ class LetorPasses(LetorQueries):
         return tuple(file for name in names for file in _files_of(name, self.part))
 
     @property
-    def _size(self) -> LetorSize:
+    def _size(self) -> tuple[int, bool, int]:
         return _size_of(self._files, _states(self._files))
 
 
@@ -170,7 +163,8 @@ def _files_of(name: str, part: str) -> list[Path]:
 
 
 @functools.lru_cache(maxsize=8)
-def _size_of(files: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> LetorSize:
+def _size_of(files: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> tuple[int, bool, int]:
+    """Return the number of features, true if their numbers begin at 0, and the highest grade."""
     lowest, highest, max_grade = 1, 0, 1
     for file in files:
         refuse_truncated(file)
@@ -181,4 +175,4 @@ def _size_of(files: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> Le
                 raise InvalidInput(f"{file.name} has the grade {rows.grades.min()}: grades of a stream begin at 0")
     if highest == 0 and lowest == 1:
         raise InvalidInput(f"{files[0].name} contains no feature: is it empty?")
-    return LetorSize(highest + (lowest == 0), lowest == 0, max_grade)
+    return highest + (lowest == 0), lowest == 0, max_grade
