@@ -133,7 +133,7 @@ def test_probabilities_sum_to_1(n_items, shown, swap):
         ({"examination": (1.0, 0.0)}, "examination"),
         ({"examination": (1.5,)}, "examination"),
         ({"examination": (math.nan,)}, "examination"),
-        ({"examination": (0.5,) * 65}, "at most 64 positions"),
+        ({"examination": (0.5,) * 65}, "at most 64 probabilities"),
         ({"order_weight": 0.1}, "needs examination"),
         ({"order_weight": 1.5, "examination": (1.0,)}, "order_weight"),
         ({"offset": math.nan}, "offset"),

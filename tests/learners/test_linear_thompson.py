@@ -10,7 +10,8 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.types import clicks
-from rankloop.learners.linear_thompson import LinearThompson, _cholesky, _drawn_weights
+from rankloop.learners._shared.precision import cholesky
+from rankloop.learners.linear_thompson import LinearThompson, _drawn_weights
 
 
 @given(st.integers(1, 6), st.integers(0, 99))
@@ -18,7 +19,7 @@ def test_belief_by_numpy(n_features, seed):
     rng = default_rng(seed)
     rows = rng.normal(size=(n_features + 2, n_features))
     precision, moment = rows.T @ rows + np.eye(n_features), rng.normal(size=n_features)
-    np.testing.assert_allclose(_cholesky(precision), np.linalg.cholesky(precision), atol=1e-10)
+    np.testing.assert_allclose(np.triu(cholesky(precision)).T, np.linalg.cholesky(precision), atol=1e-10)
     mean = _drawn_weights(precision, moment, np.zeros(n_features))
     np.testing.assert_allclose(mean, np.linalg.solve(precision, moment), rtol=1e-8, atol=1e-10)
     root = np.stack([_drawn_weights(precision, moment, unit) - mean for unit in np.eye(n_features)], axis=1)

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
-from rankloop.learners._shared.swap_propensity import PAIRINGS_BY_NAME, _pair_weight, pair_correction
+from rankloop.learners._shared.swap_propensity import _pair_weight, pair_correction
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.readers import NoisyReader
 
 STREAM = LinearGaussian(n_items=8, n_features=5, n_queries=50)
+# By name: the probability of each pairing, its first position, and the position before which its pairs end.
+PAIRINGS = {"pairs": [(0.5, 0, 99), (0.5, 1, 99)], "top_two": [(1.0, 0, 2)]}
 READER = NoisyReader(noise=0.2, shown=6)
 
 
@@ -62,8 +64,8 @@ def test_log_prob_is_the_enumerated_probability(swap, perturb, shown, n_items):
     query, scores = Query.of(features), features @ weights
     best = np.argsort(-scores)
     expected: dict[tuple[int, ...], float] = {}
-    for share, first, end in PAIRINGS_BY_NAME[perturb]:
-        pairs = list(range(int(first), min(n_items, int(end) or n_items) - 1, 2))
+    for share, first, end in PAIRINGS[perturb]:
+        pairs = list(range(first, min(n_items, end) - 1, 2))
         cost = sum(
             (1 / math.log2(j + 2) - 1 / math.log2(j + 3)) * (scores[best[j]] - scores[best[j + 1]]) for j in pairs
         )

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core import kernels
-from rankloop.core.checks import NotNegative, Positive, check_finite, check_positive
+from rankloop.core.checks import FiniteNumbers, NotNegative, Positive, check_finite
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import MAX_FLOAT, add_row, all_finite, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.protocols import AnyLearner
@@ -59,6 +59,19 @@ def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
     return 0.0
 
 
+class GreedyLearner:
+    """The base class of learners that always show what `predict` returns."""
+
+    reports: ClassVar[tuple[str, ...]] = ()
+    predict: Callable[..., Ints]
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        return Decision(self.predict(state, query), 0.0, ())
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return point_log_prob(self.predict(state, query), ranking, state.shown)
+
+
 class LinearState(NamedTuple):
     """The weights, and the number of visible positions."""
 
@@ -67,21 +80,10 @@ class LinearState(NamedTuple):
 
 
 class LinearLearner:
-    """The base class of learners that sort by features · weights; those that explore override `rank` and `log_prob`.
+    """The base class of learners that sort by features · weights; `start` has the first weights, zeros if empty."""
 
-    Subclasses have a last parameter `start`, the first weights (zeros if empty). Parameters named in `positive` must
-    be above 0 or None.
-    """
-
-    start: tuple[float, ...]
-    positive: ClassVar[tuple[str, ...]] = ("learning_rate", "margin", "radius", "relevant_from", "spread")
+    start: FiniteNumbers
     reports: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_finite(start=self.start)
-        for name in self.positive:
-            if getattr(self, name, None) is not None:
-                check_positive(**{name: getattr(self, name)})
 
     def init(self, problem: Problem) -> Any:
         return LinearState(self.first_weights(problem), shown_or_all(problem))
@@ -92,16 +94,6 @@ class LinearLearner:
 
     def predict(self, state: Any, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)
-
-
-class GreedyLearner(LinearLearner):
-    """The base class of linear learners that always show their best ranking."""
-
-    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
 
 class SparseLearner(LinearLearner):
@@ -123,6 +115,50 @@ class SparseLearner(LinearLearner):
     def table_entries_of(self, state: Any) -> Floats | None:
         """Return weights and evidence, or None where the learner does not set its own step sizes."""
         return np.column_stack([state.weights, state.evidence]) if hasattr(state, "evidence") else None
+
+
+class Wrapper:
+    """The base class of wrappers, which change one thing about the learner in `inner`."""
+
+    inner: AnyLearner
+
+    @property
+    def accepts(self) -> tuple[type, ...]:
+        return self.inner.accepts
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return self.inner.reports
+
+    def _for_inner(self, state: Any, query: Query) -> tuple[Any, Query]:
+        """Return the state and the query with which `inner` ranks."""
+        return state, query
+
+    def init(self, problem: Problem) -> Any:
+        return self.inner.init(problem)
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        state, query = self._for_inner(state, query)
+        return self.inner.rank(state, query, rng)
+
+    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        return self.inner.learn(state, query, decision, feedback)
+
+    def predict(self, state: Any, query: Query) -> Ints:
+        state, query = self._for_inner(state, query)
+        return self.inner.predict(state, query)
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        state, query = self._for_inner(state, query)
+        return self.inner.log_prob(state, query, ranking)
+
+
+class StateWrapper(Wrapper):
+    """The base class of wrappers whose state has that of `inner` in a field; they override `_for_inner`, `learn`."""
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return tuple(f"inner.{path}" for path in self.inner.reports)
 
 
 def shown_or_all(problem: Problem) -> int:
@@ -231,29 +267,23 @@ def with_in_layers(thing: Any, name: str, value: Any) -> Any:
 
 @kernel
 def corrected(
-    features: Features,
-    weights: Floats,
-    newest: Floats,
-    rounds: int,
-    averaged: bool,
-    row_weights: Floats,
-    rate: float = 1.0,
+    rows: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return the weights to rank by and the newest weights after a correction.
 
     Args:
-      features: One row per item.
+      rows: The features of the items.
       weights: The weights to rank by: the mean of rounds + 1 vectors, if averaged.
       newest: The newest weights.
       rounds: The number of earlier corrections.
       averaged: Rank by the mean of all newest weights, not by the last.
-      row_weights: The correction Σ_i row_weights[i] · features[i].
+      row_weights: The correction Σ_i row_weights[i] · rows[i].
       rate: A factor of the correction.
     """
     new = newest.copy()
     for i in range(len(row_weights)):
         if rate * row_weights[i] != 0.0:
-            add_row(new, features, i, rate * row_weights[i])
+            add_row(new, rows, i, rate * row_weights[i])
     if not averaged:
         return new, new
     mean = np.empty_like(new)
@@ -342,25 +372,14 @@ def _limit(rows: Floats, ranges: Floats, first: int, is_update: bool) -> tuple[F
 
     In an update a column without a known range is divided by its largest absolute value, if that is above 1.
     """
-    n_outside, low, high = 0, ranges[LOW, first:], ranges[HIGH, first:]
+    limited, n_outside, low, high = np.empty_like(rows), 0, ranges[LOW, first:], ranges[HIGH, first:]
     for i in range(len(rows)):
         for j in range(rows.shape[1]):
-            n_outside += (rows[i, j] < low[j]) | (rows[i, j] > high[j])
-    limited, is_copy = rows, False
-    if n_outside > 0:
-        limited, is_copy = rows.copy(), True
-        for i in range(len(rows)):
-            for j in range(rows.shape[1]):
-                limited[i, j] = min(max(rows[i, j], low[j]), high[j])
+            limited[i, j] = min(max(rows[i, j], low[j]), high[j])
+            n_outside += limited[i, j] != rows[i, j]
     for j in range(rows.shape[1] if is_update else 0):
-        if not 0.0 <= ranges[N_UPDATES, first + j] < MIN_RANGE_UPDATES:
-            continue
-        largest = np.abs(rows[:, j]).max()
-        if largest > 1.0:
-            if not is_copy:
-                limited, is_copy = rows.copy(), True
-            for i in range(len(rows)):
-                limited[i, j] = rows[i, j] / largest
+        if 0.0 <= ranges[N_UPDATES, first + j] < MIN_RANGE_UPDATES:
+            limited[:, j] /= max(np.abs(rows[:, j]).max(), 1.0)
     return limited, n_outside
 
 
@@ -377,7 +396,7 @@ def _shorten_step(old: Floats, new: Floats, max_length: float) -> tuple[Floats, 
 
 
 @register("robust")
-class Robust:
+class Robust(StateWrapper):
     """Keep features inside ranges that are learned, and shorten steps that are much longer than usual.
 
     No single row decides the order of the others. `Ranker` and the service learn through this wrapper by default.
@@ -430,12 +449,8 @@ class Robust:
                 raise InvalidInput(f"ranges has {bounds!r:.60}: give (lowest, highest), or () where it is learned")
 
     @property
-    def accepts(self) -> tuple[type, ...]:
-        return self.inner.accepts
-
-    @property
     def reports(self) -> tuple[str, ...]:
-        return ("clipped", "capped", "repeated", *(f"inner.{path}" for path in self.inner.reports))
+        return ("clipped", "capped", "repeated", *super().reports)
 
     def init(self, problem: Problem) -> RobustState:
         n_columns = 0 if problem.n_hashed or not self.clip else problem.n_features + problem.n_context
@@ -451,14 +466,8 @@ class Robust:
             ranges, extremes, extremes.copy(), 0, 0.0, votes, clipped=0, capped=0, repeated=0, inner=inner
         )
 
-    def rank(self, state: RobustState, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state.inner, _clip_values(state, query)[0], rng)
-
-    def predict(self, state: RobustState, query: Query) -> Ints:
-        return self.inner.predict(state.inner, _clip_values(state, query)[0])
-
-    def log_prob(self, state: RobustState, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state.inner, _clip_values(state, query)[0], ranking)
+    def _for_inner(self, state: RobustState, query: Query) -> tuple[Any, Query]:
+        return state.inner, _clip_values(state, query)[0]
 
     def learn(self, state: RobustState, query: Query, decision: Decision[R], feedback: Feedback) -> RobustState:
         old_inner = state.inner
@@ -508,14 +517,15 @@ class Robust:
 
 def _clip_values(state: RobustState, query: Query, is_update: bool = False) -> tuple[Query, int]:
     """Return the query with its values inside their ranges, and the number of values that were outside."""
-    ranges = state.ranges
-    if not ranges.shape[1]:
+    if not state.ranges.shape[1]:
         return query, 0
-    features, n_outside = _limit(query.features, ranges, 0, is_update)
-    if not len(query.context):
-        return (query if features is query.features else query._replace(features=features)), n_outside
-    context, n_more = _limit(query.context.reshape(1, -1), ranges, features.shape[1], is_update)
-    return query._replace(features=features, context=context[0]), n_outside + n_more
+    features, n_outside = _limit(query.features, state.ranges, 0, is_update)
+    context, n_more = query.context, 0
+    if len(context):
+        rows, n_more = _limit(context.reshape(1, -1), state.ranges, features.shape[1], is_update)
+        context = rows[0]
+    is_changed = is_update or n_outside + n_more > 0
+    return (query._replace(features=features, context=context) if is_changed else query), n_outside + n_more
 
 
 def _counted_clicks(votes: Floats, query: Query, feedback: Clicks) -> tuple[Floats, Clicks | None]:

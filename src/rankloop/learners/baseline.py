@@ -6,10 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite
+from rankloop.core.checks import FiniteNumbers
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import random_ranking, seen_count
-from rankloop.core.learner import GreedyLearner, LinearState, shown_or_all
+from rankloop.core.learner import GreedyLearner, LinearLearner, LinearState, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 
@@ -24,7 +24,7 @@ class _IgnoresFeedback:
 
 
 @register("fixed_weights")
-class FixedWeights(_IgnoresFeedback, GreedyLearner):
+class FixedWeights(_IgnoresFeedback, GreedyLearner, LinearLearner):
     """Rank by features · `weights` and learn nothing: a model that was trained elsewhere, to serve or to compare with.
 
     It accepts every kind of feedback and ignores it.
@@ -39,12 +39,9 @@ class FixedWeights(_IgnoresFeedback, GreedyLearner):
       0.708
     """
 
-    weights: tuple[float, ...]
+    weights: FiniteNumbers
 
     examples: ClassVar[tuple[Spec, ...]] = ({"weights": (1.0, -2.0, 0.5)},)
-
-    def __post_init__(self) -> None:
-        check_finite(weights=self.weights)
 
     def init(self, problem: Problem) -> LinearState:
         if len(self.weights) != problem.n_features:

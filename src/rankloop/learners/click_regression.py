@@ -1,17 +1,18 @@
 """Click regression: a logistic regression of clicks on features and positions."""
 
-from functools import cached_property
-from typing import ClassVar, NamedTuple
+from functools import cached_property, partial
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import FiniteNumbers, Positive, Probability, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, finite, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.swap_propensity import PairSwapper
+from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
 
 N_OFFSETS = 64  # with an offset of their own; the ones below share the last
 OFFSET_RATE = 0.3
@@ -131,23 +132,20 @@ class ClickRegression(PairSwapper):
       0.533
     """
 
-    swap: float = 0.05
-    learning_rate: float = 0.1
+    swap: SwapProbability = 0.05
+    learning_rate: Positive = 0.1
     examination: tuple[float, ...] = ()
-    order_weight: float = 0.0
-    offset: float = -2.0
-    start: tuple[float, ...] = ()
+    order_weight: Probability = 0.0
+    offset: Annotated[float, partial(check_between, -100, 100)] = -2.0
+    start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not all(0 < probability <= 1 for probability in self.examination):
-            raise InvalidInput(f"examination = {self.examination} must be probabilities above 0")
-        if len(self.examination) > N_OFFSETS or not abs(self.offset) <= 100:
-            raise InvalidInput(f"examination has at most {N_OFFSETS} positions, and offset is from -100 to 100")
-        if not 0 <= self.order_weight <= 1 or (self.order_weight and not self.examination):
-            raise InvalidInput(f"order_weight = {self.order_weight} must be from 0 to 1, and needs examination")
+        if not all(0 < probability <= 1 for probability in self.examination) or len(self.examination) > N_OFFSETS:
+            raise InvalidInput(f"examination = {self.examination} must be at most {N_OFFSETS} probabilities above 0")
+        if self.order_weight and not self.examination:
+            raise InvalidInput(f"order_weight = {self.order_weight} needs examination")
 
     @cached_property
     def _log_examination(self) -> Floats:

@@ -1,16 +1,17 @@
 """Click residuals: items that are clicked more than is usual at their position move up, others move down."""
 
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_between
+from rankloop.core.checks import FiniteNumbers, Positive, Probability, check_between
 from rankloop.core.kernels import add_row, kernel
 from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.swap_propensity import PairSwapper
+from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
 
 N_RATES = 64  # with a rate of their own; the ones below share the last
 PRIOR_UPDATES = 10.0  # The number of updates that the first value of a rate counts for.
@@ -89,18 +90,13 @@ class ClickResiduals(PairSwapper):
       0.481
     """
 
-    swap: float = 0.05
-    learning_rate: float = 0.1
-    below: int = 1
-    rate: float = 0.3
-    start: tuple[float, ...] = ()
+    swap: SwapProbability = 0.05
+    learning_rate: Positive = 0.1
+    below: Annotated[int, partial(check_between, 0, 1_000)] = 1
+    rate: Probability = 0.3
+    start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_between(0, 1_000, below=self.below)
-        check_between(0, 1, rate=self.rate)
 
     def init(self, problem: Problem) -> State:
         weights = self.first_weights(problem)
@@ -115,5 +111,4 @@ class ClickResiduals(PairSwapper):
         clicked, page = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, rates, counts, rate = state.weights, state.rates, state.counts, self.learning_rate
         weights, rates, counts = _updated(query.features, weights, rates, counts, page, clicked, rate, self.below)
-        weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
-        return State(weights, rates, counts, state.shown)
+        return State(require_finite(weights), require_finite(rates), counts, state.shown)

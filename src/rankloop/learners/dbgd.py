@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import PositiveCount
+from rankloop.core.checks import FiniteNumbers, Positive, PositiveCount
 from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import LinearLearner, LinearState, check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
@@ -60,10 +60,10 @@ def _step_to_winners(weights: Floats, directions: Floats, credits: Floats, step:
 class DuellingLearner(LinearLearner):
     """A learner that mixes the current ranking with those of random neighbours, and moves towards the winners."""
 
-    learning_rate: float = 0.01
-    spread: float = 1.0
+    learning_rate: Positive = 0.01
+    spread: Positive = 1.0
     interleaving: Interleaving = TeamDraft()  # noqa: RUF009  frozen
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 

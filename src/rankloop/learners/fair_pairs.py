@@ -5,14 +5,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import Count
+from rankloop.core.checks import Count, FiniteNumbers, Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, corrected, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import AveragedState as State
-from rankloop.learners._shared.swap_propensity import PairSwapper
+from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
 
 
 class Receipt(NamedTuple):
@@ -80,16 +80,15 @@ class FairPairs(PairSwapper):
       0.489
     """
 
-    swap: float = 0.3
-    learning_rate: float = 0.1
+    swap: SwapProbability = 0.3
+    learning_rate: Positive = 0.1
     memory: Count = 3000
     either: bool = False
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.swap == 0:
             raise InvalidInput("swap must be above 0: both orders have to be shown")
 
@@ -107,7 +106,6 @@ class FairPairs(PairSwapper):
         clicked, ranking = clicks_by_item(feedback, len(decision.ranking)), seen_part(decision.ranking, state.shown)
         newest_scores, rounds = scores_of(query.features, state.newest), min(state.rounds, self.memory)
         gradient = _pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
-        weights, newest = corrected(
-            query.features, state.weights, state.newest, rounds, True, gradient, self.learning_rate
-        )
+        old_weights, rate = state.weights, self.learning_rate
+        weights, newest = corrected(query.features, old_weights, state.newest, rounds, True, gradient, rate)
         return State(require_finite(weights), newest, state.shown, state.rounds + 1)  # finite only if `newest` is

@@ -1,19 +1,20 @@
 """Linear regressions of clicks on features: Thompson sampling, and upper confidence bounds."""
 
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from rankloop.core import learner
-from rankloop.core.checks import NotNegative, check_between
+from rankloop.core.checks import FiniteNumbers, NotNegative, check_between
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of, seen_count
 from rankloop.core.learner import LinearLearner, SparseLearner, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.precision import cholesky
 
-MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
-MIN_PIVOT_SHARE = 1e-12  # a pivot below this share of its diagonal is rounding error
+Deviation = Annotated[float, partial(check_between, 1e-150, 1e150)]  # its square is a number too
 
 
 class State(NamedTuple):
@@ -35,10 +36,6 @@ class _BeliefLearner(LinearLearner):
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
-    def __post_init__(self) -> None:
-        check_between(MIN_DEVIATION, MAX_DEVIATION, noise=self.noise, prior=self.prior)
-        super().__post_init__()
-
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
         return float("nan")
 
@@ -54,38 +51,21 @@ def _examined_count(ranking: Ints, shown: int, clicked: Floats) -> int:
 
 
 @kernel
-def _cholesky(matrix: Floats) -> Floats:
-    """Return the lower triangle L with L Lᵀ = matrix."""
-    n = len(matrix)
-    lower = np.zeros((n, n))
-    for i in range(n):
-        for j in range(i + 1):
-            total = matrix[i, j]
-            for k in range(j):
-                total -= lower[i, k] * lower[j, k]
-            if i == j:
-                lower[i, i] = np.sqrt(max(total, MIN_PIVOT_SHARE * matrix[i, i]))
-            else:
-                lower[i, j] = total / lower[j, j]
-    return lower
-
-
-@kernel
 def _drawn_weights(precision: Floats, moment: Floats, normals: Floats) -> Floats:
-    """Return mean + L⁻ᵀ · normals with L Lᵀ = precision: a draw from the belief, or its mean for normals of 0."""
+    """Return mean + U⁻¹ · normals with Uᵀ U = precision: a draw from the belief, or its mean for normals of 0."""
     n = len(moment)
-    lower, values = _cholesky(precision), np.empty(n)
+    upper, values = cholesky(precision), np.empty(n)
     for i in range(n):
         total = moment[i]
         for k in range(i):
-            total -= lower[i, k] * values[k]
-        values[i] = total / lower[i, i]
+            total -= upper[k, i] * values[k]
+        values[i] = total / upper[i, i]
     values += normals
     for i in range(n - 1, -1, -1):
         total = values[i]
         for k in range(i + 1, n):
-            total -= lower[k, i] * values[k]
-        values[i] = total / lower[i, i]
+            total -= upper[i, k] * values[k]
+        values[i] = total / upper[i, i]
     return values
 
 
@@ -133,9 +113,9 @@ class LinearThompson(_BeliefLearner):
       0.902
     """
 
-    noise: float = 1.0
-    prior: float = 1.0
-    start: tuple[float, ...] = ()
+    noise: Deviation = 1.0
+    prior: Deviation = 1.0
+    start: FiniteNumbers = ()
 
     def init(self, problem: Problem) -> State:
         start = self.first_weights(problem)
@@ -231,9 +211,9 @@ class DiagonalThompson(DiagonalBelief):
       0.492
     """
 
-    noise: float = 1.0
-    prior: float = 1.0
-    start: tuple[float, ...] = ()
+    noise: Deviation = 1.0
+    prior: Deviation = 1.0
+    start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"noise": 0.5, "prior": 2.0, "start": (0.0, 0.5, -1.0)})
 
@@ -282,9 +262,9 @@ class DiagonalUCB(DiagonalBelief):
     """
 
     width: NotNegative = 0.5
-    noise: float = 1.0
-    prior: float = 1.0
-    start: tuple[float, ...] = ()
+    noise: Deviation = 1.0
+    prior: Deviation = 1.0
+    start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "noise": 0.5}, {"prior": 2.0, "start": (0.0, 0.5, -1.0)})
 

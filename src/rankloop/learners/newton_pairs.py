@@ -1,18 +1,18 @@
 """Newton pairs: swap neighbours whose order is in doubt, and take a Newton step for each pair with unequal clicks."""
 
-import functools
 import math
-from typing import ClassVar, NamedTuple
+from functools import cached_property, partial
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_positive
+from rankloop.core.checks import FiniteNumbers, NotNegative, Positive, PositiveCount, check_between
 from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, scores_of, seen_count, width_of
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.precision import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, surprise_of, times
+from rankloop.learners._shared.precision import Ridge, cholesky, dot, sherman_morrison, surprise_of, times
 
 # The inverse is rebuilt after at most so many rounds, and at least so often within the memory.
 MAX_BATCH_ROUNDS, MIN_BATCHES_IN_MEMORY = 128, 16
@@ -20,7 +20,6 @@ KEPT_AFTER_CHANGE = 0.03  # The share of the evidence that is kept when users ha
 FIRST_CLICK_MEAN, RUN_ABOVE, RUN_BELOW, N_VALUES, N_STATISTICS = range(5)  # The entries of `State.watch`.
 MIN_DEPARTURE = 0.1  # Smaller departures from the mean do not add up.
 ROUNDING_ERROR = 1e-9
-MIN_PIVOT_SHARE = 1e-12  # A pivot below this share of its diagonal is rounding error.
 LOG_2 = math.log(2)
 
 
@@ -67,19 +66,10 @@ def _spread_of(covariance: Floats, x: Floats) -> float:
 
 @kernel
 def _inverse_of(matrix: Floats) -> Floats:
-    """Return the inverse of a positive definite matrix by Cholesky, in loops along its rows, or that of a diagonal."""
-    n = len(matrix)
+    """Return the inverse of a positive definite matrix, in loops along its rows, or that of a diagonal."""
     if matrix.ndim == 1:
         return 1.0 / matrix
-    upper = matrix.copy()  # becomes U with Uᵀ U = matrix
-    for k in range(n):
-        upper[k, k] = np.sqrt(max(upper[k, k], MIN_PIVOT_SHARE * matrix[k, k]))
-        for j in range(k + 1, n):
-            upper[k, j] /= upper[k, k]
-        for i in range(k + 1, n):
-            if upper[k, i] != 0.0:
-                for j in range(i, n):
-                    upper[i, j] -= upper[k, i] * upper[k, j]
+    upper, n = cholesky(matrix), len(matrix)
     lower = np.zeros((n, n))  # (Uᵀ)⁻¹
     for i in range(n):
         for k in range(i):
@@ -334,13 +324,13 @@ class NewtonPairs(SparseLearner):
       0.526
     """
 
-    ridge: float = 10.0
-    alpha: float = 2.0
-    floor: float = 0.05
-    memory: int = 30_000
-    alarm: float = 15.0
+    ridge: Ridge = 10.0
+    alpha: Positive = 2.0
+    floor: Annotated[float, partial(check_between, 0, 0.5)] = 0.05
+    memory: PositiveCount = 30_000
+    alarm: NotNegative = 15.0
     diagonal: bool = False
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
@@ -351,20 +341,12 @@ class NewtonPairs(SparseLearner):
         {"diagonal": True, "ridge": 1.0, "floor": 0.5, "memory": 40, "alarm": 0.5},
     )
 
-    def __post_init__(self) -> None:
-        check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
-        check_positive(alpha=self.alpha)
-        check_not_negative(alarm=self.alarm)
-        super().__post_init__()
-        check_between(0, 0.5, floor=self.floor)
-        check_at_least(1, memory=self.memory)
-
-    @functools.cached_property
+    @cached_property
     def _batch(self) -> int:
         """The number of rounds after which evidence is discounted and the inverse is rebuilt."""
         return max(1, min(MAX_BATCH_ROUNDS, self.memory // MIN_BATCHES_IN_MEMORY))
 
-    @functools.cached_property
+    @cached_property
     def _kept(self) -> float:
         """γ to the power of the rounds of a batch."""
         return (1 - 1 / self.memory) ** self._batch

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from rankloop.core.checks import FiniteNumbers, Positive
 from rankloop.core.kernels import add_row, kernel, project, scores_of
 from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
@@ -71,10 +72,10 @@ class OnlineGradient(GreedyLearner, SparseLearner):
     """
 
     surrogate: Surrogate = field(default=ListNet())
-    learning_rate: float = 0.1
+    learning_rate: Positive = 0.1
     schedule: Literal["constant", "root", "adaptive"] = "constant"
-    radius: float | None = None
-    start: tuple[float, ...] = ()
+    radius: Positive | None = None
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("steps",)

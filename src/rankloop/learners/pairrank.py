@@ -5,12 +5,12 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import NotNegative, check_between
+from rankloop.core.checks import FiniteNumbers, NotNegative
 from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count
 from rankloop.core.learner import LinearLearner, check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
-from rankloop.learners._shared.precision import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, surprise_of, times
+from rankloop.learners._shared.precision import Ridge, dot, sherman_morrison, surprise_of, times
 
 NO_LIMIT = Limit()
 
@@ -198,18 +198,14 @@ class PairRank(LinearLearner):
       0.913
     """
 
-    ridge: float = 1.0
+    ridge: Ridge = 1.0
     alpha: NotNegative = 0.1
     pairs: Literal["disjoint", "all"] = "disjoint"
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
-
-    def __post_init__(self) -> None:
-        check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
-        super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         weights, unit = self.first_weights(problem), np.eye(problem.n_features)

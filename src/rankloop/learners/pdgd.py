@@ -1,11 +1,12 @@
 """PDGD: draw rankings by their scores, and learn without bias from the pairs that clicks reveal."""
 
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import FiniteNumbers, Positive, check_between
 from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count, weighted_rows
 from rankloop.core.learner import SparseLearner, check_receipt, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import register
@@ -180,17 +181,12 @@ class Pdgd(SparseLearner):
       0.487
     """
 
-    learning_rate: float = 0.1
-    decay: float = 1.0
-    start: tuple[float, ...] = ()
+    learning_rate: Positive = 0.1
+    decay: Annotated[Positive, partial(check_between, 0, 1)] = 1.0
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.decay <= 1:
-            raise InvalidInput(f"decay = {self.decay} must be above 0 and at most 1")
 
     def init(self, problem: Problem) -> State:
         return State(self.first_weights(problem), shown_or_all(problem), 0)

@@ -6,9 +6,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core import learner
+from rankloop.core.checks import FiniteNumbers
 from rankloop.core.kernels import clicked_weights, kernel, ranking_of, weighted_rows
-from rankloop.core.learner import GreedyLearner, SparseLearner, corrected, expect, require_finite
+from rankloop.core.learner import (
+    GreedyLearner,
+    SparseLearner,
+    check_receipt,
+    corrected,
+    expect,
+    require_finite,
+    shown_or_all,
+)
 from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
@@ -38,26 +46,26 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreferenceLearner(SparseLearner):
+class PreferenceLearner(GreedyLearner, SparseLearner):
     """A learner that shows its best ranking, and turns clicks into a better one as `clicks_to` says."""
 
     clicks_to: Literal["top", "swap_first", "pairs"] = "top"
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
 
-    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[Receipt]:
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[Receipt]:  # type: ignore[override]
         first = 0
         if self.clicks_to == "pairs":  # as many draws as `3pr` takes, so that one seed gives both the same pairs
             first = int(rng.random(1 + query.n_items // 2)[0] >= 0.5)
-        return Decision(learner.best_ranking(query.features, state.weights), 0.0, Receipt(first))
+        return Decision(self.predict(state, query), 0.0, Receipt(first))
 
     def _row_weights(self, decision: Decision[Receipt], feedback: Feedback) -> Floats:
         """Return the multiple of each item's features that the feedback adds to the weights."""
         if isinstance(feedback, Preferred):
             return correction(decision.ranking, feedback.ranking)
+        check_receipt(0 <= decision.receipt.first <= 1)
         items, click_weights = expect(feedback, Clicks)
-        learner.check_receipt(0 <= decision.receipt.first <= 1)
         return _from_clicks(decision.ranking, items, click_weights, decision.receipt.first, self.clicks_to)
 
 
@@ -116,7 +124,7 @@ class AveragedPreferencePerceptron(PreferenceLearner):
 
     def init(self, problem: Problem) -> AveragedState:
         weights = self.first_weights(problem)
-        return AveragedState(weights, weights, learner.shown_or_all(problem), 0)
+        return AveragedState(weights, weights, shown_or_all(problem), 0)
 
     def learn(
         self, state: AveragedState, query: Query, decision: Decision[Receipt], feedback: Feedback
@@ -156,7 +164,7 @@ class StructuredPerceptron(GreedyLearner, SparseLearner):
       0.904
     """
 
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
-from rankloop.core.checks import Positive, PositiveCount
+from rankloop.core.checks import FiniteNumbers, Positive, PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, ranking_of, reassociated, scores_of
-from rankloop.core.learner import GreedyLearner, SparseLearner, expect, point_log_prob, require_finite, shown_or_all
+from rankloop.core.learner import GreedyLearner, LinearLearner, SparseLearner, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -101,7 +100,7 @@ def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
     )
 
 
-class _CountsMistakes(GreedyLearner):
+class _CountsMistakes(GreedyLearner, LinearLearner):
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("mistakes",)
 
@@ -114,14 +113,13 @@ class MistakeDriven(_CountsMistakes, SparseLearner):
     """A learner that takes a step whenever the measure is below its best."""
 
     measure: Measure = NDCG(cutoff=10)  # noqa: RUF009  frozen
-    learning_rate: float = 1.0
-    margin: float = 1.0
-    start: tuple[float, ...] = ()
+    learning_rate: Positive = 1.0
+    margin: Positive = 1.0
+    start: FiniteNumbers = ()
 
     one_pair: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         cutoff_and_kind(self.measure)
 
     @functools.cached_property
@@ -240,9 +238,9 @@ class Perceptron(_CountsMistakes):
       0.871
     """
 
-    learning_rate: float = 1.0
-    relevant_from: float = 1.0
-    start: tuple[float, ...] = ()
+    learning_rate: Positive = 1.0
+    relevant_from: Positive = 1.0
+    start: FiniteNumbers = ()
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
@@ -307,7 +305,7 @@ def _stored(state: KernelState, features: Floats, new: Floats, oldest: bool) -> 
 
 
 @register("kernel_perceptron")
-class KernelPerceptron:
+class KernelPerceptron(GreedyLearner):
     """The `ranking_perceptron` on scores Σ_b c_b · K(x_b, x), with at most `budget` stored items x_b.
 
     On a mistake every item with a non-zero slope of the SLAM surrogate is stored with the coefficient
@@ -365,9 +363,6 @@ class KernelPerceptron:
         empty = np.zeros((self.budget, problem.n_features))
         return KernelState(empty, np.zeros(self.budget), np.full(self.budget, -1), 0, 0, shown_or_all(problem))
 
-    def rank(self, state: KernelState, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self.predict(state, query), 0.0, ())
-
     def learn(self, state: KernelState, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> KernelState:
         items, grades = expect(feedback, Relevances)
         scores = require_finite(self.scores(state, query.features))[items]
@@ -381,9 +376,6 @@ class KernelPerceptron:
 
     def predict(self, state: KernelState, query: Query) -> Ints:
         return ranking_of(self.scores(state, query.features))
-
-    def log_prob(self, state: KernelState, query: Query, ranking: Ints) -> float:
-        return point_log_prob(self.predict(state, query), ranking, state.shown)
 
     def scores(self, state: KernelState, features: Floats) -> Floats:
         """Return Σ_b c_b · K(x_b, x) of each row x."""

@@ -37,10 +37,7 @@ def _grades_with(gains: Floats, form: int, start: float) -> Floats:
 @kernel
 def _cells_left(explored: Ints) -> int:
     """Return the number of cells that the block has not explored."""
-    count = 0
-    for times in explored:
-        count += times == 0
-    return count
+    return int(np.sum(explored == 0))
 
 
 @kernel
@@ -49,9 +46,7 @@ def _exploration_probability(n_cells: int, rounds_left: int) -> float:
 
     A block that is overdue, because feedback came late, explores until every cell was on top.
     """
-    if n_cells == 0:
-        return 0.0
-    return n_cells / rounds_left if n_cells < rounds_left else 1.0
+    return n_cells / max(rounds_left, n_cells) if n_cells > 0 else 0.0
 
 
 @kernel
@@ -62,37 +57,20 @@ def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: fl
     """
     if whether >= _exploration_probability(n_cells, rounds_left):
         return NO_CELL
-    skip = int(which * n_cells)
-    for cell in range(len(explored)):
-        if explored[cell] == 0:
-            if skip == 0:
-                return cell
-            skip -= 1
-    return NO_CELL
+    return int(np.flatnonzero(explored == 0)[int(which * n_cells)])
 
 
 @kernel
 def _cell_first(order: Ints, cell: int, depth: int) -> Ints:
     """Return the items of a cell in their order, then all others in theirs: Algorithm 4, line 10."""
-    ranking = np.empty_like(order)
-    inside, outside = 0, min(depth, len(order) - cell * depth)
-    for item in order:
-        if item // depth == cell:
-            ranking[inside] = item
-            inside += 1
-        else:
-            ranking[outside] = item
-            outside += 1
-    return ranking
+    is_inside = order // depth == cell
+    return np.concatenate((order[is_inside], order[~is_inside]))
 
 
 @kernel
 def _is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
     """Return true if the ranking begins with all items of the cell."""
-    for position in range(min(depth, len(ranking) - cell * depth)):
-        if ranking[position] // depth != cell:
-            return False
-    return True
+    return bool(np.all(ranking[: min(depth, len(ranking) - cell * depth)] // depth == cell))
 
 
 @kernel

@@ -1,18 +1,16 @@
 """3PR: the perturbed preference perceptron for ranking, which stays stable under noisy and biased clicks."""
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.checks import Count, check_finite
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import Count, FiniteNumbers, Probability, check_finite
 from rankloop.core.kernels import clicked_weights, kernel
-from rankloop.core.learner import LinearLearner, check_receipt, corrected, expect, finite, require_finite, shown_or_all
+from rankloop.core.learner import check_receipt, corrected, expect, finite, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
-from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared import swap_propensity
-from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PAIRINGS_BY_NAME, PairSwapper
+from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PairSwapper
 
 MOVE_TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 
@@ -90,13 +88,13 @@ class ThreePR(PairSwapper):
       0.445
     """
 
-    swap: float | Literal["dynamic"] = 0.5
-    perturb: str = "pairs"
-    budget: float = 0.0
+    swap: Probability | Literal["dynamic"] = 0.5
+    perturb: Literal["pairs", "top_two"] = "pairs"
+    budget: Annotated[float, check_finite] = 0.0
     weighting: Literal["discount", "flat"] = "discount"
     averaged: bool = False
     warm: Count = 0
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     reports: ClassVar[tuple[str, ...]] = ("score_agreement", "max_perturbation", "swap")
     examples: ClassVar[tuple[Spec, ...]] = (
@@ -104,14 +102,6 @@ class ThreePR(PairSwapper):
         {"swap": "dynamic", "budget": 0.1, "weighting": "flat", "averaged": True},
         {"perturb": "top_two", "swap": 0.3, "warm": 3},
     )
-
-    def __post_init__(self) -> None:
-        if self.swap != "dynamic" and not 0 <= self.swap <= 1:
-            raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
-        if self.perturb not in PAIRINGS_BY_NAME:
-            raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PAIRINGS_BY_NAME)}")
-        LinearLearner.__post_init__(self)
-        check_finite(budget=self.budget)
 
     def init(self, problem: Problem) -> State:
         weights = self.first_weights(problem)
@@ -129,16 +119,13 @@ class ThreePR(PairSwapper):
         check_receipt(scores.shape == (n_items,) and -1 <= first <= n_items and 0 <= end <= n_items)
         flat = self.weighting == "flat"
         row_weights, confirmed = _row_weights(decision.ranking, items, clicks, scores, first, end, flat)
-        weights, newest = corrected(
-            query.features, state.weights, state.newest, state.rounds, self.averaged, row_weights
-        )
+        old_weights, rounds = state.weights, state.rounds
+        weights, newest = corrected(query.features, old_weights, state.newest, rounds, self.averaged, row_weights)
         agreement = finite(state.score_agreement + confirmed)
-        rounds = state.rounds + 1
-        return State(require_finite(weights), newest, state.shown, rounds, agreement, finite(cost), finite(swap))
+        return State(require_finite(weights), newest, state.shown, rounds + 1, agreement, finite(cost), finite(swap))
 
-    def _rule(self, state: State) -> tuple[Floats, bool, float, float]:
-        allowance = self.budget * (state.rounds + 1) - state.score_agreement
+    def _rule(self, state: State) -> tuple[bool, bool, float, float]:
         swap = DYNAMIC_SWAP if self.swap == "dynamic" else self.swap
-        if state.rounds < self.warm:
-            swap = 0.0
-        return PAIRINGS_BY_NAME[self.perturb], self.weighting == "flat", swap, allowance
+        allowance = self.budget * (state.rounds + 1) - state.score_agreement
+        is_warm = state.rounds >= self.warm
+        return self.perturb == "top_two", self.weighting == "flat", swap if is_warm else 0.0, allowance

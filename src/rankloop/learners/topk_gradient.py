@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import NotNegative, check_between
+from rankloop.core.checks import FiniteNumbers, NotNegative, Positive, Probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, project, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, best_ranking, check_receipt, expect, require_finite, shown_or_all
@@ -63,15 +63,6 @@ def _inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool
 
 
 @kernel
-def _contains(items: Ints, item: int) -> bool:
-    """Return true if the item is in the array."""
-    contains = False
-    for other in items:
-        contains |= other == item
-    return contains
-
-
-@kernel
 def _probabilities(graded: GradedItems, n_items: int, span: int) -> tuple[float, float]:
     """Return P of a familiar set and of another, none below the floor."""
     depth = len(graded.items)
@@ -97,14 +88,6 @@ def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItem
 
 
 @kernel
-def _step_on_all(weights: Floats, features: Features, slope: Floats, rate: float, radius: float) -> Floats:
-    """Return Π(w − rate · Σ_i slope[i] · features[i]): Algorithm 5, lines 10 and 11."""
-    after = moved(weights, features, np.arange(len(slope)), slope, rate)
-    project(after, radius)
-    return after
-
-
-@kernel
 def _kernel_step(
     weights: Floats, features: Features, graded: GradedItems, code: int, sharpness: float, rate: float, radius: float
 ) -> Floats:
@@ -124,7 +107,7 @@ def _kernel_step(
             slope = np.exp(scores[item]) - np.exp(grade)
         else:
             slope = 2.0 * ((0.0 if code == SQUARED_GRADES else scores[item]) - grade)
-        slope /= likely if n_graded == n_items or _contains(graded.familiar, item) else unlikely
+        slope /= likely if n_graded == n_items or np.any(graded.familiar == item) else unlikely
         if slope != 0.0:
             add_row(after, features, item, -rate * slope)
     project(after, radius)
@@ -198,14 +181,14 @@ class TopKGradient(SparseLearner):
     """
 
     surrogate: Surrogate = Squared()
-    floor: float = 0.3
+    floor: Probability = 0.3
     exploration: NotNegative = 0.1
     exploration_decay: NotNegative = 1 / 3
-    learning_rate: float = 0.01
+    learning_rate: Positive = 0.01
     learning_rate_decay: NotNegative = 2 / 3
     smoothing_decay: NotNegative = 0.0
-    radius: float | None = None
-    start: tuple[float, ...] = ()
+    radius: Positive | None = None
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("steps",)
@@ -218,12 +201,10 @@ class TopKGradient(SparseLearner):
     )
 
     def __post_init__(self) -> None:
-        check_between(0, 1, floor=self.floor)
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
             raise InvalidInput(
                 f"{entry_of(self.surrogate).kind} has no smoothing to anneal: leave smoothing_decay at 0"
             )
-        super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         span, n_graded = self.surrogate.span, math.inf if problem.depth is None else problem.depth
@@ -252,7 +233,8 @@ class TopKGradient(SparseLearner):
         radius = math.inf if self.radius is None else self.radius
         if code == NO_KERNEL:
             slope = _estimated_gradient(self.surrogate, scores_of(query.features, state.weights) * sharpness, graded)
-            weights = _step_on_all(state.weights, query.features, slope, rate, radius)
+            weights = moved(state.weights, query.features, np.arange(len(slope)), slope, rate)
+            project(weights, radius)
         else:
             weights = _kernel_step(state.weights, query.features, graded, code, sharpness, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)

@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import FiniteNumbers, Positive, PositiveCount
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
-from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all
+from rankloop.core.learner import GreedyLearner, LinearLearner, expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Preferred, Problem, Query
 from rankloop.learners._shared.swap_propensity import correction, moved_to_top
@@ -51,7 +51,7 @@ def _hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats
 
 
 @register("refitted_svm")
-class RefittedSVM(GreedyLearner):
+class RefittedSVM(GreedyLearner, LinearLearner):
     """A ranking SVM that is fitted again whenever the number of rounds has grown by the factor `growth`.
 
     With `growth` = 1 it is fitted after every round.
@@ -65,21 +65,17 @@ class RefittedSVM(GreedyLearner):
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, figure 4.
     """
 
-    regularisation: float = 0.01
+    regularisation: Positive = 0.01
     growth: float = 2.0
-    memory: int = 10_000
-    start: tuple[float, ...] = ()
+    memory: PositiveCount = 10_000
+    start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"growth": 1.0, "memory": 3, "regularisation": 1.0})
 
     def __post_init__(self) -> None:
-        check_positive(regularisation=self.regularisation)
-        super().__post_init__()
         if not (math.isfinite(self.growth) and self.growth >= 1):
             raise InvalidInput(f"growth = {self.growth} must be a factor from 1 on: 1 fits again in every round")
-        if self.memory < 1:
-            raise InvalidInput(f"memory = {self.memory} must be a number of examples from 1")
 
     def init(self, problem: Problem) -> State:
         """Return a state without examples."""

@@ -1,11 +1,16 @@
 """The information of pairs about weights, as the inverse of a precision matrix."""
 
+from functools import partial
+from typing import Annotated
+
 import numpy as np
 
+from rankloop.core.checks import check_between
 from rankloop.core.kernels import kernel, reassociated
 from rankloop.core.types import Floats
 
-MIN_RIDGE, MAX_RIDGE = 1e-150, 1e150  # its inverse is a number too
+Ridge = Annotated[float, partial(check_between, 1e-150, 1e150)]  # its inverse is a number too
+MIN_PIVOT_SHARE = 1e-12  # a pivot below this share of its diagonal is rounding error
 MAX_GAIN = 1e6  # a step that shrinks a variance by more than this has lost digits: the inverse is rebuilt at once
 
 
@@ -21,6 +26,21 @@ def dot(left: Floats, right: Floats) -> float:
     for j in range(len(left)):
         total += left[j] * right[j]
     return total
+
+
+@kernel
+def cholesky(matrix: Floats) -> Floats:
+    """Return U with Uᵀ U = matrix for a positive definite matrix, in loops along its rows; only its upper triangle."""
+    upper, n = matrix.copy(), len(matrix)
+    for k in range(n):
+        upper[k, k] = np.sqrt(max(upper[k, k], MIN_PIVOT_SHARE * matrix[k, k]))
+        for j in range(k + 1, n):
+            upper[k, j] /= upper[k, k]
+        for i in range(k + 1, n):
+            if upper[k, i] != 0.0:
+                for j in range(i, n):
+                    upper[i, j] -= upper[k, i] * upper[k, j]
+    return upper
 
 
 @kernel

@@ -4,7 +4,7 @@ PERTURB and GET-FEEDBACK in Algorithm 3 of Raman et al. (2013). A correction is 
 φ(x, better) − φ(x, shown) = Σ_i c[i] · features[i] in the joint features φ(x, y) = Σ_p discount(p) · x[y_p].
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -14,12 +14,17 @@ from rankloop.core.kernels import discount, discounts, kernel, ranking_of, score
 from rankloop.core.learner import SparseLearner
 from rankloop.core.types import Clicks, Features, Floats, Ints, Query, Rows
 
-# How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
-# before which the pairs end, if not at the end of the list. Another perturbation is another entry.
-PAIRINGS_BY_NAME = {"pairs": np.array([[0.5, 0, 2.0**31], [0.5, 1, 2.0**31]]), "top_two": np.array([[1.0, 0, 2]])}
 DYNAMIC_SWAP = -1.0  # in place of a swap probability: it follows the allowance
 # From each position to the next; a logarithm for each pair would dominate a short ranking.
 DISCOUNT_DROPS = -np.diff(discounts(257))
+
+
+def _check_swap(swap: float) -> None:
+    if not 0 <= swap < 1:
+        raise InvalidInput(f"swap = {swap} must be a probability from 0, below 1")
+
+
+SwapProbability = Annotated[float, _check_swap]
 
 
 class AveragedState(NamedTuple):
@@ -129,16 +134,20 @@ def _times_log(count: int, probability: float) -> float:
 
 
 @kernel
+def _end_of_pairs(n_items: int, top_two: bool) -> int:
+    """Return the position before which the pairs end."""
+    return min(n_items, 2) if top_two else n_items
+
+
+@kernel
 def _log_prob(
-    scores: Floats, best: Ints, ranking: Ints, shown: int, pairings: Floats, flat: bool, swap: float, allowance: float
+    scores: Floats, best: Ints, ranking: Ints, shown: int, top_two: bool, flat: bool, swap: float, allowance: float
 ) -> float:
     """Return log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(other pairs), over the seen part."""
-    n_items = len(best)
-    n_seen = seen_count(shown, n_items)
-    total = -np.inf
-    # A ranking may come from several pairings, whose probabilities add up. Half-seen pairs count by their upper item.
-    for pairing in pairings:
-        first, end = int(pairing[1]), min(int(pairing[2]), n_items)
+    n_seen, end, n_pairings = seen_count(shown, len(best)), _end_of_pairs(len(best), top_two), 1 if top_two else 2
+    total, share = -np.inf, 1.0 / n_pairings
+    # A ranking may come from both pairings, whose probabilities add up. Half-seen pairs count by their upper item.
+    for first in range(n_pairings):
         p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
         swapped, unswapped, fits, j = 0, 0, True, 0
         while j < n_seen and fits:
@@ -155,7 +164,7 @@ def _log_prob(
                 swapped += 1
             j += 2
         if fits:
-            total = np.logaddexp(total, np.log(pairing[0]) + _times_log(swapped, p) + _times_log(unswapped, 1.0 - p))
+            total = np.logaddexp(total, np.log(share) + _times_log(swapped, p) + _times_log(unswapped, 1.0 - p))
     return total
 
 
@@ -164,7 +173,7 @@ def _present(
     features: Features,
     weights: Floats,
     shown: int,
-    pairings: Floats,
+    top_two: bool,
     flat: bool,
     swap: float,
     allowance: float,
@@ -174,18 +183,14 @@ def _present(
     scores = scores_of(features, weights)
     best = ranking_of(scores)
     # FORMPAIRS: the first draw chooses the pairing; each further draw swaps one pair with probability p_t.
-    row, share = 0, pairings[0, 0]
-    while draws[0] >= share and row + 1 < len(pairings):
-        row += 1
-        share += pairings[row, 0]
-    first, end = int(pairings[row, 1]), min(int(pairings[row, 2]), len(best))
+    first, end = 0 if top_two or draws[0] < 0.5 else 1, _end_of_pairs(len(best), top_two)
     cost = _swap_cost(scores, best, first, end, flat)
     p = _swap_probability(swap, allowance, cost)
     ranking = best.copy()
     for j in range(first, end - 1, 2):
         if draws[1 + j // 2] < p:
             ranking[j], ranking[j + 1] = best[j + 1], best[j]
-    log_propensity = _log_prob(scores, best, ranking, shown, pairings, flat, swap, allowance)
+    log_propensity = _log_prob(scores, best, ranking, shown, top_two, flat, swap, allowance)
     return ranking, log_propensity, scores, first, end, cost, p
 
 
@@ -201,23 +206,17 @@ class PairSwapper(SparseLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.swap < 1:
-            raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
-
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        scores, (pairings, flat, swap, allowance) = scores_of(query.features, state.weights), self._rule(state)
-        return _log_prob(scores, ranking_of(scores), ranking, state.shown, pairings, flat, swap, allowance)
+        scores, (top_two, flat, swap, allowance) = scores_of(query.features, state.weights), self._rule(state)
+        return _log_prob(scores, ranking_of(scores), ranking, state.shown, top_two, flat, swap, allowance)
 
-    def _rule(self, state: Any) -> tuple[Floats, bool, float, float]:
-        """Return the pairings, true if all pairs cost the same, the swap probability, and its allowance if dynamic."""
-        return PAIRINGS_BY_NAME["pairs"], True, self.swap, 0.0
+    def _rule(self, state: Any) -> tuple[bool, bool, float, float]:
+        """Return if only the top two are paired, if all pairs cost the same, the swap probability and its allowance."""
+        return False, True, self.swap, 0.0
 
     def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int, int, float, float]:
         """Return the ranking to show, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
-        pairings, flat, swap, allowance = self._rule(state)
-        features = query.features
+        features, (top_two, flat, swap, allowance) = query.features, self._rule(state)
         n_items = features.n_items if type(features) is Rows else len(features)
         draws = rng.random(1 + n_items // 2)
-        return _present(features, state.weights, state.shown, pairings, flat, swap, allowance, draws)
+        return _present(features, state.weights, state.shown, top_two, flat, swap, allowance, draws)

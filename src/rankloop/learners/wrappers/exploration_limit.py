@@ -7,10 +7,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import Count
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learner import Wrapper
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Limit, Query, R
-from rankloop.learners.wrappers.base import Wrapper
 
 
 @register("explore_at_most")

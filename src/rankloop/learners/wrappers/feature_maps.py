@@ -1,46 +1,18 @@
 """Wrappers that show the learner other features: of mean 0 and deviation 1, or random cosines."""
 
-from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
-from rankloop.core.checks import Count, PositiveCount, check_positive
-from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, reassociated
-from rankloop.core.learner import require_finite
+from rankloop.core.checks import Count, PositiveCount, check_between
+from rankloop.core.kernels import MAX_FLOAT, kernel, reassociated
+from rankloop.core.learner import StateWrapper, require_finite
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
-from rankloop.learners.wrappers.base import Wrapper
+from rankloop.core.types import Decision, Feedback, Floats, Problem, Query, R
 
 MIN_RELATIVE_DEVIATION = 1e-12  # a deviation this small beside the mean is rounding, not information
-MIN_BANDWIDTH = 1e-300
-
-
-class FeatureMap(Wrapper):
-    """A wrapper that shows `inner` other features of the items; its state holds that of `inner` in a field."""
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return tuple(f"inner.{path}" for path in self.inner.reports)
-
-    @abstractmethod
-    def mapped(self, state: Any, query: Query) -> Query:
-        """Return the query with the features that `inner` sees."""
-
-    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state.inner, self.mapped(state, query), rng)
-
-    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        return state._replace(inner=self.inner.learn(state.inner, self.mapped(state, query), decision, feedback))
-
-    def predict(self, state: Any, query: Query) -> Ints:
-        return self.inner.predict(state.inner, self.mapped(state, query))
-
-    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state.inner, self.mapped(state, query), ranking)
 
 
 class State(NamedTuple):
@@ -82,7 +54,7 @@ def _scale_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) ->
 
 
 @register("standardised")
-class Standardised(FeatureMap):
+class Standardised(StateWrapper):
     """Scale features to mean 0 and deviation 1 before `inner` sees them.
 
       x ↦ (x − mean) / deviation, over all items learned from so far.
@@ -113,13 +85,13 @@ class Standardised(FeatureMap):
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         mean, squares = _add_rows(state.n_rows, state.mean, state.squares, query.features)
-        moments = State(state.n_rows + query.n_items, require_finite(mean), require_finite(squares), None)
-        return moments._replace(inner=self.inner.learn(state.inner, self.mapped(moments, query), decision, feedback))
+        moments = State(state.n_rows + query.n_items, require_finite(mean), require_finite(squares), state.inner)
+        inner_state, scaled_query = self._for_inner(moments, query)
+        return moments._replace(inner=self.inner.learn(inner_state, scaled_query, decision, feedback))
 
-    def mapped(self, state: State, query: Query) -> Query:
-        """Return the query with the scaled features."""
+    def _for_inner(self, state: State, query: Query) -> tuple[Any, Query]:
         features = _scale_rows(state.n_rows, state.mean, state.squares, query.features)
-        return query._replace(features=features)
+        return state.inner, query._replace(features=features)
 
 
 class CosineState(NamedTuple):
@@ -146,7 +118,7 @@ def _cosines(features: Floats, directions: Floats, phases: Floats) -> Floats:
 
 
 @register("random_features")
-class RandomFeatures(FeatureMap):
+class RandomFeatures(StateWrapper):
     """Map features to random cosines, so that a linear learner becomes a kernel method of fixed cost.
 
       x ↦ √(2/D) · cos(W · x + b),  W normal with deviation 1 / `bandwidth`, b uniform on [0, 2π), D = `n_features`.
@@ -173,15 +145,10 @@ class RandomFeatures(FeatureMap):
 
     inner: AnyLearner
     n_features: PositiveCount = 100
-    bandwidth: float = 1.0
+    bandwidth: Annotated[float, partial(check_between, 1e-300, MAX_FLOAT)] = 1.0  # it is divided by
     seed: Count = 0
 
     examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient", "n_features": 8},)
-
-    def __post_init__(self) -> None:
-        check_positive(bandwidth=self.bandwidth)
-        if self.bandwidth < MIN_BANDWIDTH:
-            raise InvalidInput(f"bandwidth = {self.bandwidth} must be at least {MIN_BANDWIDTH}: it is divided by")
 
     def init(self, problem: Problem) -> CosineState:
         rng = np.random.default_rng(self.seed)
@@ -190,6 +157,9 @@ class RandomFeatures(FeatureMap):
         mapped = problem._replace(n_features=self.n_features, feature_names=())
         return CosineState(directions, phases, self.inner.init(mapped))
 
-    def mapped(self, state: CosineState, query: Query) -> Query:
-        """Return the query with the cosine features."""
-        return query._replace(features=_cosines(query.features, state.directions, state.phases))
+    def learn(self, state: CosineState, query: Query, decision: Decision[R], feedback: Feedback) -> CosineState:
+        inner_state, mapped_query = self._for_inner(state, query)
+        return state._replace(inner=self.inner.learn(inner_state, mapped_query, decision, feedback))
+
+    def _for_inner(self, state: CosineState, query: Query) -> tuple[Any, Query]:
+        return state.inner, query._replace(features=_cosines(query.features, state.directions, state.phases))

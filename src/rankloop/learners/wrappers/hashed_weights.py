@@ -5,18 +5,24 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from numpy.random import Generator
 
-from rankloop.core.checks import Positive, check_finite
+from rankloop.core.checks import FiniteNumbers, Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learner import from_layers, layers_of, require_finite, start_weights, with_in_layers
+from rankloop.core.learner import (
+    StateWrapper,
+    Wrapper,
+    from_layers,
+    layers_of,
+    require_finite,
+    start_weights,
+    with_in_layers,
+)
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
-from rankloop.learners.wrappers.base import Wrapper
 
 UPDATE_COUNTER = NAME_SEPARATOR + "updates"  # No field has such a name.
 ONE_UPDATE = np.array([0.0, 1.0])
@@ -45,27 +51,20 @@ def _stepped(
     columns: Ints, entries: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
 ) -> tuple[Ints, Floats]:
     """Return the columns that changed and their new entries: w + rate · g / √(prior + Σ g²), g being the inner step."""
-    count, memory_from = 0, n_hashed // 2
-    for i in range(len(columns)):
-        count += after[i] != entries[i, 0]
-    changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
-    for i in range(len(columns)):
-        if after[i] == entries[i, 0]:
-            continue
-        step, rate, prior = after[i] - entries[i, 0], steps.memory_rate, steps.memory_prior
-        if not memory_from <= columns[i] < n_hashed:
+    differs = after != entries[:, 0]
+    changed, values, inner_steps = columns[differs], entries[differs], (after - entries[:, 0])[differs]
+    for i in range(len(changed)):
+        step, rate, prior = inner_steps[i], steps.memory_rate, steps.memory_prior
+        if not n_hashed // 2 <= changed[i] < n_hashed:
             step, rate, prior = step * share, steps.rate, steps.prior
         # AdaGrad: the step of a column is divided by the root of its summed squares (Duchi, Hazan and Singer, 2011).
-        squares = entries[i, 1] + step * step
-        changed[count] = columns[i]
-        values[count, 0] = entries[i, 0] + rate / np.sqrt(prior + squares) * step
-        values[count, 1] = squares
-        count += 1
+        values[i, 1] += step * step
+        values[i, 0] += rate / np.sqrt(prior + values[i, 1]) * step
     return changed, values
 
 
 @register("hashed")
-class Hashed(Wrapper):
+class Hashed(StateWrapper):
     """Train a linear learner on a table of hashed columns, of which only those of the query are read and changed.
 
     For each query the weights of its columns are read and passed to `inner`. When `inner` takes a step g, the table
@@ -104,7 +103,7 @@ class Hashed(Wrapper):
     memory_rate: Positive | None = None
     memory_prior: Positive | None = None
     by_query: bool = False
-    start: tuple[float, ...] = ()
+    start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = (
         {"inner": "fair_pairs"},
@@ -113,12 +112,7 @@ class Hashed(Wrapper):
     )
 
     def __post_init__(self) -> None:
-        check_finite(start=self.start)
         _check_takes_rows(self.inner)
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return tuple(f"inner.{path}" for path in self.inner.reports)
 
     def init(self, problem: Problem) -> State:
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
@@ -130,21 +124,15 @@ class Hashed(Wrapper):
             table = table.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
         return State(table, self._inner.init(small), problem.n_hashed)
 
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
-        return self._inner.rank(self._in_sight(state, query)[0], query, rng)  # type: ignore[no-any-return]
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return self._inner.predict(self._in_sight(state, query)[0], query)  # type: ignore[no-any-return]
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return float(self._inner.log_prob(self._in_sight(state, query)[0], query, ranking))
+    def _for_inner(self, state: State, query: Query) -> tuple[Any, Query]:
+        return self._in_sight(state, query)[0], query
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         small, columns, entries = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
         inner_entries = self._inner.table_entries_of(after)
         if inner_entries is not None:
-            differs = (inner_entries[:, 0] != entries[:, 0]) | (inner_entries[:, 1] != entries[:, 1])
+            differs = (inner_entries != entries).any(axis=1)
             changed, values = columns[differs], inner_entries[differs]
         else:
             changed, values = self._written(state, query, columns, entries, getattr(after, "newest", after.weights))
