@@ -3,7 +3,6 @@
 import hashlib
 from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,17 +22,6 @@ def _gather(table: Floats, columns: Ints) -> Floats:
         entries[i, 0] = table[columns[i], 0]
         entries[i, 1] = table[columns[i], 1]
     return entries
-
-
-@kernel
-def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
-    """Write the values and return the old ones."""
-    old = np.empty((len(columns), 2))
-    for i in range(len(columns)):
-        for k in range(2):
-            old[i, k] = table[columns[i], k]
-            table[columns[i], k] = values[i, k]
-    return old
 
 
 @kernel
@@ -65,37 +53,35 @@ class _Version:
 
 
 class _Table:
-    """The array of the newest version, with weak references to all versions in use."""
+    """The array of the newest version."""
 
     def __init__(self, array: Floats) -> None:
         self.array = array
         self.lock = Lock()
         self.newest = _Version()
-        self.written = 0  # columns changed since `_release` was last called
-        self.count = 0
-        self.handles: WeakValueDictionary[int, WeightTable] = WeakValueDictionary()
+        self.written = 0  # columns changed so far
 
 
 class WeightTable:
     """A persistent table of shape `(n_columns, 2)`: weights, and the evidence that sets their step sizes.
 
     `patched` returns the next version and leaves this one unchanged. The newest version owns the array; an older one
-    holds the old values of changed columns and reads all others from newer versions. The table is copied when an older
-    version is patched, and when a version is kept while as many columns are written as the table has. So memory is
-    bounded by one copy per version that is in use. Any number of threads may read and write.
+    holds the old values of changed columns and reads all others from newer versions. The array is copied when an older
+    version is patched, and whenever as many columns have been written as it has: then older versions keep the old
+    array, or free it if none is in use. Any number of threads may read and write.
     """
 
-    __slots__ = ("__weakref__", "_held", "n_columns")
+    __slots__ = ("_held", "n_columns")
 
     def __init__(self, n_columns: int) -> None:
-        self._take_array(np.zeros((n_columns, 2)))
+        self._hold(_Table(np.zeros((n_columns, 2))))
 
     @classmethod
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "WeightTable":
         """Make a table with these two numbers in some columns, and 0 elsewhere."""
-        table = cls(n_columns)
-        table._held[0].array[columns] = values
-        return table
+        weights = cls(n_columns)
+        weights._held[0].array[columns] = values
+        return weights
 
     def at(self, columns: Ints) -> Floats:
         """Return the two numbers of each of some columns, one row per column."""
@@ -111,7 +97,7 @@ class WeightTable:
                     _overlay(entries, columns, changed, values)
                 return entries
             array = _rewound(table.array.copy(), behind)
-            self._take_array(array)
+            self._hold(_Table(array))
             return _gather(array, columns)
 
     def patched(self, columns: Ints, values: Floats) -> "WeightTable":
@@ -120,17 +106,13 @@ class WeightTable:
             return self
         table, version = self._held
         with table.lock:
-            if version is table.newest:
-                version.old_values = columns, _exchange(table.array, columns, values)
+            if version is table.newest and table.written <= self.n_columns:
+                version.old_values = columns, _gather(table.array, columns)
+                table.array[columns] = values
                 version.newer = table.newest = _Version()
-                newer = WeightTable.__new__(WeightTable)
-                newer.n_columns, newer._held = self.n_columns, (table, table.newest)
-                table.count += 1
-                table.handles[table.count] = newer
                 table.written += len(columns) + COLUMNS_PER_VERSION
-                if table.written > self.n_columns:
-                    table.written = 0
-                    _release(table)
+                newer = WeightTable.__new__(WeightTable)
+                newer._hold(table)
                 return newer
         return self._copy(self.n_columns).patched(columns, values)
 
@@ -143,7 +125,7 @@ class WeightTable:
         table, version = self._held
         with table.lock:
             array = table.array if version is table.newest else _rewound(table.array.copy(), _since(version))
-            columns = np.flatnonzero((array[:, 0] != 0.0) | (array[:, 1] != 0.0))
+            columns = np.flatnonzero(array.any(axis=1))
             return columns, _gather(array, columns)
 
     def digest(self) -> str:
@@ -165,20 +147,16 @@ class WeightTable:
     def __repr__(self) -> str:
         return f"<WeightTable: {len(self.used()[0])} of {self.n_columns} columns>"
 
-    def _take_array(self, array: Floats) -> None:
-        table = _Table(array)
-        table.handles[0] = self
-        self.n_columns = len(array)
-        self._held = table, table.newest
+    def _hold(self, table: _Table) -> None:
+        """Become the newest version of a table."""
+        self.n_columns, self._held = len(table.array), (table, table.newest)
 
     def _copy(self, n_columns: int) -> "WeightTable":
-        array = np.zeros((n_columns, 2))
-        table, version = self._held
+        copy, (table, version) = WeightTable(n_columns), self._held
         with table.lock:
+            array, behind = copy._held[0].array, _since(version)
             array[: self.n_columns] = table.array
-            behind = _since(version)
-        copy = WeightTable.__new__(WeightTable)
-        copy._take_array(_rewound(array, behind))
+        _rewound(array, behind)
         return copy
 
 
@@ -197,20 +175,6 @@ def _rewound(array: Floats, behind: list[_Version]) -> Floats:
         columns, values = older.old_values
         array[columns] = values
     return array
-
-
-def _release(table: _Table) -> None:
-    """Give the oldest version in use its own array, if its chain of old values is larger than that."""
-    for number in sorted(table.handles.keys()):
-        version = table.handles.get(number)
-        if version is None or version._held[0] is not table:  # deleted, or it has its own array already
-            table.handles.pop(number, None)
-            continue
-        behind = _since(version._held[1])
-        if sum(len(step.old_values[0]) + COLUMNS_PER_VERSION for step in behind) >= len(table.array):
-            version._take_array(_rewound(table.array.copy(), behind))
-            del table.handles[number]
-        return
 
 
 def with_columns(state: Any, n_columns: int) -> Any:
