@@ -5,7 +5,6 @@ has it. Code is compiled for the x86-64-v3 level instead of for the processor at
 every such machine and all of them compute the same bits.
 """
 
-import atexit
 import os
 import pickle
 import platform
@@ -74,7 +73,6 @@ class _CompilationProgress:
         self.origins: Counter[str] = Counter()  # kernels by origin: "wheel", "cache" or "compiler"
         self._depth = 0
         self._started = 0.0
-        self._is_shown = False
 
     def start(self) -> None:
         if self._depth == 0:
@@ -87,23 +85,14 @@ class _CompilationProgress:
         self._depth = max(self._depth - 1, 0)
         self._show()
 
-    def clear(self) -> None:
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._is_shown = False
-
     def _show(self) -> None:
-        if self._depth == 0:
-            self.clear()
-        elif time.monotonic() - self._started > SILENT_SECONDS and sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write(f"\rrankloop: compiling kernels (once) … {self.origins['compiler']} done\x1b[K")
+        if time.monotonic() - self._started > SILENT_SECONDS and sys.stderr is not None and sys.stderr.isatty():
+            text = f"rankloop: compiling kernels (once) … {self.origins['compiler']} done" if self._depth else ""
+            sys.stderr.write(f"\r{text}\x1b[K")
             sys.stderr.flush()
-            self._is_shown = True
 
 
 progress = _CompilationProgress()
-atexit.register(progress.clear)
 
 
 class _KernelLocator(caching._CacheLocator):  # type: ignore[misc]

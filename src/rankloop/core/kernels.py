@@ -1,6 +1,7 @@
 """Shared kernels: scores, rankings (sorting), sums of rows, random draws, gains and discounts."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numba.core import types
@@ -13,6 +14,7 @@ from rankloop.core.compilation import reassociated as reassociated
 from rankloop.core.statistics import normal_quantiles
 from rankloop.core.types import Features, Floats, Ints, Rows
 
+F = TypeVar("F", bound=Callable[..., Any])
 MAX_FLOAT = float(np.finfo(np.float64).max)
 ALL_POSITIONS = -1  # in a state: every position is visible
 MIN_UNIFORM = 2.0**-54  # half of the smallest positive double that rng.random returns
@@ -20,9 +22,18 @@ SORTED_RUN = 16  # keys that are sorted by insertion before runs are merged
 MAX_COUNTED_ITEMS = 400  # up to this many items, counting the items above each one is faster than sorting
 
 
-def _by_form(features: Any, dense: Any, sparse: Any) -> Any:
-    """Return the implementation for `Rows` or for an array, in compiled and in plain Python."""
-    return sparse if isinstance(features, types.BaseNamedTuple | Rows) else dense
+def _by_form(dense: F, sparse: F, fastmath: bool | set[str] = False) -> F:
+    """Return a function for kernels: `sparse` where an argument is `Rows`, else `dense`."""
+
+    def implementation(*arguments: Any) -> F:
+        is_sparse = any(isinstance(argument, types.BaseNamedTuple | Rows) for argument in arguments)
+        return sparse if is_sparse else dense
+
+    def function(*arguments: Any) -> Any:  # in plain Python
+        return implementation(*arguments)(*arguments)
+
+    overload(function, strict=False, jit_options={"fastmath": fastmath, "nogil": True})(implementation)
+    return function  # type: ignore[return-value]
 
 
 def _dense_scores(features: Floats, weights: Floats) -> Floats:
@@ -51,13 +62,7 @@ def _sparse_scores(features: Rows, weights: Floats) -> Floats:
     return scores
 
 
-def _scores(features: Any, weights: Floats) -> Any:
-    return _by_form(features, _dense_scores, _sparse_scores)(features, weights)
-
-
-@overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED_SUMS, "nogil": True})
-def _compiled_scores(features: Any, weights: Any) -> Any:
-    return _by_form(features, _dense_scores, _sparse_scores)
+_scores = _by_form(_dense_scores, _sparse_scores, REASSOCIATED_SUMS)
 
 
 @reassociated
@@ -84,35 +89,20 @@ def _add_sparse_row(total: Floats, features: Rows, row: int, factor: float) -> N
         total[n_columns + j] += factor * features.dense[row, j]
 
 
-def add_row(total: Floats, features: Any, row: int, factor: float) -> None:
-    """Add factor · features[row] to `total`, in place; for use in kernels.
-
-    Args:
-      total: The sum, changed in place.
-      features: One row per item.
-      row: The number of the row.
-      factor: Its factor.
-    """
-    _by_form(features, _add_dense_row, _add_sparse_row)(total, features, row, factor)
+# Adds factor · features[row] to a sum, in place.
+add_row = _by_form(_add_dense_row, _add_sparse_row)
 
 
-@overload(add_row, strict=False, jit_options={"nogil": True})
-def _compiled_add_row(total: Any, features: Any, row: Any, factor: Any) -> Any:
-    return _by_form(features, _add_dense_row, _add_sparse_row)
+def _dense_width(features: Floats) -> int:
+    return int(features.shape[1])
 
 
-def width_of(features: Any) -> int:
-    """Return the number of weights that features need; for use in kernels."""
-    is_sparse = isinstance(features, Rows)
-    return int(len(features.columns) + features.dense.shape[1] if is_sparse else features.shape[1])
+def _sparse_width(features: Rows) -> int:
+    return len(features.columns) + int(features.dense.shape[1])
 
 
-@overload(width_of, strict=False, jit_options={"nogil": True})
-def _compiled_width(features: Any) -> Any:
-    def sparse_width(features: Rows) -> Any:
-        return len(features.columns) + features.dense.shape[1]
-
-    return _by_form(features, lambda features: features.shape[1], sparse_width)
+# The number of weights that features need.
+width_of = _by_form(_dense_width, _sparse_width)
 
 
 @kernel
@@ -322,14 +312,9 @@ def project(weights: Floats, radius: float) -> None:
       weights: The weights.
       radius: The largest norm; may be infinite.
     """
-    if radius == np.inf or len(weights) == 0:
+    largest = np.abs(weights).max() if len(weights) else 0.0
+    if radius == np.inf or largest == 0.0:
         return
-    largest = np.abs(weights).max()
-    if largest == 0.0:
-        return
-    total = 0.0
-    for value in weights:
-        total += (value / largest) ** 2
-    norm = largest * np.sqrt(total)
+    norm = largest * np.sqrt(np.sum((weights / largest) ** 2))
     if norm > radius:
         weights *= radius / norm

@@ -107,17 +107,15 @@ class ClickRegression(PairSwapper):
     typical score of what stands there is l − b, and with an `order_weight` λ a position is evidence about its item:
     λ · (l_p − b_p − w · x_p) is added to click_p − P(click_p).
 
-    Recommended for shops and feeds with many features (`hashed` columns): it also learns from items that are not
-    clicked. It is biased where users stop after a click that satisfies them, because items that they did not examine
-    count as not wanted. For search-like lists use `newton_pairs`.
+    Recommended for shops and feeds with many features (`hashed` columns). It is biased where users stop after a click,
+    because items that they did not examine count as not wanted: for search-like lists use `newton_pairs`.
 
     Args:
       swap: The probability with which a pair of neighbours is swapped.
       learning_rate: The step size.
       examination: The probability that each position is examined, relative to the first; the last one counts for all
         positions below. `rankloop fit-users` prints an estimate. Without it the offsets are learned.
-      order_weight: How much the position that another system gave an item counts; needs `examination`. Keep 0 for pages
-        that this learner orders itself.
+      order_weight: λ; needs `examination`, and is 0 for pages that this learner orders itself.
       offset: The first value of every offset. A value below the click rate of a page ranks unknown items above items
         that nobody clicked.
       start: The first weights; zeros if empty.

@@ -67,10 +67,9 @@ class ClickResiduals(PairSwapper):
 
     where r_p is the click rate of position p over all queries, when it is examined. A click of weight v counts v times.
 
-    Unlike in a regression, a weight does not converge to where it predicts the click rate: an item that is passed over
-    again and again goes on sinking, so that items from further down are shown. With the step sizes of `hashed`, which
-    shrink with the root of the summed squares, a weight is in effect a t-statistic. The search box uses it, with
-    `trusted_memory` around it, to memorise which document belongs to which words.
+    Unlike in a regression, an item that is passed over again and again goes on sinking. With the step sizes of `hashed`
+    a weight is in effect a t-statistic. The search box uses it inside `trusted_memory`, to memorise which document
+    belongs to which words.
 
     Args:
       swap: The probability with which a pair of neighbours is swapped.

@@ -93,8 +93,8 @@ class Dbgd(DuellingLearner):
     """Duelling bandit gradient descent: w ← w + `learning_rate` · `spread` · u when users prefer w + `spread` · u.
 
     The direction u is uniform on the unit sphere. The rankings of w and of w + `spread` · u are interleaved, and the
-    ranking whose items get more clicks wins. This is the classical baseline of online learning to rank; `pdgd` and
-    `3pr` learn much faster. The probability of a list has no closed form: `log_prob` is nan.
+    ranking whose items get more clicks wins. The classical baseline; `pdgd` and `3pr` learn much faster. `log_prob` is
+    nan.
 
     Args:
       learning_rate: γ of the paper, the step size as a share of `spread`.
@@ -124,8 +124,7 @@ class Mgd(DuellingLearner):
 
       w ← w + `learning_rate` · `spread` · mean(winning u).
 
-    All rankings are multileaved into one list. Use it in place of `dbgd` where lists are long enough to compare many
-    rankers.
+    All rankings are multileaved into one list. Use it in place of `dbgd` where lists are long.
 
     Args:
       learning_rate: The step size as a share of `spread`.

@@ -58,14 +58,12 @@ class FairPairs(PairSwapper):
     where P is `swap` or 1 − `swap` and σ the logistic function. Pairs that w orders already count little, and in
     expectation a pair counts the same in either order. The list is sorted by the running mean of w (Polyak averaging).
 
-    What it shows while it learns is better than with `3pr`, and mostly better than with `pdgd`. Its parameters were
-    chosen on MQ2007 and MQ2008.
+    What it shows while it learns is better than with `3pr`, and mostly better than with `pdgd`.
 
     Args:
       swap: The probability with which a pair of neighbours is swapped.
       learning_rate: The step size.
-      memory: The number of rounds that the mean reaches back. A larger one averages more noise, a smaller one follows
-        changes faster.
+      memory: The number of rounds that the mean reaches back; a smaller one follows changes faster.
       either: If true, a pair also counts when its upper item was clicked and the lower was not.
       start: The first weights; zeros if empty.
 

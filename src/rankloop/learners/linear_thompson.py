@@ -95,8 +95,7 @@ class LinearThompson(_BeliefLearner):
       click · x / `noise`² to precision · mean.
 
     The mean click rate is part of the regression: give the items a constant feature. Use it for tens of features where
-    every list may be explored; its step costs n_features³. The probability of a ranking has no closed form: `log_prob`
-    is nan.
+    every list may be explored; its step costs n_features³. `log_prob` is nan.
 
     Args:
       noise: The standard deviation of a click about its mean.
@@ -190,11 +189,9 @@ class DiagonalThompson(DiagonalBelief):
 
       w_j ← w_j + x_j / q_j · (click − w · x) / (`noise`² + Σ_k x_k² / q_k),
 
-    and x_j² / `noise`² is added to the evidence. If every item has one feature that is not 0, this is
-    `linear_thompson`; otherwise it ignores how weights depend on each other, and costs n_features instead of its cube.
-    The mean click rate is part of the regression: give the items a constant feature.
-
-    Use it with `hashed` columns or hundreds of features where every list may be explored.
+    and x_j² / `noise`² is added to the evidence. This is `linear_thompson` without the dependence of weights on each
+    other, and costs n_features instead of its cube. The mean click rate is part of the regression: give the items a
+    constant feature. Use it with `hashed` columns or hundreds of features where every list may be explored.
 
     Args:
       noise: The standard deviation of a click about its mean.
@@ -241,9 +238,8 @@ def _optimistic_ranking(features: Features, weights: Floats, evidence: Floats, p
 class DiagonalUCB(DiagonalBelief):
     """Rank by w · x + `width` · √(Σ_j x_j² / q_j), which favours items that were rarely shown.
 
-    Weights w and precisions q are learned as by `diagonal_thompson`, from the items down to the last click. Nothing is
-    random: equal states give equal rankings, so its log says nothing about other rankings. Use it with `hashed` columns
-    where a ranking must not be random.
+    Weights w and precisions q are learned as by `diagonal_thompson`. Use it with `hashed` columns where a ranking must
+    not be random; its log says nothing about other rankings.
 
     Args:
       width: The number of standard deviations that are added to a score.

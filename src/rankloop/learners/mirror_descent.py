@@ -17,10 +17,9 @@ from rankloop.measures.kinds import DCG
 
 @kernel
 def _nearest_mean(pulls: Floats, worth: Floats) -> Floats:
-    """Return the point nearest to `pulls` among the means of random orders of `worth`.
+    """Return the point nearest to `pulls` among the means of random orders of `worth`: Lim and Wright (2016).
 
-    It is pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators): Lim and Wright
-    (2016).
+    It is pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators).
     """
     n_items = len(pulls)
     pulled, worths, sizes, n_pools = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64), 0
@@ -47,8 +46,8 @@ def _nearest_mean(pulls: Floats, worth: Floats) -> Floats:
 def _exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
     """Return random exchanges of positions that make `worth` equal to `point` on average.
 
-    Hardy, Littlewood and Pólya prove that a majorised vector is reached by m − 1 averagings of two entries: an entry
-    with too much gives to the next one with too little, until one of the two is settled.
+    By Hardy, Littlewood and Pólya m − 1 averagings of two entries are enough: an entry with too much gives to the next
+    one with too little, until one of the two is settled.
     """
     n_items = len(worth)
     mean, rich, n_rich, n = worth.copy(), np.empty(n_items, np.int64), 0, 0
@@ -89,10 +88,7 @@ def _drawn_order(order: Ints, pairs: Ints, probabilities: Floats, uniforms: Floa
 
 @kernel
 def _log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking: Ints) -> float:
-    """Return the log-probability of a ranking.
-
-    Every exchange settles one entry, so the entry's final position says whether the exchange was made.
-    """
+    """Return the log-probability of a ranking; an entry's final position tells if it was exchanged when it settled."""
     targets, positions, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
     for i in range(len(probabilities)):
         settled, other = pairs[i]

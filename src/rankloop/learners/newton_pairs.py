@@ -90,10 +90,7 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 @kernel
 def _inform(precision: Floats, covariance: Floats, x: Floats, weight: float, surprise: float) -> tuple[Floats, bool]:
-    """Add the information of one pair, of difference x and with surprise 1 − σ(w · x), to Λ and Σ = Λ⁻¹ in place.
-
-    Returned are the step of the weights, weight · surprise · Σ x with the new Σ, and true if Σ has lost digits.
-    """
+    """Add a pair to Λ and Σ = Λ⁻¹ in place, return weight · surprise · Σ x, and true if Σ has lost digits."""
     information = weight * surprise * (1.0 - surprise)
     if precision.ndim == 1:
         for i in range(len(x)):
@@ -200,10 +197,7 @@ def _log_prob_of_pairs(
 def _present(
     features: Features, weights: Floats, covariance: Floats, shown: int, alpha: float, floor: float, draws: Floats
 ) -> tuple[Ints, float, Floats, int]:
-    """Return the ranking with its doubtful pairs swapped, its log-probability, and the receipt's two fields.
-
-    A pair with both items below the seen part stays as it is.
-    """
+    """Return the ranking with its doubtful pairs swapped, its log-probability, and the receipt's two fields."""
     scores = scores_of(features, weights)
     best = ranking_of(scores)
     n_items = len(best)
@@ -279,15 +273,14 @@ def _observed(
 class NewtonPairs(SparseLearner):
     """Swap neighbours where their order is in doubt, and take a Newton step for each pair with unequal clicks.
 
-    Neighbouring positions are paired, beginning at the first or the second with probability ½. With x the difference of
-    the two items' features, a pair is swapped with probability
+    Neighbouring positions are paired, beginning at the first or the second with probability ½. A pair whose features
+    differ by x is swapped with probability
 
       max(`floor`, Φ(−w · x / (`alpha` · √(xᵀ Σ x)))),
 
-    so certain pairs are rarely swapped, and no item moves more than one position. A pair of which one item was clicked
-    and the other was not counts, whichever stood above, with c = 2 · (1 − P(the order shown)) times the difference of
-    the clicks: in expectation the same in either order, so the bias of their positions cancels. With x = winner − loser
-    and q = σ(w · x),
+    so no item moves more than one position. A pair with unequal clicks counts by c = 2 · (1 − P(the order shown)) times
+    their difference: in expectation the same in either order, so the bias of the positions cancels. With x = winner −
+    loser and q = σ(w · x),
 
       Λ ← Λ + c · q (1 − q) · x xᵀ,  Σ = Λ⁻¹,  w ← w + c · (1 − q) · Σ x.
 
@@ -295,13 +288,11 @@ class NewtonPairs(SparseLearner):
     round, with γ = 1 − 1 / `memory`.
 
     A change of the users is detected from v = 1 / (1 + the position of the first click), 0 without a click. When v has
-    departed from its mean by more than `alarm` in sum, departures of less than 0.1 not counted (Page and Hinkley's test
-    in both directions), 97 % of the evidence is discounted, w ← w − 0.97 · `ridge` · Σ (w − `start`) in the columns
-    that this query has, and the statistics begin again.
+    departed from its mean by more than `alarm` in sum (Page and Hinkley's test, departures below 0.1 not counted), 97 %
+    of the evidence is discounted, and w ← w − 0.97 · `ridge` · Σ (w − `start`) in the columns that this query has.
 
     Recommended for clicks on search-like lists, with up to some hundred features; a step costs n_features². With more
-    features set `diagonal`; with `hashed` columns only those of the query are discounted. The parameters were chosen on
-    MQ2007 and MQ2008.
+    features set `diagonal`; with `hashed` columns only those of the query are discounted.
 
     Args:
       ridge: The precision of each weight at first.
@@ -313,10 +304,9 @@ class NewtonPairs(SparseLearner):
       start: The first weights; zeros if empty.
 
     References:
-      Raman et al. (2013), Stable Coactive Learning via Perturbation, for the swaps. Radlinski and Joachims (2006),
-      Minimally Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs. Hazan, Agarwal and
-      Kale (2007), Logarithmic Regret Algorithms for Online Convex Optimization, for the online Newton step. Page
-      (1954), Continuous Inspection Schemes, for the change detector.
+      Radlinski and Joachims (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from
+      Clickthrough Logs. Raman et al. (2013), Stable Coactive Learning via Perturbation. Hazan, Agarwal and Kale (2007),
+      Logarithmic Regret Algorithms for Online Convex Optimization. Page (1954), Continuous Inspection Schemes.
 
     Examples:
       >>> from rankloop.simulate.play import play_mean

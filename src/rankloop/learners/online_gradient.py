@@ -50,9 +50,8 @@ class OnlineGradient(GreedyLearner, SparseLearner):
       w ← Π(w − η_t · ∇_w surrogate(features · w, relevance)), with Π the projection onto ‖w‖ ≤ `radius`.
 
     η_t is `learning_rate` ("constant"), `learning_rate` / √t ("root"), or `learning_rate` / √(Σ ‖gradient‖²)
-    ("adaptive"). For gradients of norm at most G the theory's choices are "root" with learning_rate = radius / G and,
-    without knowing G, "adaptive" with learning_rate = √2 · radius: both keep the regret within O(radius · G · √T). If
-    only the first items are graded, these are its list. With `list_net` it is online ListNet.
+    ("adaptive"). For gradients of norm at most G, "root" with learning_rate = radius / G and "adaptive" with √2 · radius
+    keep the regret within O(radius · G · √T). If only the first items are graded, these are its list.
 
     Args:
       surrogate: The surrogate loss.

@@ -179,8 +179,7 @@ class PairRank(LinearLearner):
     regression of these pairs with the penalty `ridge` / 2 · ‖w‖², by one Newton step for each pair; the paper fits all
     pairs again after each round, so its state grows.
 
-    It is a published learner to compare with. Only the shuffling corrects for the bias of positions. Ranking costs
-    n_items · n_features · (n_items + n_features).
+    Only the shuffling corrects for the bias of positions. Ranking costs n_items · n_features · (n_items + n_features).
 
     Args:
       ridge: The penalty of the regression, and the start of M.

@@ -20,7 +20,7 @@ def _inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: i
     """Return x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
 
     In ascending order of losses, tail_i = Σ_{j ≥ i} exp(−rate · (loss_j − loss_i)), which neither overflows nor
-    vanishes. An item that would get more than 1 is capped, and the others share the remainder.
+    vanishes.
     """
     n_items = len(losses)
     tails = np.ones(n_items)
@@ -124,7 +124,7 @@ class PrecisionBandit(AnytimeLearner):
     any sequence of grades; O(m log m) a round.
 
     Use it when n positions are shown that all count the same, and few are graded; `rtopk` guarantees only T^{2/3}.
-    `log_prob` is nan (systematic sampling); the probabilities of single items are exact.
+    `log_prob` is nan.
 
     Args:
       n: The number of positions that count.

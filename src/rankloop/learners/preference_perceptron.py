@@ -149,8 +149,7 @@ class StructuredPerceptron(GreedyLearner, SparseLearner):
 
       w ← w + φ(x, best) − φ(x, shown),  φ(x, y) = Σ_p x[y_p] / log₂(p + 2).
 
-    Items with equal grades keep the order in which they were shown, and items without a grade stay where they were. It
-    is a reference for clicks: it shows what clean and complete feedback would be worth.
+    Items with equal grades keep the order in which they were shown, and items without a grade stay where they were.
 
     Args:
       start: The first weights; zeros if empty.

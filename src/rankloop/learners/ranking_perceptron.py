@@ -28,10 +28,7 @@ class State(NamedTuple):
 
 @kernel
 def _is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
-    """Return true if the measure of the order by `scores` is below its best, ties broken against the learner.
-
-    So it is when an item in, or tied with, the positions before the cutoff is followed by, or tied with, a better one.
-    """
+    """Return true if an item in, or tied with, the positions before the cutoff is followed by, or tied with, a better."""
     order = ranking_of(scores)
     best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
     for position in range(len(scores) - 1, -1, -1):
@@ -143,8 +140,7 @@ class RankingPerceptron(MistakeDriven):
 
     A mistake is a round whose `measure` is below its best, ties broken against the learner; `slam` has the weights of
     that measure and this `margin`. On data that some w ranks perfectly with a margin, the summed loss of the measure
-    stays bounded however long it runs. If only the first items are graded, these are its list. Use it with grades of
-    all items when the data are nearly separable.
+    stays bounded. If only the first items are graded, these are its list. Use it when the data are nearly separable.
 
     Args:
       measure: nDCG, nDCG@k or AP.
@@ -172,11 +168,9 @@ class MaxPairPerceptron(MistakeDriven):
 
       On a mistake w ← w + `learning_rate` · (features[i] − features[j]), else w stays.
 
-    (i, j) is the pair with relevance[i] > relevance[j] whose hinge `margin` + scores[j] − scores[i] is largest. A
-    mistake is a round whose `measure` is below its best, ties broken against the learner. From zero weights every
-    learning rate gives the same rankings. Its loss on separable data, at most 4·R²/margin², is the best that a
-    deterministic learner can guarantee; on other data it is usually worse than `ranking_perceptron`, because it ignores
-    the position of a mistake.
+    (i, j) is the pair with relevance[i] > relevance[j] whose hinge `margin` + scores[j] − scores[i] is largest; a
+    mistake is as in `ranking_perceptron`. Its loss on separable data, at most 4·R²/margin², is the best that a
+    deterministic learner can guarantee; on other data it is usually worse, because it ignores the position of a mistake.
 
     Args:
       measure: nDCG, nDCG@k or AP.
@@ -220,8 +214,7 @@ class Perceptron(_CountsMistakes):
       For each graded item x with sign(w·x) ≠ y: w ← w + `learning_rate` · y · x.
 
     y is +1 for grades from `relevant_from` on, else −1. The items of a round are taken one after another in shown
-    order. There is no threshold: add a constant feature to have one. It is the reference for the ranking perceptrons,
-    which need no threshold and use the order of the list.
+    order. There is no threshold: add a constant feature to have one. It is the reference for the ranking perceptrons.
 
     Args:
       learning_rate: The step size.
@@ -315,8 +308,8 @@ class KernelPerceptron(GreedyLearner):
     K(x, z) = exp(−γ·‖x − z‖²) ("rbf") or (1 + γ·x·z)^`degree` ("polynomial"), with γ = `scale` / n_features. The state
     has the same size from the first round to the last.
 
-    Use it when no linear function of the features ranks well. Scores take `budget` times the time of a linear learner;
-    `random_features` is cheaper. Scale the features first (`standardised`).
+    Use it when no linear function ranks well, with features of similar scale (`standardised`). Scores take `budget`
+    times the time of a linear learner; `random_features` is cheaper.
 
     Args:
       kernel: The kernel K.

@@ -1,8 +1,4 @@
-"""Ranking with top-k feedback: a learner that needs all grades, fed by a little exploration in each block of rounds.
-
-In each block of rounds every cell of items is on top once, at a random round, so that every item is graded.
-Lines of Algorithm 4 are those of Chaudhuri (2016).
-"""
+"""Ranking with top-k feedback by a little exploration in each block of rounds: Algorithm 4 of Chaudhuri (2016)."""
 
 import dataclasses
 import functools
@@ -42,10 +38,7 @@ def _cells_left(explored: Ints) -> int:
 
 @kernel
 def _exploration_probability(n_cells: int, rounds_left: int) -> float:
-    """Return the probability c/r of exploring, which makes every placing of the cells in a block equally likely.
-
-    A block that is overdue, because feedback came late, explores until every cell was on top.
-    """
+    """Return the probability c/r of exploring; a block that is overdue explores until every cell was on top."""
     return n_cells / max(rounds_left, n_cells) if n_cells > 0 else 0.0
 
 
@@ -169,9 +162,8 @@ class RTopK:
 
       inner ← learn(inner, mean gain of each item over the block),  K = m^{1/3}·T^{2/3} / ⌈m/k⌉^{2/3}.
 
-    Without a horizon there are epochs of doubling length, each from the first state. Use it when only the first k items
-    of a fixed set are graded and the `measure` is DCG, SumLoss or P@n: the regret against the best fixed ranking is
-    O(T^{2/3}) for any sequence of grades, which is the best possible for DCG and SumLoss at k = 1. For P@n
+    Without a horizon there are epochs of doubling length, each from the first state. The regret against the best fixed
+    ranking is O(T^{2/3}) for any sequence of grades, which is the best possible for DCG and SumLoss at k = 1; for P@n
     `precision_bandit` is faster. Feedback that comes after its block was closed is dropped and counted. `log_prob` is
     nan, except with a random filler or in rounds that cannot explore, if the inner learner has one.
 
@@ -182,8 +174,7 @@ class RTopK:
       filler: The order of the items below an explored cell: as the inner learner has it ("follow") or random, as in the
         published figures.
       inner: `ftpl`, `mirror_descent`, or another learner from `Relevances` without a receipt.
-      estimator: Average over "all" rounds of a block, or over "exploration" rounds only, as in the papers; both are
-        unbiased.
+      estimator: Average over "all" rounds of a block, or over "exploration" rounds only, as in the papers.
 
     References:
       Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback, Algorithm 1. Chaudhuri (2016), Learning to Rank:

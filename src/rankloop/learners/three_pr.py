@@ -66,8 +66,7 @@ class ThreePR(PairSwapper):
     `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, with R_t the score agreement so
     far (by how much the corrections agreed with the scores) and D_t the cost of swapping all pairs.
 
-    Recommended for preferences and clicks with a guarantee: its regret is bounded for users of informative feedback,
-    and no item moves more than one position.
+    Recommended for preferences and clicks with a guarantee: its regret is bounded for users of informative feedback.
 
     Args:
       swap: The probability with which a pair is swapped, or "dynamic".

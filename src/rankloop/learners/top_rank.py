@@ -106,8 +106,8 @@ class TopRank:
 
     j is proved worse than i and moves to a lower block.
 
-    Use it for one list of items without features when nothing is known about how users click: it covers the cascade
-    model, the position-based model and many others. It begins more slowly than `cascade_ucb`.
+    Use it for one list of items without features when nothing is known about how users click. It begins more slowly
+    than `cascade_ucb`.
 
     Args:
       horizon: The number of rounds for which the confidence is chosen.
@@ -250,10 +250,8 @@ class BubbleRank:
       s_ij > 2 √(n_ij log(1/δ)),  δ = `horizon`⁻⁴,
 
     i is better, and moves above j in the base list when it is the next below. In a pair at the end of the seen part the
-    item that is not seen counts as not clicked: both items are seen there equally often.
-
-    No item moves more than one position from the base list, so a list that is good already does not get worse while it
-    is improved. `top_rank` shuffles more and needs no list to begin with.
+    item that is not seen counts as not clicked: both items are seen there equally often. No item moves more than one
+    position from the base list, so that a good list stays good. `top_rank` needs no list to begin with.
 
     Args:
       horizon: The number of rounds for which the confidence is chosen.
@@ -363,8 +361,7 @@ class CascadeUcb:
     Users look from the top until their first click: the items down to it were examined (one look more each), and the
     item there was clicked.
 
-    Use it for one list of items without features, such as the teasers of a start page. `top_rank` assumes less about
-    users, and `3pr` and `pdgd` use features.
+    Use it for one list of items without features, such as the teasers of a start page. `top_rank` assumes less.
 
     Args:
       exploration: The factor of the confidence term.

@@ -1,7 +1,4 @@
-"""Gradient steps on a surrogate, estimated without bias from the grades of the first few items.
-
-Equations, lines and lemmas are those of Chaudhuri (2016), Algorithm 5.
-"""
+"""Gradient steps on a surrogate, estimated from the grades of the first few items: Algorithm 5 of Chaudhuri (2016)."""
 
 import math
 from typing import ClassVar, NamedTuple
@@ -153,11 +150,9 @@ class TopKGradient(SparseLearner):
 
       γ_t = min(½, `exploration` · t^−`exploration_decay`),  η_t = `learning_rate` · t^−`learning_rate_decay`.
 
-    `floor` = 0 is exactly unbiased and needs much exploration and small steps (exploration = 1, learning_rate = 0.001).
-    With little exploration a single unlikely round could move the weights far, which the floor prevents at the price of
-    a bias. The defaults are the thesis' schedules with a floor.
-
-    Recommended for grades of the first k items.
+    `floor` = 0 is exactly unbiased and needs much exploration and small steps (exploration = 1, learning_rate = 0.001);
+    a floor keeps a single unlikely round from moving the weights far, at the price of a bias. The schedules are those
+    of the thesis. Recommended for grades of the first k items.
 
     Args:
       surrogate: The surrogate loss.

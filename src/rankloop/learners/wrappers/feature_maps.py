@@ -60,8 +60,8 @@ class Standardised(StateWrapper):
       x ↦ (x − mean) / deviation, over all items learned from so far.
 
     `learn` first adds the query's items to the moments, then scales with them; `rank` and `log_prob` scale with the
-    moments of the state. A feature that never varied counts as 0. Use it whenever features differ in scale: a step size
-    then means the same for each of them. An item that lacks a named feature gets the mean of the other candidates.
+    moments of the state. A feature that never varied counts as 0. Use it whenever features differ in scale. An item that
+    lacks a named feature gets the mean of the other candidates.
 
     Args:
       inner: The learner of the scaled features.
@@ -123,9 +123,8 @@ class RandomFeatures(StateWrapper):
 
       x ↦ √(2/D) · cos(W · x + b),  W normal with deviation 1 / `bandwidth`, b uniform on [0, 2π), D = `n_features`.
 
-    Dot products of the new features approach the Gaussian kernel exp(−‖x − y‖² / (2 · bandwidth²)). Use it around a
-    linear learner when no linear function of the features ranks well, with features of similar scale (`standardised`
-    outside).
+    Dot products of the new features approach the Gaussian kernel exp(−‖x − y‖² / (2 · bandwidth²)). Use it when no
+    linear function ranks well, with features of similar scale (`standardised` outside).
 
     Args:
       inner: The linear learner.

@@ -72,10 +72,9 @@ class Hashed(StateWrapper):
 
       w ← w + `rate` · g / √(`prior` + Σ g²),
 
-    where the sum is over all steps of this column (AdaGrad): frequent columns move in small steps, rare ones in large.
-    A `learning_rate` of `inner` is replaced by 1. Columns of ids and of crosses with ids are memory, the upper half of
-    the table. An `inner` that keeps evidence per column, such as `diagonal_thompson`, sets its step sizes itself.
-    `Ranker` and the service wrap a learner in this way when features are given as a schema.
+    where the sum is over all steps of this column (AdaGrad). A `learning_rate` of `inner` is replaced by 1. Columns of
+    ids and of crosses with ids are memory, the upper half of the table. An `inner` that keeps evidence per column, such
+    as `diagonal_thompson`, sets its step sizes itself. `Ranker` and the service add it when features have a schema.
 
     Args:
       inner: A linear learner that accepts sparse rows.

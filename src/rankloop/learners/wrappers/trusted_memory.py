@@ -87,8 +87,8 @@ class TrustedMemory(Hashed):
       T = (`full_trust_t` · √`trust_prior` + Σ z) / √(`trust_prior` + Σ z²),  trust = clip(T / `full_trust_t`, 0, 1),
 
     is a t-statistic. Trust begins at 1, and falls when users click at random: then the order is that of the other
-    weights. Memory that is confirmed is trusted, but a few large z lower T at first, for they are little evidence. The
-    memory weights are kept, and count again when they predict again. An `inner` with evidence per column is refused.
+    weights. The memory weights are kept, and count again when they predict again. An `inner` with evidence per column
+    is refused.
 
     With `by_user` an update counts by the user who clicked. From the fourth on, the n-th update of a user from one
     query counts 3 / n, so that nobody decides an order alone. And a user whose clicks contradict memory counts less:
@@ -100,8 +100,8 @@ class TrustedMemory(Hashed):
       a = s / (s + 1) · Σ m (c − r) / √(Σ m² · Σ (c − r)²),
 
     where m is an item's score by memory, s its root mean square, c is 1 for a click and else 0, and r is the share of
-    read items that all users have clicked. Clicks are compared with the usual rate r rather than with each other: who
-    leaves a list that memory is sure of without a click contradicts it, too. The sums are kept in columns of memory.
+    read items that all users have clicked: who leaves a list that memory is sure of without a click contradicts it,
+    too. The sums are kept in columns of memory.
 
     Args:
       inner: A linear learner that accepts sparse rows.
