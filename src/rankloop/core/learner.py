@@ -60,16 +60,19 @@ def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
 
 
 class GreedyLearner:
-    """The base class of learners that always show what `predict` returns."""
+    """The base class of learners whose rankings are not random: those of `predict`, or of `_ranking` if it is given."""
 
     reports: ClassVar[tuple[str, ...]] = ()
     predict: Callable[..., Ints]
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self.predict(state, query), 0.0, ())
+        return Decision(self._ranking(state, query), 0.0, ())
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return point_log_prob(self.predict(state, query), ranking, state.shown)
+        return point_log_prob(self._ranking(state, query), ranking, state.shown)
+
+    def _ranking(self, state: Any, query: Query) -> Ints:
+        return self.predict(state, query)
 
 
 class LinearState(NamedTuple):
@@ -80,9 +83,10 @@ class LinearState(NamedTuple):
 
 
 class LinearLearner:
-    """The base class of learners that sort by features · weights; `start` has the first weights, zeros if empty."""
+    """The base class of learners that sort by features · weights, which begin at `start` (zeros if empty)."""
 
     start: FiniteNumbers
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     reports: ClassVar[tuple[str, ...]] = ()
 
     def init(self, problem: Problem) -> Any:
@@ -94,6 +98,9 @@ class LinearLearner:
 
     def predict(self, state: Any, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return math.nan
 
 
 class SparseLearner(LinearLearner):
@@ -386,10 +393,7 @@ def _limit(rows: Floats, ranges: Floats, first: int, is_update: bool) -> tuple[F
 @kernel
 def _shorten_step(old: Floats, new: Floats, max_length: float) -> tuple[Floats, float]:
     """Return `new` moved towards `old` until its distance is at most `max_length`, and the distance it had."""
-    total = 0.0
-    for j in range(len(old)):
-        total += (new[j] - old[j]) ** 2
-    length = np.sqrt(total)
+    length = np.sqrt(np.sum((new - old) ** 2))
     if not length > max_length:
         return new, length
     return old + (new - old) * (max_length / length), length
@@ -462,9 +466,7 @@ class Robust(StateWrapper):
             if bounds:
                 ranges[N_UPDATES, column], (ranges[LOW, column], ranges[HIGH, column]) = DECLARED, bounds
         inner, votes = self.inner.init(problem), np.zeros((N_VOTES, 2))
-        return RobustState(
-            ranges, extremes, extremes.copy(), 0, 0.0, votes, clipped=0, capped=0, repeated=0, inner=inner
-        )
+        return RobustState(ranges, extremes, extremes.copy(), 0, 0.0, votes, 0, 0, 0, inner)
 
     def _for_inner(self, state: RobustState, query: Query) -> tuple[Any, Query]:
         return state.inner, _clip_values(state, query)[0]

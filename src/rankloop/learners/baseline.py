@@ -88,7 +88,7 @@ class RandomOrder(_KeepsGivenOrder):
 
 
 @register("given_order")
-class GivenOrder(_KeepsGivenOrder):
+class GivenOrder(_KeepsGivenOrder, GreedyLearner):
     """Show the items in the order in which they are given: today's order, to compare with or to fall back to.
 
     It uses no features, so that it ranks items of any kind. Every kind of feedback is accepted and ignored.
@@ -104,10 +104,3 @@ class GivenOrder(_KeepsGivenOrder):
     """
 
     ignores_features: ClassVar[bool] = True
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(np.arange(query.n_items), 0.0, ())
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        n_seen = seen_count(state.shown, query.n_items)
-        return 0.0 if np.array_equal(ranking[:n_seen], np.arange(n_seen)) else -math.inf

@@ -65,8 +65,6 @@ class DuellingLearner(LinearLearner):
     interleaving: Interleaving = TeamDraft()  # noqa: RUF009  frozen
     start: FiniteNumbers = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
         n_candidates = getattr(self, "candidates", 1)
         directions = _unit_rows(normals(rng, n_candidates, len(state.weights)))
@@ -83,9 +81,6 @@ class DuellingLearner(LinearLearner):
         credits = self.interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
         weights = _step_to_winners(state.weights, directions, credits, self.learning_rate * self.spread)
         return LinearState(require_finite(weights), state.shown)
-
-    def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
-        return float("nan")
 
 
 @register("dbgd")

@@ -1,13 +1,14 @@
 """Follow the perturbed leader: sort a fixed set of items by their summed gains plus noise."""
 
 import math
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
-from rankloop.core.kernels import ranking_of
+from rankloop.core.checks import PositiveCount, check_between
+from rankloop.core.kernels import MAX_FLOAT, ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
@@ -48,17 +49,12 @@ class FTPL(SummedGains):
       0.967
     """
 
-    horizon: int | None = None
+    horizon: PositiveCount | None = None
     measure: Measure = DCG()
-    epsilon: float | None = None
+    epsilon: Annotated[float, partial(check_between, 1 / MAX_FLOAT, MAX_FLOAT)] | None = None  # divided by
 
     tuned: ClassVar[str] = "epsilon"
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "SumLoss"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon is not None:
-            check_positive(**{"1 / epsilon": 1.0 / self.epsilon})
 
     def init(self, problem: Problem) -> State:
         n_items = require_all_grades(problem)

@@ -6,12 +6,19 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core import learner
 from rankloop.core.checks import FiniteNumbers, NotNegative, check_between
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of, seen_count
-from rankloop.core.learner import LinearLearner, SparseLearner, clicks_by_item, require_finite, shown_or_all
+from rankloop.core.learner import (
+    GreedyLearner,
+    LinearLearner,
+    SparseLearner,
+    best_ranking,
+    clicks_by_item,
+    require_finite,
+    shown_or_all,
+)
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.precision import cholesky
 
 Deviation = Annotated[float, partial(check_between, 1e-150, 1e150)]  # its square is a number too
@@ -28,16 +35,6 @@ class State(NamedTuple):
     def reachable(self, initial: "State") -> bool:
         """Return true if no precision is below its start, so that the diagonal can be divided by."""
         return bool(np.all(np.diag(self.precision) >= np.diag(initial.precision)))
-
-
-class _BeliefLearner(LinearLearner):
-    noise: float
-    prior: float
-
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-
-    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return float("nan")
 
 
 @kernel
@@ -85,7 +82,7 @@ def _updated(
 
 
 @register("linear_thompson")
-class LinearThompson(_BeliefLearner):
+class LinearThompson(LinearLearner):
     """Rank by features · θ, with θ drawn from the normal belief of a linear regression of clicks on features.
 
     The items down to the last click were examined, or all that were shown without a click. Each of them, with features
@@ -123,7 +120,7 @@ class LinearThompson(_BeliefLearner):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = _drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
-        return Decision(learner.best_ranking(query.features, weights), float("nan"), ())
+        return Decision(best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         clicked, certainty = clicks_by_item(feedback, query.n_items), self.noise**-2
@@ -167,8 +164,11 @@ def _updated_diagonal(
     return weights, evidence
 
 
-class DiagonalBelief(_BeliefLearner, SparseLearner):
+class DiagonalBelief(SparseLearner):
     """A linear regression of clicks on features with independent normal beliefs about the weights."""
+
+    noise: float
+    prior: float
 
     def init(self, problem: Problem) -> DiagonalState:
         weights = self.first_weights(problem)
@@ -216,7 +216,7 @@ class DiagonalThompson(DiagonalBelief):
 
     def rank(self, state: DiagonalState, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = state.weights + normals(rng, len(state.weights)) / np.sqrt(self.prior**-2 + state.evidence)
-        return Decision(learner.best_ranking(query.features, weights), float("nan"), ())
+        return Decision(best_ranking(query.features, weights), float("nan"), ())
 
 
 @kernel
@@ -235,7 +235,7 @@ def _optimistic_ranking(features: Features, weights: Floats, evidence: Floats, p
 
 
 @register("diagonal_ucb")
-class DiagonalUCB(DiagonalBelief):
+class DiagonalUCB(GreedyLearner, DiagonalBelief):
     """Rank by w · x + `width` · √(Σ_j x_j² / q_j), which favours items that were rarely shown.
 
     Weights w and precisions q are learned as by `diagonal_thompson`. Use it with `hashed` columns where a ranking must
@@ -263,12 +263,6 @@ class DiagonalUCB(DiagonalBelief):
     start: FiniteNumbers = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "noise": 0.5}, {"prior": 2.0, "start": (0.0, 0.5, -1.0)})
-
-    def rank(self, state: DiagonalState, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self._ranking(state, query), 0.0, ())
-
-    def log_prob(self, state: DiagonalState, query: Query, ranking: Ints) -> float:
-        return learner.point_log_prob(self._ranking(state, query), ranking, state.shown)
 
     def _ranking(self, state: DiagonalState, query: Query) -> Ints:
         return _optimistic_ranking(query.features, state.weights, state.evidence, self.prior**-2, self.width)

@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import Positive, PositiveCount
 from rankloop.core.kernels import kernel, positions_of, ranking_of, seen_count
 from rankloop.core.learner import shown_or_all
 from rankloop.core.protocols import Measure
@@ -155,9 +156,9 @@ class MirrorDescent(SummedGains):
       0.958
     """
 
-    horizon: int | None = None
+    horizon: PositiveCount | None = None
     measure: Measure = DCG()
-    learning_rate: float | None = None
+    learning_rate: Positive | None = None
 
     tuned: ClassVar[str] = "learning_rate"
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "P@2"})

@@ -322,7 +322,6 @@ class NewtonPairs(SparseLearner):
     diagonal: bool = False
     start: FiniteNumbers = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     reports: ClassVar[tuple[str, ...]] = ("alarms",)
     examples: ClassVar[tuple[Spec, ...]] = (

@@ -50,8 +50,8 @@ class OnlineGradient(GreedyLearner, SparseLearner):
       w ← Π(w − η_t · ∇_w surrogate(features · w, relevance)), with Π the projection onto ‖w‖ ≤ `radius`.
 
     η_t is `learning_rate` ("constant"), `learning_rate` / √t ("root"), or `learning_rate` / √(Σ ‖gradient‖²)
-    ("adaptive"). For gradients of norm at most G, "root" with learning_rate = radius / G and "adaptive" with √2 · radius
-    keep the regret within O(radius · G · √T). If only the first items are graded, these are its list.
+    ("adaptive"). For gradients of norm at most G, "root" with radius / G and "adaptive" with √2 · radius keep the
+    regret within O(radius · G · √T). If only the first items are graded, these are its list.
 
     Args:
       surrogate: The surrogate loss.

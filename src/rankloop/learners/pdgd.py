@@ -10,7 +10,7 @@ from rankloop.core.checks import FiniteNumbers, Positive, check_between
 from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count, weighted_rows
 from rankloop.core.learner import SparseLearner, check_receipt, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import register
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
 
 FAR_BELOW = -600.0  # scores further below the best count as this far, so that no probability becomes 0
 
@@ -185,7 +185,6 @@ class Pdgd(SparseLearner):
     decay: Annotated[Positive, partial(check_between, 0, 1)] = 1.0
     start: FiniteNumbers = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
 
     def init(self, problem: Problem) -> State:

@@ -143,9 +143,9 @@ class PrecisionBandit(AnytimeLearner):
     """
 
     n: PositiveCount = 5
-    horizon: int | None = None
+    horizon: PositiveCount | None = None
     relevant_from: Positive = 1.0
-    learning_rate: float | None = None
+    learning_rate: Positive | None = None
 
     tuned: ClassVar[str] = "learning_rate"
     examples: ClassVar[tuple[Spec, ...]] = ({"n": 2}, {"n": 5, "horizon": 50})

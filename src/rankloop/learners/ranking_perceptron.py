@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 @kernel
 def _is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
-    """Return true if an item in, or tied with, the positions before the cutoff is followed by, or tied with, a better."""
+    """Return true if an item before the cutoff is followed by a better one; ties are broken against the learner."""
     order = ranking_of(scores)
     best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
     for position in range(len(scores) - 1, -1, -1):
@@ -170,7 +170,7 @@ class MaxPairPerceptron(MistakeDriven):
 
     (i, j) is the pair with relevance[i] > relevance[j] whose hinge `margin` + scores[j] − scores[i] is largest; a
     mistake is as in `ranking_perceptron`. Its loss on separable data, at most 4·R²/margin², is the best that a
-    deterministic learner can guarantee; on other data it is usually worse, because it ignores the position of a mistake.
+    deterministic learner can guarantee; on other data it is usually worse: it ignores the position of a mistake.
 
     Args:
       measure: nDCG, nDCG@k or AP.

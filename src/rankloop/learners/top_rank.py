@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import Positive, PositiveCount
 from rankloop.core.kernels import clicked_weights, kernel, positions_of, ranking_of, seen_count
-from rankloop.core.learner import check_receipt, clicks_by_item, expect, point_log_prob, shown_or_all
+from rankloop.core.learner import GreedyLearner, check_receipt, clicks_by_item, expect, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
@@ -351,7 +351,7 @@ def _after_clicks(
 
 
 @register("cascade_ucb")
-class CascadeUcb:
+class CascadeUcb(GreedyLearner):
     """Rank a fixed set of items by upper confidence bounds of their attraction, for users who follow the cascade model.
 
     Items are sorted in round t by
@@ -385,9 +385,6 @@ class CascadeUcb:
         n_items = size_of_fixed_set(problem)
         return CascadeState(np.zeros(n_items), np.zeros(n_items), 0, shown_or_all(problem))
 
-    def rank(self, state: CascadeState, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self._ranking(state), 0.0, ())
-
     def learn(
         self, state: CascadeState, query: Query, decision: Decision[tuple[()]], feedback: Feedback
     ) -> CascadeState:
@@ -398,8 +395,5 @@ class CascadeUcb:
     def predict(self, state: CascadeState, query: Query) -> Ints:
         return ranking_of(state.clicks / np.maximum(state.looks, 1.0))
 
-    def log_prob(self, state: CascadeState, query: Query, ranking: Ints) -> float:
-        return point_log_prob(self._ranking(state), ranking, state.shown)
-
-    def _ranking(self, state: CascadeState) -> Ints:
+    def _ranking(self, state: CascadeState, query: Query) -> Ints:
         return _optimistic(state.looks, state.clicks, self.exploration * math.log(max(state.rounds, 1)))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_at_least, check_positive
+from rankloop.core.checks import PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discounts, exponential_gain, kernel, ranking_of
 from rankloop.core.learner import expect, require_finite
@@ -143,16 +143,11 @@ def graded_depth(problem: Problem) -> int:
 class AnytimeLearner:
     """A learner with a parameter that the theory sets by the `horizon`; without one it follows √t in round t."""
 
-    horizon: int | None
+    horizon: PositiveCount | None
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ()
     tuned: ClassVar[str]  # the name of that parameter, None unless given
-
-    def __post_init__(self) -> None:
-        check_at_least(1, horizon=self.horizon)
-        if getattr(self, self.tuned) is not None:
-            check_positive(**{self.tuned: getattr(self, self.tuned)})
 
     @functools.cached_property
     def _anytime(self) -> bool:
@@ -170,7 +165,6 @@ class SummedGains(AnytimeLearner):
 
     def __post_init__(self) -> None:
         gain_for(self.measure)
-        super().__post_init__()
 
     @functools.cached_property
     def _gain(self) -> GainForm:

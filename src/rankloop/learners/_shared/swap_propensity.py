@@ -12,7 +12,7 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, discounts, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner
-from rankloop.core.types import Clicks, Features, Floats, Ints, Query, Rows
+from rankloop.core.types import Features, Floats, Ints, Query, Rows
 
 DYNAMIC_SWAP = -1.0  # in place of a swap probability: it follows the allowance
 # From each position to the next; a logarithm for each pair would dominate a short ranking.
@@ -203,7 +203,6 @@ class PairSwapper(SparseLearner):
 
     swap: Any
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:

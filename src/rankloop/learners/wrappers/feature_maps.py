@@ -60,8 +60,8 @@ class Standardised(StateWrapper):
       x ↦ (x − mean) / deviation, over all items learned from so far.
 
     `learn` first adds the query's items to the moments, then scales with them; `rank` and `log_prob` scale with the
-    moments of the state. A feature that never varied counts as 0. Use it whenever features differ in scale. An item that
-    lacks a named feature gets the mean of the other candidates.
+    moments of the state. A feature that never varied counts as 0. Use it whenever features differ in scale. An item
+    that lacks a named feature gets the mean of the other candidates.
 
     Args:
       inner: The learner of the scaled features.
