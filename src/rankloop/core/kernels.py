@@ -25,14 +25,15 @@ MAX_COUNTED_ITEMS = 400  # up to this many items, counting the items above each 
 def _by_form(dense: F, sparse: F, fastmath: bool | set[str] = False) -> F:
     """Return a function for kernels: `sparse` where an argument is `Rows`, else `dense`."""
 
-    def implementation(*arguments: Any) -> F:
+    def implementation(arguments: tuple[Any, ...]) -> F:
         is_sparse = any(isinstance(argument, types.BaseNamedTuple | Rows) for argument in arguments)
         return sparse if is_sparse else dense
 
     def function(*arguments: Any) -> Any:  # in plain Python
-        return implementation(*arguments)(*arguments)
+        return implementation(arguments)(*arguments)
 
-    overload(function, strict=False, jit_options={"fastmath": fastmath, "nogil": True})(implementation)
+    options: Any = {"fastmath": fastmath, "nogil": True}
+    overload(function, strict=False, jit_options=options)(lambda *arguments: implementation(arguments))
     return function  # type: ignore[return-value]
 
 

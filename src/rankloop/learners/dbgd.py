@@ -24,25 +24,16 @@ class Receipt(NamedTuple):
 
 
 @kernel
-def _unit_rows(normals: Floats) -> Floats:
-    """Return the rows scaled to length 1: uniform on the sphere if they are normal."""
-    directions = normals.copy()
-    for row in directions:
-        length = np.sqrt(np.sum(row * row))
-        if length > 0.0:
-            row /= length
-    return directions
-
-
-@kernel
-def _rankings(features: Floats, weights: Floats, directions: Floats, spread: float) -> Ints:
-    """Return the ranking of the current weights, then those of the candidates weights + spread · direction."""
-    rankings = np.empty((len(directions) + 1, len(features)), np.int64)
+def _candidates(features: Floats, weights: Floats, normals: Floats, spread: float) -> tuple[Floats, Ints]:
+    """Return directions, uniform on the sphere, and the rankings of weights and of weights + spread · direction."""
+    directions, rankings = normals.copy(), np.empty((len(normals) + 1, len(features)), np.int64)
     rankings[0] = ranking_of(scores_of(features, weights))
     for candidate in range(len(directions)):
-        moved = weights + spread * directions[candidate]
-        rankings[candidate + 1] = ranking_of(scores_of(features, moved))
-    return rankings
+        length = np.sqrt(np.sum(normals[candidate] ** 2))
+        if length > 0.0:
+            directions[candidate] /= length
+        rankings[candidate + 1] = ranking_of(scores_of(features, weights + spread * directions[candidate]))
+    return directions, rankings
 
 
 @kernel
@@ -67,8 +58,9 @@ class DuellingLearner(LinearLearner):
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
         n_candidates = getattr(self, "candidates", 1)
-        directions = _unit_rows(normals(rng, n_candidates, len(state.weights)))
-        mixed = self.interleaving.mix(_rankings(query.features, state.weights, directions, self.spread), rng)
+        draws = normals(rng, n_candidates, len(state.weights))
+        directions, rankings = _candidates(query.features, state.weights, draws, self.spread)
+        mixed = self.interleaving.mix(rankings, rng)
         return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
 
     def learn(self, state: LinearState, query: Query, decision: Decision[Receipt], feedback: Feedback) -> LinearState:

@@ -32,24 +32,16 @@ class State(NamedTuple):
 
 
 @kernel
-def _inner_products(features: Floats, gram_inverse: Floats) -> Floats:
-    """Return aᵀ M⁻¹ b of all rows less the first: the spreads of all pairs then need one product for each item."""
-    n_items = len(features)
-    rows, products = features - features[0], np.empty((n_items, n_items))
-    for i in range(n_items):
-        product = times(gram_inverse, rows[i])
-        for j in range(n_items):
-            products[i, j] = dot(rows[j], product)
-    return products
-
-
-@kernel
 def _block_ends(features: Floats, scores: Floats, best: Ints, gram_inverse: Floats, alpha: float) -> Ints:
     """Return the end of the block of each position: `best` is cut where all pairs across are certain.
 
     A pair is certain if σ(w · x) − alpha · √(xᵀ M⁻¹ x) > ½ for x = upper − lower.
     """
-    n_items, products = len(best), _inner_products(features, gram_inverse)
+    # aᵀ M⁻¹ b of all rows less the first: the spreads of all pairs then need one product for each item.
+    n_items, rows = len(best), features - features[0]
+    products = np.empty((n_items, n_items))
+    for i in range(n_items):
+        products[i] = scores_of(rows, times(gram_inverse, rows[i]))
     ends, start, farthest = np.empty(n_items, np.int64), 0, 0
     for position in range(n_items):
         upper = best[position]
@@ -153,17 +145,16 @@ def _updated(
     features: Floats, state: State, seen_items: Ints, clicked: Floats, priorities: Floats, disjoint: bool
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, covariance and gram_inverse after a Newton step for each pair, one after another."""
-    new_weights, new_covariance = state.weights.copy(), state.covariance.copy()
-    new_inverse = state.gram_inverse.copy()
+    weights, covariance, gram_inverse = state.weights.copy(), state.covariance.copy(), state.gram_inverse.copy()
     for pair in _pairs_of(seen_items, clicked, priorities, disjoint):
         weight, x = clicked[pair[0]], features[pair[0]] - features[pair[1]]
-        surprise, product, of_gram = surprise_of(new_weights, x), times(new_covariance, x), times(new_inverse, x)
+        surprise, product, of_gram = surprise_of(weights, x), times(covariance, x), times(gram_inverse, x)
         information = weight * surprise * (1.0 - surprise)
         gain = information * max(dot(x, product), 0.0)
-        new_weights += weight * surprise / (1.0 + gain) * product
-        sherman_morrison(new_covariance, product, information, gain)
-        sherman_morrison(new_inverse, of_gram, weight, weight * max(dot(x, of_gram), 0.0))
-    return new_weights, new_covariance, new_inverse
+        weights += weight * surprise / (1.0 + gain) * product
+        sherman_morrison(covariance, product, information, gain)
+        sherman_morrison(gram_inverse, of_gram, weight, weight * max(dot(x, of_gram), 0.0))
+    return weights, covariance, gram_inverse
 
 
 @register("pairrank")
@@ -221,11 +212,9 @@ class PairRank(LinearLearner):
         priorities = decision.receipt.priorities
         check_receipt(priorities.shape == decision.ranking.shape)
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, covariance, gram_inverse = _updated(
-            query.features, state, seen_items, clicked, priorities, self.pairs == "disjoint"
-        )
-        weights, covariance = require_finite(weights), require_finite(covariance)
-        return State(weights, covariance, require_finite(gram_inverse), state.shown, state.rounds + 1)
+        arrays = _updated(query.features, state, seen_items, clicked, priorities, self.pairs == "disjoint")
+        weights, covariance, gram_inverse = map(require_finite, arrays)
+        return State(weights, covariance, gram_inverse, state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = NO_LIMIT) -> float:
         best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)

@@ -213,11 +213,11 @@ def _log_prob_of_exchanges(
 
 
 @kernel
-def _counted(
-    lead: Floats, decided: Floats, ranking: Ints, n_seen: int, first: int, clicked: Floats
-) -> tuple[Floats, Floats]:
-    """Add the clicks of this round to s and n, pair by pair."""
-    lead, decided = lead.copy(), decided.copy()
+def _after_round(
+    state: BubbleState, ranking: Ints, n_seen: int, first: int, clicked: Floats, log_confidence: float
+) -> BubbleState:
+    """Add the clicks to s and n, pair by pair, then let items that are proved better rise in one pass from the top."""
+    lead, decided, base = state.lead.copy(), state.decided.copy(), ranking_of(-state.positions)
     for j in range(first, min(n_seen, len(ranking) - 1), 2):
         upper, lower = ranking[j], ranking[j + 1]
         difference = clicked[upper] - clicked[lower]
@@ -225,17 +225,10 @@ def _counted(
         lead[lower, upper] -= difference
         decided[upper, lower] += abs(difference)
         decided[lower, upper] += abs(difference)
-    return lead, decided
-
-
-@kernel
-def _bubbled(best: Ints, lead: Floats, decided: Floats, log_confidence: float) -> Floats:
-    """Return the positions after one pass from the top, in which items that are proved better rise."""
-    base = best.copy()
     for j in range(len(base) - 1):
         if _is_proved(lead, decided, base[j + 1], base[j], log_confidence):
             base[j], base[j + 1] = base[j + 1], base[j]
-    return positions_of(base).astype(np.float64)
+    return BubbleState(positions_of(base).astype(np.float64), lead, decided, state.shown, state.rounds + 1)
 
 
 @register("bubble_rank")
@@ -288,10 +281,8 @@ class BubbleRank:
     ) -> BubbleState:
         clicked = (clicks_by_item(feedback, len(state.positions)) > 0).astype(np.float64)
         check_receipt(0 <= decision.receipt.first <= 1)
-        n_seen = seen_count(state.shown, len(state.positions))
-        lead, decided = _counted(state.lead, state.decided, decision.ranking, n_seen, decision.receipt.first, clicked)
-        positions = _bubbled(ranking_of(-state.positions), lead, decided, self._log_confidence)
-        return BubbleState(positions, lead, decided, state.shown, state.rounds + 1)
+        n_seen, confidence = seen_count(state.shown, len(state.positions)), self._log_confidence
+        return _after_round(state, decision.ranking, n_seen, decision.receipt.first, clicked, confidence)
 
     def predict(self, state: BubbleState, query: Query) -> Ints:
         return ranking_of(-state.positions)
@@ -326,14 +317,9 @@ class CascadeState(NamedTuple):
 
 
 @kernel
-def _optimistic(examinations: Floats, clicks: Floats, allowance: float) -> Ints:
+def _optimistic(looks: Floats, clicks: Floats, allowance: float) -> Ints:
     """Return the items by their upper confidence bounds; items that were never examined come first."""
-    bounds = np.full(len(examinations), np.inf)
-    for item in range(len(examinations)):
-        n = examinations[item]
-        if n > 0:
-            bounds[item] = clicks[item] / n + np.sqrt(allowance / n)
-    return ranking_of(bounds)
+    return ranking_of(np.where(looks > 0.0, clicks / looks + np.sqrt(allowance / looks), np.inf))
 
 
 @kernel
@@ -382,8 +368,8 @@ class CascadeUcb(GreedyLearner):
     reports: ClassVar[tuple[str, ...]] = ("click_rate",)
 
     def init(self, problem: Problem) -> CascadeState:
-        n_items = size_of_fixed_set(problem)
-        return CascadeState(np.zeros(n_items), np.zeros(n_items), 0, shown_or_all(problem))
+        nothing = np.zeros(size_of_fixed_set(problem))
+        return CascadeState(nothing, nothing, 0, shown_or_all(problem))
 
     def learn(
         self, state: CascadeState, query: Query, decision: Decision[tuple[()]], feedback: Feedback

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import Positive, check_at_least
+from rankloop.core.checks import Count, Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import clicks_by_item, finite, layers_of, require_finite
@@ -125,7 +125,7 @@ class TrustedMemory(Hashed):
     """
 
     full_trust_t: Positive = 4.0
-    span: int = 2000
+    span: Count = 2000
     trust_prior: Positive = 100.0
     by_user: bool = False
     user_prior: Positive = 0.3
@@ -138,7 +138,6 @@ class TrustedMemory(Hashed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(0, span=self.span)
         if self._inner.table_entries_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
             raise InvalidInput(f"{kind} has step sizes of its own, which trust would distort: use hashed")
@@ -149,10 +148,8 @@ class TrustedMemory(Hashed):
 
     def trust(self, state: State) -> float:
         """Return the factor of memory's score."""
-        statistic = (self.full_trust_t * np.sqrt(self.trust_prior) + state.agreement) / np.sqrt(
-            self.trust_prior + state.squares
-        )
-        return float(min(1.0, max(0.0, statistic / self.full_trust_t)))
+        root, full = np.sqrt(self.trust_prior + state.squares), self.full_trust_t
+        return float(min(1.0, max(0.0, (full * np.sqrt(self.trust_prior) + state.agreement) / root / full)))
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
         small, columns, entries = self._in_sight(state, query)
