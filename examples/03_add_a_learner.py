@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
 from rankloop.core.checks import Positive
 from rankloop.core.kernels import ranking_of
-from rankloop.core.learner import expect, point_log_prob, require_finite, shown_or_all
+from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all
 from rankloop.core.types import Feedback, Floats, Ints
 
 
@@ -26,20 +25,16 @@ class State(NamedTuple):
 
 @register("mean_grade")
 @dataclass(frozen=True, kw_only=True)
-class MeanGrade:
+class MeanGrade(GreedyLearner):
     """Rank a fixed set by (sum of grades + `bonus`) / (number of grades + 1)."""
 
     accepts: ClassVar = (Relevances,)
-    reports: ClassVar = ()
     bonus: Positive = 1.0
 
     def init(self, problem: Problem) -> State:
         if problem.n_items is None:
             raise InvalidInput("mean_grade ranks a fixed set of items: say how many there are (n_items)")
         return State(np.zeros(problem.n_items), np.zeros(problem.n_items), shown_or_all(problem))
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self.predict(state, query), 0.0, ())  # no randomness: probability 1
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
@@ -51,9 +46,6 @@ class MeanGrade:
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of((state.sums + self.bonus) / (state.counts + 1.0))
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return point_log_prob(self.predict(state, query), ranking, state.shown)
 
 
 stream, users = build("flipped_relevance", "stream"), build("top_k(depth=3)", "feedback")

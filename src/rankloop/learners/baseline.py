@@ -45,9 +45,7 @@ class FixedWeights(_IgnoresFeedback, GreedyLearner, LinearLearner):
 
     def init(self, problem: Problem) -> LinearState:
         if len(self.weights) != problem.n_features:
-            raise InvalidInput(
-                f"there are {len(self.weights)} weights for {problem.n_features} features: give one each"
-            )
+            raise InvalidInput(f"{len(self.weights)} weights for {problem.n_features} features: give one each")
         return LinearState(np.array(self.weights, dtype=np.float64), shown_or_all(problem))
 
 

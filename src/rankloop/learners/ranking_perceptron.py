@@ -92,9 +92,7 @@ def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
         return measure.cutoff or NO_CUTOFF, False
     if isinstance(measure, AveragePrecision) and measure.cutoff is None and measure.relevant_from == 1.0:
         return NO_CUTOFF, True
-    raise InvalidInput(
-        f"{measure} has no weights with a guarantee: choose nDCG, nDCG@k or AP, with their default gains"
-    )
+    raise InvalidInput(f"{measure} has no weights with a guarantee: choose nDCG, nDCG@k or AP with default gains")
 
 
 class _CountsMistakes(GreedyLearner, LinearLearner):
@@ -126,9 +124,8 @@ class MistakeDriven(_CountsMistakes, SparseLearner):
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
         step, (cutoff, binary) = _pair_step if self.one_pair else _slam_step, self._mistakes_of
-        weights, mistaken = step(
-            state.weights, query.features, items, grades, cutoff, binary, self.margin, self.learning_rate
-        )
+        margin, rate, features = self.margin, self.learning_rate, query.features
+        weights, mistaken = step(state.weights, features, items, grades, cutoff, binary, margin, rate)
         return State(require_finite(weights), state.mistakes + 1, state.shown) if mistaken else state
 
 

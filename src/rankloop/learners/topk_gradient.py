@@ -197,9 +197,7 @@ class TopKGradient(SparseLearner):
 
     def __post_init__(self) -> None:
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
-            raise InvalidInput(
-                f"{entry_of(self.surrogate).kind} has no smoothing to anneal: leave smoothing_decay at 0"
-            )
+            raise InvalidInput(f"{entry_of(self.surrogate).kind} has no smoothing: leave smoothing_decay at 0")
 
     def init(self, problem: Problem) -> State:
         span, n_graded = self.surrogate.span, math.inf if problem.depth is None else problem.depth

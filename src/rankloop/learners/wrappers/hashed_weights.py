@@ -185,9 +185,7 @@ def _check_takes_rows(learner: AnyLearner) -> None:
             "columns; click_regression, fair_pairs, pdgd, 3pr and preference_perceptron can"
         )
     if from_layers(learner, "radius") is not None:
-        raise InvalidInput(
-            "a radius bounds all weights together, which is not possible with hashed columns: leave it out"
-        )
+        raise InvalidInput("a radius bounds all weights together, which hashed columns cannot: leave it out")
 
 
 @register("base_score")
