@@ -135,10 +135,11 @@ def logged_query(ranked: Ranked, config: RankerConfig) -> Query:
     ids = ranked.ids if candidates is None else [ranked.ids[i] for i in candidates]
     if ranked.schema:
         values = config.logged_values(ranked)
-        rows = values.rows if candidates is None else [values.rows[i] for i in candidates]
+        rows: Any = values.rows if candidates is None else [values.rows[i] for i in candidates]
         features: Any = config.encoders[ranked.schema].rows(ids, rows, values.context, values.at)
     else:
-        features = ranked.all_features if candidates is None else ranked.all_features[candidates]
+        rows = np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1)
+        features = rows.copy() if candidates is None else rows[candidates]  # since kernels take writable arrays
         context = np.array(ranked.context, dtype=np.float64)
     return Query(ranked.query_id, features, context, ranked.user or ranked.session, ids)
 
