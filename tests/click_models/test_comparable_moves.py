@@ -1,4 +1,4 @@
-"""Which moves are comparable: orders for single users, slow moves, and queries that are read to different depths."""
+"""Which moves are comparable: orders for single users, smooth moves, and queries that are read to different depths."""
 
 import numpy as np
 import pytest
@@ -75,17 +75,17 @@ def test_orders_of_single_users_do_not_steepen_the_curve() -> None:
     assert (high >= CURVE).all()
 
 
-def test_slow_moves_are_compared_near_in_time_only() -> None:
+def test_smooth_moves_are_compared_near_in_time_only() -> None:
     covered = 0
     for seed in range(4):
         estimate = estimate_examination(simulated_log("trends", seed)[0])
-        assert estimate.is_slow
+        assert estimate.is_smooth
         assert estimate.n_epochs > 1
-        assert "positions move slowly" in str(estimate)
+        assert "positions move smoothly" in str(estimate)
         low, high = estimate.interval
         covered += int(((low <= CURVE) & (high >= CURVE))[1:].sum())
     assert covered >= 17  # of 20
-    assert not any(estimate_examination(simulated_log("noise", seed)[0]).is_slow for seed in range(3))
+    assert not any(estimate_examination(simulated_log("noise", seed)[0]).is_smooth for seed in range(3))
 
 
 def test_queries_that_are_read_less_deeply_have_steeper_curves() -> None:

@@ -1,4 +1,4 @@
-"""Which moves of items can be compared: orders made for each user, and positions that move slowly with attraction."""
+"""Which moves of items can be compared: orders made for each user, and positions that move smoothly with attraction."""
 
 from itertools import pairwise
 
@@ -6,10 +6,11 @@ import numpy as np
 
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
-SLOW_EPOCHS = 16  # parts of the log within which positions are compared where they move slowly
-MAX_SLOW_SHARE = 0.6  # of the moves over long times, below which those from one part to the next are slow
-MAX_SMOOTH_RATIO = 0.4  # of squared moves to the next part and to the second next: 1 drawn anew, ½ in steps, ¼ smoothly
-MIN_SLOW_MOVES = 50  # by which that is judged
+SHORT_EPOCHS = 16  # parts of the log within which positions are compared where they move smoothly
+MAX_SMOOTH_RATIO = (
+    0.41  # of squared moves to the next part and to the second next: 1 drawn anew, ½ in steps, ¼ smoothly
+)
+MIN_MOVES = 50  # by which that is judged
 MIN_USER_Z = 4.0  # standard errors at which positions are taken to follow users
 MAX_SHARED_LISTS = 0.1  # of successive pages of a query; more of them show segments or variants, not single users
 
@@ -54,21 +55,19 @@ def positions_follow_users(log: ClickArrays) -> bool:
     return bool(len(shared) and shared.mean() < MAX_SHARED_LISTS)
 
 
-def moves_slowly(log: ClickArrays) -> bool:
-    """Return true if items keep their heights from one part of the log to the next ones, or change them smoothly.
+def moves_smoothly(log: ClickArrays) -> bool:
+    """Return true if items change their heights smoothly over time, as those that follow a trend do.
 
-    Heights drawn anew move as much from one part to the next as over long times. The squares of their moves grow with
-    the distance in time where they change in steps, and with its square where they change smoothly.
+    From one part of the log to the next ones, the squares of moves stay alike where heights are drawn anew, grow with
+    the distance in time where they change in steps, and with its square where they change smoothly. What makes an item
+    rise and fall so slowly may make it attractive, too, and then its clicks at several heights cannot be compared.
     """
-    epoch = np.repeat(np.arange(log.n_pages) * SLOW_EPOCHS // log.n_pages, np.diff(log.offsets))
-    shape, key = (log.n_pairs, SLOW_EPOCHS), log.pair * SLOW_EPOCHS + epoch
-    times = np.bincount(key, minlength=log.n_pairs * SLOW_EPOCHS).reshape(shape)
-    sums = np.bincount(key, np.log1p(log.position), log.n_pairs * SLOW_EPOCHS).reshape(shape)
+    epoch = np.repeat(np.arange(log.n_pages) * SHORT_EPOCHS // log.n_pages, np.diff(log.offsets))
+    shape, key = (log.n_pairs, SHORT_EPOCHS), log.pair * SHORT_EPOCHS + epoch
+    times = np.bincount(key, minlength=log.n_pairs * SHORT_EPOCHS).reshape(shape)
+    sums = np.bincount(key, np.log1p(log.position), log.n_pairs * SHORT_EPOCHS).reshape(shape)
     height = np.where(times > 0, sums / np.maximum(times, 1), np.nan)
-    moves = [(height[:, lag:] - height[:, :-lag]) ** 2 for lag in range(1, SLOW_EPOCHS)]
-    next_one, second, *far = (squares[np.isfinite(squares)] for squares in moves)
-    if min(len(next_one), len(second), sum(map(len, far))) < MIN_SLOW_MOVES:
-        return False
-    near = np.concatenate([next_one, second]).mean()
-    is_smooth = next_one.mean() < MAX_SMOOTH_RATIO * second.mean()
-    return bool(is_smooth or near < MAX_SLOW_SHARE * np.concatenate(far).mean())
+    squares = [(height[:, lag:] - height[:, :-lag]) ** 2 for lag in (1, 2)]
+    next_one, second = (moves[np.isfinite(moves)] for moves in squares)
+    has_moves = min(len(next_one), len(second)) >= MIN_MOVES
+    return bool(has_moves and next_one.mean() < MAX_SMOOTH_RATIO * second.mean())

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.click_models.comparable_moves import SLOW_EPOCHS, moves_slowly, pairs_by_user, positions_follow_users
+from rankloop.click_models.comparable_moves import SHORT_EPOCHS, moves_smoothly, pairs_by_user, positions_follow_users
 from rankloop.click_models.conditional_fit import (
     GaussianPrior,
     count_cells,
@@ -42,7 +42,7 @@ FIRST_STEP_DEVIATION = 0.8  # of the logarithm, from the first position to the s
 MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far below
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
-EPOCH_CHOICES = (1, 4, SLOW_EPOCHS)  # parts of the log in time within which attraction is taken as constant
+EPOCH_CHOICES = (1, 4, SHORT_EPOCHS)  # parts of the log in time within which attraction is taken as constant
 MIN_EPOCH_Z = 2.05  # standard errors by which moves within shorter parts of the log must tell a flatter curve
 MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
 SELECTION_FACTOR = 2.0  # by which the order may know more of an item for a query than of the item itself
@@ -68,7 +68,7 @@ class Examination(NamedTuple):
     n_epochs: int = 1  # parts of the log within which attraction is taken as constant
     reacts: bool = False  # the curve comes from the estimator that allows for positions that react to clicks
     by_user: bool = False  # positions follow users, so only moves for the same user count
-    is_slow: bool = False  # positions move slowly, so only moves near in time count
+    is_smooth: bool = False  # positions move smoothly, so only moves near in time count
 
     @property
     def curve(self) -> Floats:
@@ -116,8 +116,8 @@ class Examination(NamedTuple):
             lines.append("note: every user gets an order of their own, so only moves for the same user count")
         if self.n_epochs > 1:
             cause = f"the attraction of items changes over time ({self.drift_z:.1f} standard errors)"
-            if self.is_slow:
-                cause = "positions move slowly, and the attraction of items may have moved with them"
+            if self.is_smooth:
+                cause = "positions move smoothly, and the attraction of items may have moved with them"
             lines.append(f"note: {cause}, so only moves within one of {self.n_epochs} parts of the log count")
         return "\n".join(lines)
 
@@ -136,7 +136,7 @@ class Examination(NamedTuple):
             "epochs": self.n_epochs,
             "reacts": self.reacts,
             "by_user": self.by_user,
-            "is_slow": self.is_slow,
+            "is_smooth": self.is_smooth,
         }
 
 
@@ -239,14 +239,14 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
 def _curve_from_moves(log: ClickArrays, page: Ints, cluster: Ints, weight: Floats | None) -> Examination:
     """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
     chosen = np.arange(len(log.pair)) if weight is None else np.flatnonzero(weight)
-    if weight is None and moves_slowly(log):
-        unit = log.pair * SLOW_EPOCHS + page * SLOW_EPOCHS // log.n_pages
+    if weight is None and moves_smoothly(log):
+        unit = log.pair * SHORT_EPOCHS + page * SHORT_EPOCHS // log.n_pages
         rows = _sorted_rows(unit, log, page, cluster, chosen, weight)
         curve = _curve_from_units(rows, cluster, log.n_positions)
         if curve.n_clicks >= MIN_MOVED_CLICKS:
             undivided = _sorted_rows(log.pair, log, page, cluster, chosen, weight)
             drift_z = _drift_statistic(undivided.unit, curve.curve[undivided.position], undivided.clicked)
-            return _react(rows, curve._replace(n_epochs=SLOW_EPOCHS, is_slow=True, drift_z=drift_z))
+            return _react(rows, curve._replace(n_epochs=SHORT_EPOCHS, is_smooth=True, drift_z=drift_z))
     first_drift_z, is_steady = 0.0, False
     for n_epochs in EPOCH_CHOICES:
         shorter = _sorted_rows(log.pair * n_epochs + page * n_epochs // log.n_pages, log, page, cluster, chosen, weight)

@@ -85,7 +85,9 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
 
 
 def other_than_numbers(log: ListLog, features: Sequence[str] = ()) -> list[str]:
-    """Return the feature columns of a table that hold texts, dates or gaps, for which a schema is needed.
+    """Return the feature columns of a table for which a schema is needed: those with texts, dates or gaps.
+
+    Where no column differs inside a list, plain numbers could not order a list: then these are the query and the item.
 
     Args:
       log: The log.
@@ -94,7 +96,10 @@ def other_than_numbers(log: ListLog, features: Sequence[str] = ()) -> list[str]:
     if log.export is not None:
         return []
     arrays = {name: log.table[name].to_numpy() for name in _feature_columns(log, features)[0]}
-    return [name for name, cells in arrays.items() if cells.dtype.kind not in "biuf" or not np.isfinite(cells).all()]
+    others = [name for name, cells in arrays.items() if cells.dtype.kind not in "biuf" or not np.isfinite(cells).all()]
+    if others or not log.columns.item or not all(map(log.same_in_lists, arrays)):
+        return others
+    return [name for name in (log.columns.query, log.columns.item) if name]
 
 
 def _feature_columns(log: ListLog, features: Sequence[str]) -> tuple[list[str], tuple[str, ...], dict[str, str]]:

@@ -147,6 +147,8 @@ def _kind(column: _Column) -> tuple[Any, str]:
         return "flag", "two values"
     if all(isinstance(value, int | float) for value in present):
         may_be_id = column.is_named_id or column.different == len(present) > 2 * MIN_ID_VALUES
+        if column.of_context and column.different > MIN_ID_VALUES and all(a <= b for a, b in pairwise(present)):
+            return None, "a time: it never falls from one list to the next"
         are_names = may_be_id and all(float(value).is_integer() for value in present)
         return _kind_of_names(column) if are_names else ("number", "numbers")
     if any(isinstance(value, dict | date) for value in present):
