@@ -12,6 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.list_table import read_list_table
+from rankloop.logs.numeric_features import other_than_numbers
 from rankloop.logs.schema_guess import guessed_schema
 
 WORDS = ["red", "blue", "warm", "light", "shoe", "sock", "hat", "coat"]
@@ -134,3 +135,22 @@ def test_there_must_be_something_of_the_items(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("impression,position,click,segment\n1,1,1,a\n1,2,0,a\n2,1,0,b\n2,2,1,b\n")
     with pytest.raises(InvalidInput, match="no column with a field of the items"):
         guessed_schema(read_list_table(tmp_path / "log.csv"))
+
+
+def test_numbers_that_only_grow_from_list_to_list_are_times(tmp_path: Path) -> None:
+    log = shop(tmp_path, seconds=lambda number, product, click: 1000 + 7 * number)
+    guess = guessed_schema(log)
+    assert "seconds" not in {**guess.schema.features, **guess.schema.context}
+    assert guess.left_out["seconds"].startswith("a time")
+
+
+def test_a_log_of_ids_alone_gets_a_schema(tmp_path: Path) -> None:
+    rng, path = random.Random(1), tmp_path / "ids.csv"
+    lines = ["page,seconds,query,position,url,clicked"]
+    for page in range(60):
+        urls = rng.sample(range(100, 140), 5)
+        lines += [f"{page},{60 * page},{page % 6},{place},{url},{place % 2}" for place, url in enumerate(urls, 1)]
+    path.write_text("\n".join(lines))
+    log = read_list_table(path)
+    assert other_than_numbers(log) == ["query", "url"]
+    assert guessed_schema(log).schema.to_plain()["features"] == {"url": "id"}
