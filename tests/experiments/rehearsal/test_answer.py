@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.log_worlds import FOURTH_KINDS, play_pages
 from rankloop.cli import main
 from rankloop.click_models.fit import fit_users
 from rankloop.core.errors import InvalidInput
@@ -97,6 +98,28 @@ def test_where_positions_follow_earlier_clicks_it_cannot_tell():
     assert answer.users.examination.reacts
     assert answer.word == "cannot tell"
     assert "positions follow earlier clicks" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("an order for each user", "order of their own"), ("items rise and fall", "rise and fall")]
+)
+def test_orders_that_follow_tastes_or_trends_cannot_be_rehearsed(kind: str, reason: str):
+    rows = []
+    for number, (page, order, hits, _) in enumerate(play_pages(FOURTH_KINDS[kind], np.random.default_rng(3))):
+        name = {"page": str(number), "user": f"u{page.user}" if page.user else None, "query": f"q{page.query}"}
+        for position, (item, hit) in enumerate(zip(order.tolist(), hits.tolist()), 1):
+            rows.append(
+                name
+                | {
+                    "product": f"p{page.query}-{item}",
+                    "position": position,
+                    "clicked": int(hit),
+                    "true_attraction": 0.0,
+                }
+            )
+    answer = asked(pa.Table.from_pylist(rows), learners=LEARNER)
+    assert answer.word == "cannot tell"
+    assert reason in answer.sentence
 
 
 def test_fields_and_clicks_of_items_make_the_world():

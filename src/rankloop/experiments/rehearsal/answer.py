@@ -129,7 +129,9 @@ def rehearse(
     word: Word = "no gain"
     chosen, take = results[int(np.argmax(choosing_gains))], ""
     needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
-    if users.examination.reacts or (users.examination.evidence == "none" and len(users.examination.curve) > 1):
+    examination = users.examination
+    is_unknown = examination.evidence == "none" and len(examination.curve) > 1
+    if is_unknown or examination.reacts or examination.by_user or examination.is_smooth:
         word = "cannot tell"
     elif chosen.late["clicks"].low > 0.0 and chosen.late["clicks"].mean > needed:
         word, take = "take", chosen.name

@@ -92,6 +92,16 @@ class Rehearsal(NamedTuple):
                 "This log cannot tell: positions follow earlier clicks, so today's order knows what a learner would "
                 "learn, and its gain is mistaken. Show some lists in a random order, then ask again."
             )
+        if self.word == "cannot tell" and self.users.examination.by_user:
+            return (
+                "This log cannot tell: every user gets an order of their own, and the users of a rehearsal have no "
+                "taste of their own, so today's order would look worse than it is."
+            )
+        if self.word == "cannot tell" and self.users.examination.is_smooth:
+            return (
+                "This log cannot tell: items rise and fall smoothly, as with a trend, and those of a rehearsal keep "
+                "their attraction."
+            )
         if self.word == "cannot tell":
             return (
                 f"This log cannot tell: examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, "
