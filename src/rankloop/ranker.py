@@ -258,9 +258,9 @@ class Ranker:
         For `click_regression` a score is the log odds of a click at the first position, up to a constant.
 
         Args:
-          candidates: The items, as in `rank`, like all other arguments.
+          candidates: The items, as in `rank`.
           context: Values about the user or the request by name.
-          **options: ids, query and at.
+          **options: ids, query and at, as in `predict`.
 
         Raises:
           InvalidInput: If the learner does not order items by a weighted sum of their features.
