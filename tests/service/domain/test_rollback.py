@@ -126,7 +126,7 @@ def test_old_snapshots_are_thinned_and_their_number_is_bounded() -> None:
     for number in range(1, 20_000):
         now = 60.0 * number
         rows.append((number, now))
-        surplus = base.surplus_snapshots(rows, now)
+        surplus = base._surplus_snapshots(rows, now)
         rows = [row for row in rows if row[0] not in surplus]
         assert len(rows) <= base.MAX_RECENT_SNAPSHOTS + base.SNAPSHOTS_PER_DOUBLING * 21
     assert [number for number, _ in rows[-20:]] == list(range(19_980, 20_000))

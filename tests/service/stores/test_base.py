@@ -109,7 +109,7 @@ def test_a_lock_is_not_waited_for_forever(postgres: Callable[[], str], monkeypat
     monkeypatch.setattr(postgres_store, "LOCK_SECONDS", 1)
     store = PostgresStore(postgres())
     with psycopg.connect(store._connections.address) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_store.lock_key("public", "ranker/a")])
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_store._lock_key("public", "ranker/a")])
         with pytest.raises(Unavailable, match="lock timeout"):
             append(store, entry_of("ranker/a", Resumed()))
     append(store, entry_of("ranker/a", Resumed()))

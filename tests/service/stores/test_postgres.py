@@ -17,7 +17,13 @@ from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Closed, FeedbackReceived, Frozen, LogEntry, Ranked, Resumed
 from rankloop.service.stores import base
 from rankloop.service.stores import postgres as postgres_store
-from rankloop.service.stores.postgres import DEFAULT_PARTITIONS, SELECT_IMPRESSIONS, Connections, PostgresStore, connect
+from rankloop.service.stores.postgres import (
+    DEFAULT_PARTITIONS,
+    SELECT_IMPRESSIONS,
+    Connections,
+    PostgresStore,
+    _connect,
+)
 from tests.service.cases import append
 
 ALL = list(range(DEFAULT_PARTITIONS))
@@ -199,7 +205,7 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(postgr
     store.records_of_impression("ranker/a", "1")
     asked.append((SELECT_IMPRESSIONS, [["ranker/a"] * 3, names, [0] * 3]))
     many = "SELECT n, 'ranker/a', 0, n::text, repeat('x', 1500)::bytea, 'ranked', 0 FROM generate_series(1, 5000) AS n"
-    with connect(address, "write") as connection:
+    with _connect(address, "write") as connection:
         connection.execute(f"INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition) {many}")
         plans = [
             "\n".join(row[0] for row in connection.execute(f"EXPLAIN {query.replace('?', '%s')}", values))

@@ -57,15 +57,10 @@ def bound_socket(settings: Settings, shared: bool = False) -> socket.socket:
     return bound
 
 
-def address_of(settings: Settings, bound: socket.socket) -> str:
-    """Return the URL of a bound socket, with the port that the system chose if the settings have port 0.
-
-    Args:
-      settings: The settings of the service.
-      bound: The socket.
-    """
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{bound.getsockname()[1]}"
+def address_of(bound: socket.socket) -> str:
+    """Return the URL of a bound socket."""
+    host, port, *_ = bound.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"  # of uvicorn: the proxies whose X-Forwarded-For is trusted
@@ -224,7 +219,7 @@ def serve(
             store.close()
             raise
         server = make_server(settings, store, addition)
-        server.when_started = lambda: announce(address_of(settings, opened))
+        server.when_started = lambda: announce(address_of(opened))
         with suppress(SystemExit):  # raised by uvicorn if it cannot start
             server.run([opened])
         if not server.started:

@@ -96,7 +96,7 @@ def _serve_with_workers(settings: Settings, announce: Callable[[str], None], com
         signals: list[int] = []
         for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(sig, lambda number, frame: signals.append(number))
-        announce(address_of(settings, sockets[0]))
+        announce(address_of(sockets[0]))
         max_seconds = START_SECONDS + settings.drain
         workers = [WorkerProcess(command, each) for each in sockets]
         stops = {signal.SIGTERM, signal.SIGINT}

@@ -328,7 +328,7 @@ def save_snapshot(row: LogRow, now: float, execute: Callable[[str, Sequence[Any]
     execute(SAVE_SNAPSHOT, [snapshot.entity, snapshot.number, now, *snapshot[2:]])
     if row.kind != "snapshotted":  # that of a rollback, which is saved again lest it be thinned at this moment
         return
-    surplus = surplus_snapshots([tuple(each) for each in execute(SELECT_SNAPSHOTS, [row.entity]).fetchall()], now)
+    surplus = _surplus_snapshots([tuple(each) for each in execute(SELECT_SNAPSHOTS, [row.entity]).fetchall()], now)
     if surplus:
         rollbacks = execute(SELECT_ROLLBACKS, [row.entity, snapshot.state_seq]).fetchall()
         targets = {event.to for (body,) in rollbacks if isinstance(event := decode(body), RolledBack)}
@@ -336,13 +336,8 @@ def save_snapshot(row: LogRow, now: float, execute: Callable[[str, Sequence[Any]
             execute(DELETE_SNAPSHOT, [row.entity, number])
 
 
-def surplus_snapshots(rows: Sequence[tuple[int, float]], now: float) -> set[int]:
-    """Return the snapshots that are not kept: the newest stay, and of older ones two for each doubling of their age.
-
-    Args:
-      rows: Numbers and times of all snapshots of a ranker, in order.
-      now: The time.
-    """
+def _surplus_snapshots(rows: Sequence[tuple[int, float]], now: float) -> set[int]:
+    """Return the snapshots that are not kept: the newest stay, and of older ones two for each doubling of their age."""
     kept = dict[int, int]()  # the oldest of each age, by the logarithm of the age
     older = rows[:-MAX_RECENT_SNAPSHOTS]
     for number, at in older:

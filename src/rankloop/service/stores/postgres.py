@@ -105,13 +105,8 @@ SELECT_LEARNERS = """SELECT l.holder, l.allowed, array_remove(array_agg(h.partit
 DELETE_OLD_LEARNERS = "DELETE FROM rankloop_learners WHERE until < clock_timestamp() - interval '1 hour'"
 
 
-def connect(address: str, purpose: str) -> psycopg.Connection[Any]:
-    """Open a connection with durable commits and bounded waits, whatever the server's defaults are.
-
-    Args:
-      address: Of the database.
-      purpose: Part of the name that the server shows; it decides on the time limit of statements.
-    """
+def _connect(address: str, purpose: str) -> psycopg.Connection[Any]:
+    """Open a connection with durable commits and bounded waits for a purpose, whatever the server's defaults are."""
     name = f"rankloop {os.getpid()} {purpose}"
     options = {"connect_timeout": CONNECT_SECONDS, "application_name": name} | KEEPALIVE_OPTIONS | USER_TIMEOUT
     connection = psycopg.connect(address, autocommit=True, **options)  # type: ignore[arg-type]
@@ -155,7 +150,7 @@ class Connections:
         if connection is None or connection.closed:
             if self._stopping.is_set():
                 raise psycopg.OperationalError("the store is closed")
-            connection = connect(self.address, purpose)
+            connection = _connect(self.address, purpose)
             self._open[purpose] = connection
         return connection
 
@@ -302,7 +297,7 @@ class PostgresStore(base.Store):
         """Begin a transaction and read what the batch is settled with, in one round trip."""
         queries: dict[str, list[Any]] = {"BEGIN": []}
         if batch.locks:
-            queries[LOCK_KEYS] = [sorted(lock_key(self.schema, name) for name in batch.locks)]
+            queries[LOCK_KEYS] = [sorted(_lock_key(self.schema, name) for name in batch.locks)]
         if batch.partitions:
             queries[SELECT_FENCES] = [batch.partitions]
         if batch.keys:
@@ -445,7 +440,7 @@ class PostgresStore(base.Store):
         # Deleted rows are overwritten by the server's vacuum, whatever `overwrite` says.
         failure = "the log cannot be changed now"
         with self._change_lock, self._connection("amend", failure) as connection, connection.transaction():
-            connection.execute(LOCK_KEYS, [[lock_key(self.schema, entity)]])
+            connection.execute(LOCK_KEYS, [[_lock_key(self.schema, entity)]])
             for query, values in statements:
                 if values:
                     connection.cursor().executemany(_with_percent_marks(query), values)
@@ -475,7 +470,7 @@ def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) 
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
         schema = _value(connection, "SELECT current_schema()") or ""
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(schema, "migrate")])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_lock_key(schema, "migrate")])
         connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
         version = _value(connection, "SELECT max(version) FROM rankloop_version") or 0
         base.check_version(version)
@@ -513,11 +508,6 @@ def _value(connection: psycopg.Connection[Any], query: str) -> Any:
     return None if row is None else row[0]
 
 
-def lock_key(schema: str, name: str) -> int:
-    """Return the number of an advisory lock.
-
-    Args:
-      schema: Of the tables: several services fit into one database, each in its schema.
-      name: Of what is locked.
-    """
+def _lock_key(schema: str, name: str) -> int:
+    """Return the number of an advisory lock: several services fit into one database, each in its schema."""
     return int.from_bytes(blake2b(f"rankloop {schema} {name}".encode(), digest_size=8).digest(), "big", signed=True)
