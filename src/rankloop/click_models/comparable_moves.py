@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from rankloop.core.types import Ints
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
 SHORT_EPOCHS = 16  # parts of the log within which positions are compared where they move smoothly
@@ -62,10 +63,15 @@ def moves_smoothly(log: ClickArrays) -> bool:
     the distance in time where they change in steps, and with its square where they change smoothly. What makes an item
     rise and fall so slowly may make it attractive, too, and then its clicks at several heights cannot be compared.
     """
-    epoch = np.repeat(np.arange(log.n_pages) * SHORT_EPOCHS // log.n_pages, np.diff(log.offsets))
-    shape, key = (log.n_pairs, SHORT_EPOCHS), log.pair * SHORT_EPOCHS + epoch
-    times = np.bincount(key, minlength=log.n_pairs * SHORT_EPOCHS).reshape(shape)
-    sums = np.bincount(key, np.log1p(log.position), log.n_pairs * SHORT_EPOCHS).reshape(shape)
+    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    return any(_is_smooth(log, page * n_parts // log.n_pages, n_parts) for n_parts in (SHORT_EPOCHS, 2 * SHORT_EPOCHS))
+
+
+def _is_smooth(log: ClickArrays, part: Ints, n_parts: int) -> bool:
+    """Return true if the squares of moves to the second next part are far more than twice those to the next part."""
+    shape, key = (log.n_pairs, n_parts), log.pair * n_parts + part
+    times = np.bincount(key, minlength=log.n_pairs * n_parts).reshape(shape)
+    sums = np.bincount(key, np.log1p(log.position), log.n_pairs * n_parts).reshape(shape)
     height = np.where(times > 0, sums / np.maximum(times, 1), np.nan)
     squares = [(height[:, lag:] - height[:, :-lag]) ** 2 for lag in (1, 2)]
     next_one, second = (moves[np.isfinite(moves)] for moves in squares)
