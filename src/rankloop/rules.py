@@ -196,7 +196,7 @@ def _apply_limits(items: list[int], pinned: list[int], rules: Sequence[AtMost], 
     order, left = list(pinned), list(items)
     while left and (limits := [rule for rule in rules if len(order) < rule.within]):
         counts = Counter(value for item in order for value in values[item])
-        full = {value for value in counts for rule in limits if rule.field == value[0] and rule.n <= counts[value]}
+        full = {value for value in counts for rule in limits if value[0] == rule.field and counts[value] >= rule.n}
         item = next((item for item in left if full.isdisjoint(values[item])), left[0])
         left.remove(item)
         order.append(item)

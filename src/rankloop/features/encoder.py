@@ -162,6 +162,7 @@ class _Field:
         self.name, self.kind = name, kind
         self.has_numbers = kind.size > 0
         self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
+        # Words and categories come again in new items, so their hashes are kept beside the tokens of whole values.
         self.hash_of = lru_cache(MAX_HASHES)(lambda key: hashed_columns.hash_of(name, str(key)))
         self.kept_tokens = lru_cache(MAX_VALUES_KNOWN)(self._tokens)
 

@@ -135,6 +135,7 @@ def _draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
     for position in range(n_items):
         for ranker in range(n_rankers):
             totals[ranker] = weights[ranker].sum()
+            # The weights of the items left become too small to add; then they are taken relative to the best of these.
             if totals[ranker] <= MIN_PRECISE_SUM:
                 weights[ranker] = _rank_weights(rankings[ranker], taken, decay)
                 totals[ranker] = weights[ranker].sum()

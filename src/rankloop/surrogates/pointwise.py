@@ -183,4 +183,5 @@ class SmoothDCG(SeparableSurrogate):
         return _smoothed(scores, np.arange(len(scores)), relevance, self.smoothing)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        # Unlike the sums of other surrogates, the softmax needs the scores of the items without a grade, too.
         return _smoothed(scores, items, grades, self.smoothing)[1]
