@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.datasets import available_folds
 from benchmarks.environment import installed
@@ -20,7 +21,6 @@ from rankloop.engine import usable_cores
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.folds import Fold
 from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.pairwise import pairs_of
 from rankloop.training.solution_path import DEFAULT_PATH, fit_path
 
 TREES, RATE, PATIENCE = 500, 0.05, 30
@@ -98,6 +98,11 @@ def pairs_with_weights(data: Dataset) -> tuple[Floats, Floats]:
         rows.append(data.features[first:end][pairs[:, 1]] - data.features[first:end][pairs[:, 0]])
         weights.append(np.full(len(pairs), 1.0 / (max(len(pairs), 1) * data.n_queries)))
     return np.concatenate(rows), np.concatenate(weights)
+
+
+def pairs_of(relevance: Floats) -> NDArray[np.int64]:
+    """Every pair (worse, better) of different grade in one list."""
+    return np.argwhere(relevance[:, None] < relevance[None, :])
 
 
 def n_pairs(data: Dataset) -> int:

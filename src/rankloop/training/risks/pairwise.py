@@ -129,34 +129,6 @@ def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, F
     return value / n_pairs, grad / n_pairs
 
 
-@kernel
-def pairs_of(relevance: Floats) -> Ints:
-    """Return every pair (worse, better) of different grade in one list."""
-    n_items, n_pairs = len(relevance), 0
-    for i in range(n_items):
-        for j in range(n_items):
-            n_pairs += relevance[i] < relevance[j]
-    pairs, position = np.empty((n_pairs, 2), np.int64), 0
-    for i in range(n_items):
-        for j in range(n_items):
-            if relevance[i] < relevance[j]:
-                pairs[position, 0], pairs[position, 1] = i, j
-                position += 1
-    return pairs
-
-
-@kernel
-def _preferences(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-    """Return Σ over queries of equation (6) of the supplement, with cost 1 for every pair, and its gradient."""
-    value, grad = 0.0, np.empty(len(scores))
-    for q in range(len(offsets) - 1):
-        items = slice(offsets[q], offsets[q + 1])
-        pairs = pairs_of(relevance[items])
-        part, grad[items] = hinge_of_pairs(scores[items], pairs, np.ones(len(pairs)))
-        value += part
-    return value, grad
-
-
 @register("preferences", category="risk")
 class Preferences:
     """Preferences: a hinge for every listed pair of items, which need not agree with any grades.
@@ -164,12 +136,12 @@ class Preferences:
     (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]): j should stand above i (equations 5 to 7 of
     the supplement of Le and Smola; value and gradient are both divided by |P|). Pairs come from
     `RankBundle.fit_pairs`, with their costs, and may contradict each other; where there are grades, all pairs of
-    different grade are taken, which `ordinal` does faster.
+    different grade are taken, as by `ordinal`.
     Reference: Joachims (2002), Optimizing Search Engines Using Clickthrough Data.
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        return _preferences(scores, relevance, offsets)
+        return Ordinal().of_lists(scores, relevance, offsets)
 
 
 @kernel
