@@ -19,7 +19,7 @@ import numpy as np
 
 from rankloop.data.parts.catalogue import HASH_END, PartOptions, StoredDataset, copy_of
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
-from rankloop.training.folds import catalogue_of, list_parts, listing_of
+from rankloop.training.folds import catalogue_of, listing_of
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import SolverSettings, fit, objective_on
 
@@ -102,7 +102,7 @@ def cold_seconds(data: StoredDataset, action: Callable[[], object], plain_first:
 def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5) -> float:
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
-        catalogue = catalogue_of(list_parts(address, where).sources, PartOptions(), where)
+        catalogue = catalogue_of(where.map([address], listing_of)[0].sources, PartOptions(), where)
         data = catalogue.within([(0, HASH_END)])
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:

@@ -186,7 +186,12 @@ def _stored_folds(
     A folder of parts is cut by the hash of the query's name, so that the fold of a query does not depend on its part.
     """
     _check_folds(n_folds)
-    listing = list_parts(address, engine)
+    try:
+        listing = listing_of(address)
+    except NotFound:
+        if not isinstance(engine, Cluster):
+            raise
+        listing = engine.map([address], listing_of)[0]  # perhaps only the workers see the parts
     options = PartOptions(by_hash=not listing.folds, normalise=normalise)
     catalogue, folds = catalogue_of(listing.sources, options, engine, progress), []
     for published in listing.folds[:n_folds]:
@@ -203,21 +208,6 @@ def _stored_folds(
             raise InvalidInput(f"{catalogue.n_queries} queries are too few for {n_folds} folds: one of them is empty")
         folds.append(Fold(f"Fold{number}", *parts))
     return folds
-
-
-def list_parts(address: str, engine: SummingEngine) -> PartListing:
-    """List the parts, in this process, or in a worker where only the workers have access to them.
-
-    Args:
-      address: A folder or a URL.
-      engine: The engine of the workers.
-    """
-    try:
-        return listing_of(address)
-    except NotFound:
-        if not isinstance(engine, Cluster):
-            raise
-        return engine.map([address], listing_of)[0]
 
 
 def listing_of(address: str) -> PartListing:
