@@ -135,7 +135,6 @@ def restore(file: Path, to: str) -> BackupSummary:
     if to.startswith(POSTGRES_SCHEMES):
         _restore_to_postgres(file, to)
     else:
-        _check_empty(Path(to) / FILE_NAME)
         _restore_to_folder(file, Path(to))
     return summary
 
@@ -162,17 +161,13 @@ def _read_only(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
 
 
-def _check_empty(path: Path) -> None:
-    if path.exists():
-        raise Conflict(f"{path} exists already: a backup is restored into an empty place")
-
-
 def _restore_to_folder(file: Path, folder: Path) -> None:
     """Copy the backup; the copy gets its name when it is complete."""
     lock = acquire_file_lock(folder / FILE_NAME)
     copy = folder / f".restoring-{FILE_NAME}"
     try:
-        _check_empty(folder / FILE_NAME)
+        if (folder / FILE_NAME).exists():
+            raise Conflict(f"{folder / FILE_NAME} exists already: a backup is restored into an empty place")
         shutil.copyfile(file, copy)
         with _writable(copy) as connection:
             migrate(connection)

@@ -1,5 +1,6 @@
 """Feedback on impressions: `domain.feedback_rules` decides on it inside the transaction that writes it."""
 
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ class FeedbackIntake:
 
     def __init__(self, node: "Node") -> None:
         self.node = node
-        self.late: dict[str, int] = {}  # feedback after the window, by entity
-        self.unknown: dict[str, int] = {}  # feedback on impressions that are not in the log, by entity
+        self.late = Counter[str]()  # feedback after the window, by entity
+        self.unknown = Counter[str]()  # feedback on impressions that are not in the log, by entity
 
     async def receive(self, name: str, body: FeedbackBody, experiment: bool = False) -> FeedbackResponse:
         """Log feedback; if this process learns the ranker, wait until the new state is served.
@@ -48,10 +49,10 @@ class FeedbackIntake:
         try:
             written = await self.node.log.append(LogEntry(entity, impression=name, settle=settle))
         except LateFeedback:
-            self.late[entity] = self.late.get(entity, 0) + 1
+            self.late[entity] += 1
             raise
         except NotFound:
-            self.unknown[entity] = self.unknown.get(entity, 0) + 1
+            self.unknown[entity] += 1
             raise
         if written.verdict == CLOSED:
             await self.node.learning.served(entity, written.seq)

@@ -348,7 +348,7 @@ def _check_numbers(items: list[Item]) -> None:
 
 def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
     """Return a logged ranking if it is of the same request; else raise `Conflict`."""
-    query, pinned = request.query, request.pinned
+    query, pinned, values = request.query, request.pinned, request.values
     to_show = sorted(request.shown_order(np.arange(query.n_items)))
     content = (request.ids, request.features.tobytes(), query.id, query.context.tolist())
     is_same = content == (logged.ids, logged.features, logged.query_id, logged.context)
@@ -356,17 +356,12 @@ def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
         is_same = is_same and (pinned, to_show) == (logged.order[: len(pinned)], sorted(logged.order))
     if is_same and logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")
-    if not is_same or not _has_values_of(request, logged):
+    if values is not None:  # rows of a catalogue may have changed since
+        rows, context = logged_values(logged) if logged.values else (None, None)
+        is_same = is_same and context == values.context and (request.has_catalogue or rows == values.rows)
+    if not is_same:
         raise Conflict("this Idempotency-Key was used for another ranking")
     return logged
-
-
-def _has_values_of(request: QueryRequest, logged: Ranked) -> bool:
-    """Return True if a request has the values of an earlier one; rows of a catalogue may have changed since."""
-    if request.values is None or not logged.values:
-        return request.values is None
-    rows, context = logged_values(logged)
-    return context == request.values.context and (request.has_catalogue or rows == request.values.rows)
 
 
 def _response(ranked: Ranked) -> RankResponse:

@@ -158,12 +158,9 @@ def _received_outcomes(
         if impression.at and time.time() - impression.at > window:
             raise LateFeedback(f"{name}: its window of {window:g} seconds has ended; it is not learned from")
         gained[name] = added
-        weights_before = config.outcomes.weights({name: earlier}, limit)
-        weights_after = config.outcomes.weights({name: values}, limit)
-        for item in added:
-            increase = weights_after.get(item, 0.0) - weights_before.get(item, 0.0)
-            if increase > 0:
-                weights[item] = weights.get(item, 0.0) + increase
+        learned, due = (config.outcomes.weights({name: by_item}, limit) for by_item in (earlier, values))
+        increases = {item: due.get(item, 0.0) - learned.get(item, 0.0) for item in added}
+        _add_to(weights, {item: increase for item, increase in increases.items() if increase > 0})
     if not gained:
         return ()
     late = None

@@ -105,11 +105,7 @@ class StateView(NamedTuple):
                 {"name": name, "weight": weight, "shares_column_with": others} for name, (weight, others) in largest
             ],
             "impressions": [
-                {
-                    "impression": each.impression,
-                    "query_id": each.query_id,
-                    "ranking": [each.ids[i] for i in each.order],
-                }
+                {"impression": each.impression, "query_id": each.query_id, "ranking": [each.ids[i] for i in each.order]}
                 for each in reversed(recent)
             ],
         }
