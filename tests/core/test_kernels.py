@@ -23,7 +23,6 @@ from rankloop.core.kernels import (
     is_permutation,
     kernel,
     positions_of,
-    random_ranking,
     ranking_of,
     scores_of,
     sorted_order,
@@ -127,18 +126,6 @@ def test_gains_and_discounts():
     assert discount(2) == 0.5
     assert exponential_gain(3.0) == 7.0
     assert discounts(4, cutoff=3).tolist() == [1.0, 1 / np.log2(3), 0.5, 0.0]
-
-
-def test_a_random_ranking_is_uniform_and_takes_one_double_per_item():
-    used, fresh = np.random.default_rng(1), np.random.default_rng(1)
-    counts = dict.fromkeys([(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)], 0)
-    n = 6000
-    for _ in range(n):
-        counts[tuple(random_ranking(3, used).tolist())] += 1
-    fresh.random(3 * n)
-    assert used.random() == fresh.random()
-    standard_error = np.sqrt(n * (1 / 6) * (5 / 6))
-    assert max(abs(count - n / 6) for count in counts.values()) < 4 * standard_error
 
 
 @pytest.mark.parametrize("n_keys", [0, 1, 2, 15, 16, 17, 33, 100, 1000])

@@ -8,7 +8,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import random_ranking
+from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import generators
 from rankloop.games import Game, twins
@@ -49,7 +49,7 @@ class FollowTheMeans:
 def expected_losses(game: Game, stream: Hopeless, rng: np.random.Generator) -> np.ndarray:
     """Of every ranking, under the distribution that the stream plays with the names that it draws first."""
     pair = stream.twins()
-    names = random_ranking(game.n_items, rng)
+    names = ranking_of(rng.random(game.n_items))
     renamed = game.relevances[:, names] @ 2 ** np.arange(game.n_items)[::-1]
     p = np.zeros(len(renamed))
     p[renamed] = pair.first if stream.which == "first" else pair.second

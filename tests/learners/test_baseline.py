@@ -1,5 +1,6 @@
 """Learners that learn nothing."""
 
+import itertools
 import math
 
 import numpy as np
@@ -45,3 +46,16 @@ def test_random_order_puts_every_item_everywhere():
         counts[np.arange(4), learner.rank(state, query, rng).ranking] += 1
     error = math.sqrt(1 / 4 * 3 / 4 / n_draws)
     assert np.abs(counts / n_draws - 1 / 4).max() < 5 * error
+
+
+def test_a_random_order_is_uniform_and_takes_one_double_per_item():
+    used, fresh = default_rng(1), default_rng(1)
+    learner, query = build("random_order"), Query.of(np.empty((3, 0)))
+    state, counts = learner.init(Problem(n_features=0)), dict.fromkeys(itertools.permutations(range(3)), 0)
+    n = 6000
+    for _ in range(n):
+        counts[tuple(learner.rank(state, query, used).ranking.tolist())] += 1
+    fresh.random(3 * n)
+    assert used.random() == fresh.random()
+    standard_error = np.sqrt(n * (1 / 6) * (5 / 6))
+    assert max(abs(count - n / 6) for count in counts.values()) < 4 * standard_error

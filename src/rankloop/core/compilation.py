@@ -1,8 +1,7 @@
 """Compilation of kernels: the decorator, the processor they are compiled for, and where the machine code is kept.
 
-Machine code is looked for in the package (a wheel carries it), then in a cache folder, and compiled only when neither
-has it. Code is compiled for the x86-64-v3 level instead of for the processor at hand, so that a wheel's code runs on
-every such machine and all of them compute the same bits.
+Machine code is looked for in the package (a wheel carries it), then in a cache folder. It is compiled for the x86-64-v3
+level instead of for the processor at hand, so that it runs on every such machine and all compute the same bits.
 """
 
 import os
@@ -56,8 +55,7 @@ def processor() -> str:
 def kernel_folder() -> Path:
     """Return the folder for machine code: `NUMBA_CACHE_DIR`, else beside a checkout, else in the cache folder.
 
-    The folder's name changes with any line of the package, because a kernel that calls one in another file must be
-    compiled again when that one changes.
+    Its name changes with any line of the package, because a kernel may call one in another file.
     """
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
@@ -197,9 +195,5 @@ def _file_digest(path: str) -> str:
 
 @cache
 def _warn_of_unwritable_folder() -> None:
-    warnings.warn(
-        f"compiled kernels cannot be kept in {kernel_folder()}, so every start compiles them again; "
-        "set NUMBA_CACHE_DIR to a writable folder",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+    message = f"compiled kernels cannot be kept in {kernel_folder()}: set NUMBA_CACHE_DIR to a writable folder"
+    warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -264,16 +264,6 @@ def is_permutation(ranking: Ints, n_items: int) -> bool:
     return True
 
 
-def random_ranking(n_items: int, rng: Generator) -> Ints:
-    """Return a uniformly random ranking.
-
-    Args:
-      n_items: The number of items.
-      rng: Gives exactly `n_items` numbers.
-    """
-    return ranking_of(rng.random(n_items))
-
-
 def normals(rng: Generator, *shape: int) -> Floats:
     """Standard normal numbers by the inverse distribution function; 0, which the uniform can give, stays finite."""
     uniforms = np.maximum(rng.random(shape), MIN_UNIFORM)

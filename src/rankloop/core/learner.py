@@ -490,8 +490,8 @@ class Robust(StateWrapper):
         after = self.inner.learn(old_inner, limited, decision, feedback)
         state = state._replace(clipped=state.clipped + n_outside, inner=after)
         heaviest = 1.0
-        if self.max_weight > 1.0 and isinstance(feedback, Clicks) and len(feedback.weights):
-            heaviest = min(max(1.0, float(feedback.weights.max())), self.max_weight)
+        if self.max_weight > 1.0 and isinstance(feedback, Clicks):
+            heaviest = min(float(feedback.weights.max(initial=1.0)), self.max_weight)
         return self._cap_step(state, old_inner, heaviest) if self.max_step else state
 
     def _cap_step(self, state: RobustState, old_inner: Any, heaviest: float) -> RobustState:
@@ -512,9 +512,8 @@ class Robust(StateWrapper):
                 inner = with_in_layers(inner, "weights", mean + (from_layers(inner, "weights") - mean) * share)
         per_click = min(length, max_length) / heaviest
         typical = state.typical_step + (per_click - state.typical_step) / min(n_steps, MAX_STEPS_AVERAGED)
-        return state._replace(
-            inner=inner, n_steps=n_steps, typical_step=finite(typical), capped=state.capped + is_capped
-        )
+        capped = state.capped + is_capped
+        return state._replace(inner=inner, n_steps=n_steps, typical_step=finite(typical), capped=capped)
 
 
 def _clip_values(state: RobustState, query: Query, is_update: bool = False) -> tuple[Query, int]:

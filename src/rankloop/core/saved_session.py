@@ -137,12 +137,8 @@ def _check_header(header: Any, where: str) -> None:
     if type(header["format"]) is not int or header["format"] != FORMAT_VERSION:
         raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT_VERSION}")
     if header["cpu"] != processor():
-        warnings.warn(
-            f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: "
-            "what is learned from here on may differ in the last bits",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        message = f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: its next bits may differ"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 def _restore_session(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:

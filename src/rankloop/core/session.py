@@ -182,9 +182,8 @@ def row_in_range(state: Any, row: Floats) -> Floats:
       state: The state of a learner.
       row: One number per feature.
     """
-    if not isinstance(state, RobustState) or not state.ranges.shape[1]:
-        return row
-    return np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)])
+    has_ranges = isinstance(state, RobustState) and state.ranges.shape[1]
+    return np.clip(row, state.ranges[LOW, : len(row)], state.ranges[HIGH, : len(row)]) if has_ranges else row
 
 
 def as_robust(initial: Any, state: Any) -> Any:
@@ -194,9 +193,8 @@ def as_robust(initial: Any, state: Any) -> Any:
       initial: The first state of the learner as it is used.
       state: A saved state, perhaps of the learner without the wrapper.
     """
-    if isinstance(initial, RobustState) and not isinstance(state, RobustState):
-        return initial._replace(inner=state)
-    return state
+    is_bare = isinstance(initial, RobustState) and not isinstance(state, RobustState)
+    return initial._replace(inner=state) if is_bare else state
 
 
 def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:

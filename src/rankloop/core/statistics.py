@@ -1,19 +1,17 @@
 """Distributions, and sequential tests: p-values and intervals that hold at every moment, however often one looks.
 
-The tests are mixture martingales: the likelihood of the data under a mixture of alternatives, divided by
-that under the hypothesis, is ever above 1 / α with a probability of at most α if the hypothesis holds. So a test may be
-looked at after every user, and ended when it is decided. The interval holds every value that is not rejected.
-
-Of wins and losses the mixture is uniform over the share of wins, and the test is exact. Of means per user it is normal
-over the difference, by which the test is right for many users. Users who come back keep it valid: what a user brings
-never falls, so that successive differences are correlated at least as those of independent users, and by Slepian's
-inequality cross a boundary no more often.
+The tests are mixture martingales: the likelihood of the data under a mixture of alternatives, divided by that under the
+hypothesis, is ever above 1 / α with a probability of at most α if the hypothesis holds. The interval holds every value
+that is not rejected. Of wins and losses the mixture is uniform over the share of wins, and the test is exact. Of means
+per user it is normal over the difference, by which the test is right for many users, also where users come back: what a
+user brings never falls, so that by Slepian's inequality differences cross a boundary no more often.
 
 References:
   Robbins (1970), Statistical Methods Related to the Law of the Iterated Logarithm. Waudby-Smith, Arbour, Sinha, Kennedy
   and Ramdas (2024), Time-uniform Central Limit Theory and Asymptotic Confidence Sequences.
 """
 
+from collections.abc import Callable
 from math import erfc, exp, inf, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -31,7 +29,6 @@ MIN_USERS = 100  # per variant, before means are compared
 TUNED_USERS = 1_000  # by which the mixture is scaled: intervals are shortest from 5 to 20 times as many users
 POWER_Z_SCORE = 0.8416  # an effect of the planned size is found with probability 0.8
 MAX_PLANNED_USERS = 1e12
-N_BISECTIONS = 60
 STANDARD_NORMAL = NormalDist()
 
 
@@ -84,13 +81,17 @@ def beta_quantile(p: float, a: float, b: float) -> float:
       a: The first shape, above 0.
       b: The second shape, above 0.
     """
-    low, high = 0.0, 1.0
+    return _bisected(lambda x: beta_cdf(x, a, b) < p, 0.0, 1.0)
+
+
+def _bisected(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Return the number between two up to which a condition holds that holds at the first."""
     for _ in range(MAX_BISECTIONS):
-        middle = (low + high) / 2.0
-        if not low < middle < high:
+        middle = (inside + outside) / 2.0
+        if middle in (inside, outside):
             break
-        low, high = (middle, high) if beta_cdf(middle, a, b) < p else (low, middle)
-    return (low + high) / 2.0
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside
 
 
 def chi_square_tail(x: float, degrees: float) -> float:
@@ -185,15 +186,12 @@ def share_interval(wins: int, losses: int) -> tuple[float, float]:
       wins: Of the first variant.
       losses: Of the first variant.
     """
-    mode, bounds = wins / (wins + losses) if wins + losses else 0.5, []
-    for outside in (0.0, 1.0):
-        inside = mode
-        for _ in range(N_BISECTIONS):
-            middle = (inside + outside) / 2
-            is_inside = _log_share_evidence(wins, losses, middle) < -log(ERROR_PROBABILITY)
-            inside, outside = (middle, outside) if is_inside else (inside, middle)
-        bounds.append(inside)
-    return bounds[0], bounds[1]
+    mode = wins / (wins + losses) if wins + losses else 0.5
+
+    def is_possible(share: float) -> bool:
+        return _log_share_evidence(wins, losses, share) < -log(ERROR_PROBABILITY)
+
+    return _bisected(is_possible, mode, 0.0), _bisected(is_possible, mode, 1.0)
 
 
 def compare_means(a: VariantSums, b: VariantSums) -> MeanDifference | None:
@@ -225,13 +223,13 @@ def users_needed(a: VariantSums, b: VariantSums, effect: float) -> float:
     size = abs(effect * b.mean)
     if size == 0.0:
         return inf
-    fewest, most = 2.0 * MIN_USERS, MAX_PLANNED_USERS
-    for _ in range(N_BISECTIONS):
-        users = sqrt(fewest * most)
-        standard_error = sqrt(2 * (a.variance + b.variance) / users)
-        is_enough = size >= standard_error * (_boundary(users) + POWER_Z_SCORE)
-        fewest, most = (fewest, users) if is_enough else (users, most)
-    return most if most < 0.99 * MAX_PLANNED_USERS else inf
+
+    def is_enough(log_users: float) -> bool:
+        standard_error = sqrt(2 * (a.variance + b.variance) / exp(log_users))
+        return size >= standard_error * (_boundary(exp(log_users)) + POWER_Z_SCORE)
+
+    most = log(MAX_PLANNED_USERS)
+    return exp(_bisected(is_enough, most, log(2.0 * MIN_USERS))) if is_enough(most) else inf
 
 
 def _boundary(users: float) -> float:

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
-from rankloop.core.kernels import random_ranking
+from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Problem, Query
@@ -145,7 +145,7 @@ class Hopeless:
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         """Yield the query and its hidden relevances, round by round."""
         query, pair = Query("", np.empty((self.n_items, 0)), np.empty(0)), self.twins()
-        names = random_ranking(self.n_items, rng)
+        names = ranking_of(rng.random(self.n_items))
         edges = np.cumsum(pair.first if self.which == "first" else pair.second)[:-1]
         while True:
             outcomes = np.searchsorted(edges, rng.random(ROUNDS_DRAWN_AT_ONCE), side="right")

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import FiniteNumbers
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import random_ranking, seen_count
+from rankloop.core.kernels import ranking_of, seen_count
 from rankloop.core.learner import GreedyLearner, LinearLearner, LinearState, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
@@ -77,7 +77,7 @@ class RandomOrder(_KeepsGivenOrder):
     """
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        ranking = random_ranking(query.n_items, rng)
+        ranking = ranking_of(rng.random(query.n_items))
         return Decision(ranking, self.log_prob(state, query, ranking), ())
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:

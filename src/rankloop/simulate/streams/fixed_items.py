@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import NotNegative, Probability, check_at_least, check_between
-from rankloop.core.kernels import random_ranking
+from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.statistics import normal_cdf
 from rankloop.core.types import Floats, Problem, Query
@@ -33,7 +33,7 @@ class _BinaryGrades:
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         # Relevant items are random, since ties favour the first ones. Each grade takes one double.
-        relevant, wrong = random_ranking(self.n_items, rng) < self.n_relevant, self._error_probability()
+        relevant, wrong = ranking_of(rng.random(self.n_items)) < self.n_relevant, self._error_probability()
         probabilities = np.where(relevant, 1.0 - wrong, wrong)
         query = Query("", np.empty((self.n_items, 0)), np.empty(0))
         while True:
