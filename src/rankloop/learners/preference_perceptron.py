@@ -53,6 +53,11 @@ class PreferenceLearner(GreedyLearner, SparseLearner):
     start: FiniteNumbers = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
+    averaged: ClassVar[bool]  # The list is sorted by the mean of all weights so far.
+
+    def init(self, problem: Problem) -> AveragedState:
+        weights = self.first_weights(problem)
+        return AveragedState(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[Receipt]:  # type: ignore[override]
         first = 0
@@ -60,13 +65,18 @@ class PreferenceLearner(GreedyLearner, SparseLearner):
             first = int(rng.random(1 + query.n_items // 2)[0] >= 0.5)
         return Decision(self.predict(state, query), 0.0, Receipt(first))
 
-    def _row_weights(self, decision: Decision[Receipt], feedback: Feedback) -> Floats:
-        """Return the multiple of each item's features that the feedback adds to the weights."""
+    def learn(
+        self, state: AveragedState, query: Query, decision: Decision[Receipt], feedback: Feedback
+    ) -> AveragedState:
+        shown, first, rounds = decision.ranking, decision.receipt.first, state.rounds
         if isinstance(feedback, Preferred):
-            return correction(decision.ranking, feedback.ranking)
-        check_receipt(0 <= decision.receipt.first <= 1)
-        items, click_weights = expect(feedback, Clicks)
-        return _from_clicks(decision.ranking, items, click_weights, decision.receipt.first, self.clicks_to)
+            row_weights = correction(shown, feedback.ranking)
+        else:
+            check_receipt(0 <= first <= 1)
+            items, click_weights = expect(feedback, Clicks)
+            row_weights = _from_clicks(shown, items, click_weights, first, self.clicks_to)
+        weights, newest = corrected(query.features, state.weights, state.newest, rounds, self.averaged, row_weights)
+        return AveragedState(require_finite(weights), require_finite(newest), state.shown, rounds + 1)
 
 
 @register("preference_perceptron")
@@ -93,11 +103,8 @@ class PreferencePerceptron(PreferenceLearner):
       0.55
     """
 
+    averaged: ClassVar[bool] = False
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
-
-    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        row_weights = self._row_weights(decision, feedback)
-        return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
 
 
 @register("averaged_preference_perceptron")
@@ -122,16 +129,7 @@ class AveragedPreferencePerceptron(PreferenceLearner):
       0.528
     """
 
-    def init(self, problem: Problem) -> AveragedState:
-        weights = self.first_weights(problem)
-        return AveragedState(weights, weights, shown_or_all(problem), 0)
-
-    def learn(
-        self, state: AveragedState, query: Query, decision: Decision[Receipt], feedback: Feedback
-    ) -> AveragedState:
-        row_weights = self._row_weights(decision, feedback)
-        weights, newest = corrected(query.features, state.weights, state.newest, state.rounds, True, row_weights)
-        return AveragedState(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
+    averaged: ClassVar[bool] = True
 
 
 @kernel
