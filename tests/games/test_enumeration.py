@@ -9,17 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.enumeration import _coefficients, _depth_to_see, _item_sets, _needed_sets, _nonzero
+from rankloop.games.enumeration import _coefficients, _depth_to_see, _nonzero
 from rankloop.games.game import _common_integers, _level_numbers, is_zero
 
 
 def relevances(n_items: int, max_grade: int) -> np.ndarray:
     return np.array(list(itertools.product(range(max_grade + 1), repeat=n_items)))
-
-
-def members(number: int, n_items: int) -> list[int]:
-    """The items of a set given as a binary number."""
-    return [item for item in range(n_items) if number >> item & 1]
 
 
 @given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
@@ -49,18 +44,17 @@ def test_inclusion_of_sets_decides_as_the_rank_does(n_items: int, max_grade: int
         function += rng.integers(-3, 4) * (outcomes[:, rng.random(n_items) < 0.7] > 0).all(axis=1)
     in_space = np.linalg.matrix_rank(np.column_stack((space, function))) == np.linalg.matrix_rank(space)
     present = _nonzero(_coefficients(np.rint(function)[None].astype(int), n_items, max_grade))
-    needed = _needed_sets(present, _item_sets(outcomes), n_items)[0]
-    covered = all(any(set(members(number, n_items)) <= set(top) for top in tops) for number in np.flatnonzero(needed))
+    covered = all(any(set(np.flatnonzero(term)) <= set(top) for top in tops) for term in outcomes[present[0]])
     assert covered == in_space
 
 
 def test_depth_to_see_is_the_position_of_the_last_item() -> None:
     ranks = np.array(list(itertools.permutations(range(3))))
-    depths = _depth_to_see(ranks)
+    outcomes = relevances(3, 2)
+    depths = _depth_to_see(ranks, outcomes)
     for row, positions in enumerate(ranks):
-        for number in range(1, 8):
-            assert depths[row, number] == 1 + max(positions[item] for item in members(number, 3))
-    assert (depths[:, 0] == 0).all()
+        for column, grades in enumerate(outcomes):
+            assert depths[row, column] == max((1 + positions[item] for item in np.flatnonzero(grades)), default=0)
 
 
 def test_fractions_are_found_and_irrational_numbers_are_not() -> None:

@@ -164,10 +164,9 @@ def classes_of(game: Game) -> Classes:
     differences = scaled(game.loss[rows] - game.loss[0])
     integers = None if game.integer_loss is None else game.integer_loss[rows] - game.integer_loss[0]
     terms = _nonzero(_coefficients(differences if integers is None else integers, game.n_items, game.max_grade))
-    needed = _needed_sets(terms, _item_sets(game.relevances), game.n_items)
-    depths_by_set = _depth_to_see(game.ranks)
-    of_class = np.array([depths_by_set[game.duplicates == c].min(axis=0) for c in range(len(rows))])
-    depths = np.where(needed, np.minimum(of_class, of_class[0]), 0).max(axis=1)
+    depth_to_see = _depth_to_see(game.ranks, game.relevances)
+    of_class = np.array([depth_to_see[game.duplicates == c].min(axis=0) for c in range(len(rows))])
+    depths = np.where(terms, np.minimum(of_class, of_class[0]), 0).max(axis=1)
     swaps = [game.action(swapped(game.n_items, position, position + 1)) for position in range(game.n_items - 1)]
     first = np.unique(game.duplicates[swaps])
     return Classes(rows, differences, integers, terms, depths, first[first > 0])
@@ -183,12 +182,11 @@ def _largest_term(game: Game, classes: Classes) -> Unseen:
 
 def _border(game: Game, classes: Classes, c: int, probabilities: Floats) -> Border:
     """Return the border with the term that needs the depth of this class."""
-    sets = _item_sets(game.relevances)
     in_pair = np.isin(game.duplicates, [0, c])
-    needs = np.where(classes.terms[c], _depth_to_see(game.ranks)[in_pair].min(axis=0)[sets], -1)
+    needs = np.where(classes.terms[c], _depth_to_see(game.ranks[in_pair], game.relevances).min(axis=0), -1)
     items, grades = _term(game, int(needs.argmax()))
-    uniform = np.full(len(sets), 1.0 / len(sets))  # under it all rankings are equal: mixing changes no comparison
-    mixed = 0.999 * probabilities / probabilities.sum() + 0.001 * uniform
+    # Under the uniform distribution all rankings are equal, so that mixing with it changes no comparison.
+    mixed = 0.999 * probabilities / probabilities.sum() + 0.001 * np.full(len(probabilities), 1.0 / len(probabilities))
     witness = tuple(zip(map(tuple, game.relevances.tolist()), mixed.tolist()))
     second = _order(game, classes.rows[c])
     return Border(first=_order(game, 0), second=second, witness=witness, items=items, grades=grades)
@@ -225,26 +223,11 @@ def _nonzero(terms: NDArray[np.generic]) -> Bools:
     return ~is_zero(np.asarray(terms, dtype=np.float64))
 
 
-def _item_sets(relevances: Ints) -> Ints:
-    """Return the set of items with grade ≥ 1 of each relevance, as a binary number (item i is bit i)."""
-    return np.asarray((relevances > 0) @ (1 << np.arange(relevances.shape[1])), dtype=np.int64)
-
-
-def _needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
-    """Mark the sets of items that have at least one term, as (n_rows, 2^n_items)."""
-    needed = np.zeros((len(present), 1 << n_items), dtype=np.bool_)
-    for number in range(1, 1 << n_items):
-        needed[:, number] = present[:, sets == number].any(axis=1)
-    return needed
-
-
-def _depth_to_see(ranks: Ints) -> Ints:
-    """Return the number of top positions that hold all items of a set, as (n_rankings, 2^n_items)."""
-    n_rankings, n_items = ranks.shape
-    depths = np.zeros((n_rankings, 1 << n_items), dtype=np.int64)
-    for item in range(n_items):
-        below = depths[:, : 1 << item]
-        depths[:, 1 << item : 2 << item] = np.maximum(below, ranks[:, item : item + 1] + 1)
+def _depth_to_see(ranks: Ints, relevances: Ints) -> Ints:
+    """Return the number of top positions that hold all items with grade ≥ 1, as (n_rankings, n_relevances)."""
+    depths = np.zeros((len(ranks), len(relevances)), dtype=np.int64)
+    for rank, grade in zip(ranks.T, relevances.T):
+        np.maximum(depths, np.outer(rank + 1, grade > 0), out=depths)
     return depths
 
 

@@ -104,7 +104,6 @@ class GenericForecaster:
     reports: ClassVar[tuple[str, ...]] = ()
 
     def init(self, problem: Problem) -> State:
-        """Return the state before the first round."""
         n_items = size_of_fixed_set(problem)
         if n_items > MAX_ITEMS or (problem.max_grade + 1) ** n_items > MAX_RELEVANCES:
             raise InvalidInput(
@@ -118,7 +117,6 @@ class GenericForecaster:
         return state
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        """Draw a ranking from the exponential weights."""
         table = self._table(state, len(query.features))
         probabilities = self._probabilities(state, table)
         action = int(np.searchsorted(np.cumsum(probabilities)[:-1], rng.random(), side="right"))
@@ -127,7 +125,6 @@ class GenericForecaster:
         return Decision(ranking, self.log_prob(state, query, ranking), Receipt(group, probability))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        """Add the estimated losses of all rankings."""
         table = self._table(state, len(query.features))
         items, grades = expect(feedback, Relevances)
         group, probability = decision.receipt
@@ -138,12 +135,10 @@ class GenericForecaster:
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
-        """Return the ranking with the smallest estimated loss."""
         best: Ints = self._table(state, len(query.features)).rankings[int(np.argmin(state.losses))].copy()
         return best
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        """Return the exact log-probability of the visible part of a ranking."""
         table, n_visible = self._table(state, len(ranking)), seen_count(state.shown, len(ranking))
         looks_alike = (table.rankings[:, :n_visible] == ranking[:n_visible]).all(axis=1)
         return math.log(float(self._probabilities(state, table)[looks_alike].sum()))

@@ -135,7 +135,6 @@ class Hopeless:
 
     @property
     def problem(self) -> Problem:
-        """Return the problem that learners are initialised with."""
         return Problem(n_features=0, n_items=self.n_items, max_grade=self.max_grade)
 
     def twins(self) -> Twins:
@@ -143,7 +142,6 @@ class Hopeless:
         return twins(self.measure, self.n_items, self.depth, self.max_grade)  # type: ignore[arg-type]  # hashable
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield the query and its hidden relevances, round by round."""
         query, pair = Query("", np.empty((self.n_items, 0)), np.empty(0)), self.twins()
         names = ranking_of(rng.random(self.n_items))
         edges = np.cumsum(pair.first if self.which == "first" else pair.second)[:-1]
