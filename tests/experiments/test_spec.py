@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
+from rankloop.experiments.run.tasks import checkpoint_rounds, deciding_fields, quick_version, tasks_of, window_of
 from rankloop.experiments.spec.load import parse_spec, read_spec
 from rankloop.experiments.spec.model import Experiment
 from tests.experiments.cases import small, table
@@ -103,15 +103,17 @@ def test_every_arm_meets_every_seed_and_the_floor_and_the_ceiling_are_among_them
     assert len(tasks_of(small(floor=False, ceiling=False))) == 4
 
 
-def test_the_fingerprint_survives_the_way_to_the_disk_and_to_another_process() -> None:
+def test_the_deciding_fields_survive_the_way_to_the_disk_and_to_another_process() -> None:
     experiment = small()
-    assert fingerprint(msgspec.json.decode(msgspec.json.encode(experiment), type=Experiment)) == fingerprint(experiment)
-    assert fingerprint(small(window=0.1)) == fingerprint(small())
+    assert deciding_fields(msgspec.json.decode(msgspec.json.encode(experiment), type=Experiment)) == deciding_fields(
+        experiment
+    )
+    assert deciding_fields(small(window=0.1)) == deciding_fields(small())
 
 
-def test_only_what_changes_the_numbers_changes_the_fingerprint() -> None:
-    plain = fingerprint(small())
-    assert fingerprint(small(seeds=9, title="other", claims=[ABOVE], figures={"log_y": True})) == plain
+def test_only_what_changes_the_numbers_changes_the_deciding_fields() -> None:
+    plain = deciding_fields(small())
+    assert deciding_fields(small(seeds=9, title="other", claims=[ABOVE], figures={"log_y": True})) == plain
     for change in (
         {"horizon": 201},
         {"measures": ["DCG"]},
@@ -119,7 +121,7 @@ def test_only_what_changes_the_numbers_changes_the_fingerprint() -> None:
         {"regret_factor": 0.5},
         {"predicted": True},
     ):
-        assert fingerprint(small(**change)) != plain
+        assert deciding_fields(small(**change)) != plain
 
 
 def test_quick_is_smaller_and_stays_valid() -> None:

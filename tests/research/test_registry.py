@@ -25,7 +25,7 @@ from rankloop.experiments.analysis.verdicts import Verdict, judge
 from rankloop.experiments.report.html import MAX_UNFOLDED, _page
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiments
-from rankloop.experiments.run.tasks import PACKAGE_VERSION, fingerprint
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, deciding_fields
 from rankloop.experiments.spec.load import parse_spec
 from research import papers, registry
 from research.record import RECORD_FILE, finished_records, read_record, summary_json
@@ -71,7 +71,7 @@ def test_many_charts_and_tables_are_folded() -> None:
 def test_a_claim_s_paper_does_not_change_what_identifies_results() -> None:
     claim = {"text": "t", "check": "above", "left": "leader", "right": "random order", "measure": "DCG"}
     plain, told_ = small(claims=[claim]), small(claims=[claim | {"paper": "table 1: 0.5"}])
-    assert fingerprint(plain) == fingerprint(told_)
+    assert deciding_fields(plain) == deciding_fields(told_)
     assert msgspec.to_builtins(told_)["claims"][0]["paper"] == "table 1: 0.5"
 
 

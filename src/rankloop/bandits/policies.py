@@ -5,8 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_positive, check_probability
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Floats, Ints
 
@@ -45,8 +44,7 @@ class EpsilonGreedy:
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise InvalidInput(f"epsilon = {self.epsilon} must be a probability from 0 to 1")
+        check_probability(epsilon=self.epsilon)
 
     def probabilities(self, contexts: Floats) -> Floats:
         return _shares_by_row(self.scorer.scores(contexts), self.epsilon, 0.0)

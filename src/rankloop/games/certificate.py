@@ -89,15 +89,3 @@ class Thresholds:
         if depth < self.fast and self.border is not None:
             return self.border
         return AllSeen(refuted=self.refuted)
-
-
-def swapped(n_items: int, item: int, other: int) -> Order:
-    """Return the ranking 0, 1, 2, … with two items exchanged.
-
-    Args:
-      n_items: The number of items.
-      item: The first of the two.
-      other: The second of the two.
-    """
-    exchange = {item: other, other: item}
-    return tuple(exchange.get(i, i) for i in range(n_items))

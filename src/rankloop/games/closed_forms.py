@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
-from rankloop.games.certificate import Border, Thresholds, Unseen, swapped
+from rankloop.games.certificate import Border, Order, Thresholds, Unseen
 
 DECIMAL_DIGITS = 200
 MIN_CERTAIN_VALUE = Decimal("1e-100")  # rounding errors stay below 2^n_items · 10^-190: 10^-130 up to 200 items
@@ -100,9 +100,15 @@ def _group_of(groups: tuple[int, ...]) -> list[int]:
     return [group for group, length in enumerate(groups) for _ in range(length)]
 
 
+def _swapped(m: int, item: int, other: int) -> Order:
+    """Return the ranking 0, 1, 2, … with two items exchanged."""
+    exchange = {item: other, other: item}
+    return tuple(exchange.get(i, i) for i in range(m))
+
+
 def _unseen(m: int, item: int, other: int, items: Sequence[int], grades: tuple[int, ...]) -> Unseen:
     """Return the proof that a term of the difference between 0, 1, 2, … and the swap of two items is never revealed."""
-    return Unseen(first=tuple(range(m)), second=swapped(m, item, other), items=tuple(items), grades=grades)
+    return Unseen(first=tuple(range(m)), second=_swapped(m, item, other), items=tuple(items), grades=grades)
 
 
 def _border(groups: tuple[int, ...], item: int, items: Sequence[int], grades: tuple[int, ...], gain: int) -> Border:
@@ -115,7 +121,7 @@ def _border(groups: tuple[int, ...], item: int, items: Sequence[int], grades: tu
     height[item] = height[item + 1] = len(groups) - group_of[item] - 0.5
     total = sum(height)
     witness = tuple((tuple(gain * (i == best) for i in range(m)), height[best] / total) for best in range(m))
-    order, other = tuple(range(m)), swapped(m, item, item + 1)
+    order, other = tuple(range(m)), _swapped(m, item, item + 1)
     return Border(first=order, second=other, witness=witness, items=tuple(items), grades=grades)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Bools, Floats, Ints
-from rankloop.games.certificate import Border, Order, Refuted, Thresholds, Unseen, swapped
+from rankloop.games.certificate import Border, Order, Refuted, Thresholds, Unseen
 from rankloop.games.game import EQUALITY_TOLERANCE, MAX_DENOMINATOR, Game, is_zero
 
 MIN_BORDER_WIDTH = 1e-6  # in practice the borders of distinct classes are wider than 1e-4
@@ -167,7 +167,8 @@ def classes_of(game: Game) -> Classes:
     depth_to_see = _depth_to_see(game.ranks, game.relevances)
     of_class = np.array([depth_to_see[game.duplicates == c].min(axis=0) for c in range(len(rows))])
     depths = np.where(terms, np.minimum(of_class, of_class[0]), 0).max(axis=1)
-    swaps = [game.action(swapped(game.n_items, position, position + 1)) for position in range(game.n_items - 1)]
+    # A swap of neighbouring positions leaves all other items where they are.
+    swaps = np.flatnonzero(np.abs(game.ranks - game.ranks[0]).sum(axis=1) == 2)
     first = np.unique(game.duplicates[swaps])
     return Classes(rows, differences, integers, terms, depths, first[first > 0])
 

@@ -13,7 +13,7 @@ from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.verdicts import growth, holm, judge, paired
 from rankloop.experiments.run.runner import Run
-from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint
+from rankloop.experiments.run.tasks import checkpoint_rounds
 from rankloop.experiments.spec.model import Claim
 from tests.experiments.cases import small
 
@@ -32,7 +32,6 @@ def _curves(left: Floats, right: Floats, streams: tuple[str, ...] = ("small",)) 
                 runs.append(
                     Run(
                         version="0",
-                        fingerprint=fingerprint(experiment),
                         experiment=experiment,
                         stream=stream,
                         arm=arm,

@@ -12,7 +12,7 @@ import pytest
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.engine import Here, LocalProcesses
 from rankloop.experiments.run.runner import read_runs, run_experiment
-from rankloop.experiments.run.tasks import fingerprint
+from rankloop.experiments.run.tasks import deciding_fields
 from rankloop.experiments.spec.load import parse_spec, read_spec
 from rankloop.experiments.spec.plugins import Module, import_on_worker, modules_of
 from tests.experiments.cases import table
@@ -101,10 +101,10 @@ def test_changed_code_is_noticed(folder: Path) -> None:
     assert all("+" in run.code for run in read_runs(folder / "results"))
 
 
-def test_without_imports_the_fingerprint_is_as_before(folder: Path) -> None:
+def test_without_imports_the_deciding_fields_are_as_before(folder: Path) -> None:
     plain = parse_spec(table(), "small.toml")
-    assert fingerprint(plain) == fingerprint(msgspec.structs.replace(plain, imports=()))
-    assert fingerprint(plain) != fingerprint(msgspec.structs.replace(plain, imports=("outside_one",)))
+    assert deciding_fields(plain) == deciding_fields(msgspec.structs.replace(plain, imports=()))
+    assert deciding_fields(plain) != deciding_fields(msgspec.structs.replace(plain, imports=("outside_one",)))
 
 
 @pytest.mark.parametrize(

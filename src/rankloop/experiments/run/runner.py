@@ -19,8 +19,8 @@ from rankloop.core.protocols import Stream
 from rankloop.core.session import generators
 from rankloop.engine import Engine
 from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
-from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, fingerprint, tasks_of
-from rankloop.experiments.spec.model import CEILING, FIELDS_WITHOUT_EFFECT, Arm, Experiment
+from rankloop.experiments.run.tasks import PACKAGE_VERSION, Task, checkpoint_rounds, deciding_fields, tasks_of
+from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
 from rankloop.simulate.streams.pool import HeldOut
@@ -40,7 +40,6 @@ class Run(Struct, frozen=True, kw_only=True):
 
     format: int = 1
     version: str
-    fingerprint: str
     experiment: Experiment
     stream: str
     arm: str
@@ -69,7 +68,6 @@ def _run_one(task: Task) -> Run:
     return Run(
         version=PACKAGE_VERSION,
         code=code_key(task.experiment.imports),
-        fingerprint=fingerprint(task.experiment),
         experiment=task.experiment,
         stream=task.stream,
         arm=task.arm,
@@ -220,11 +218,11 @@ def read_runs(folder: Path) -> list[Run]:
 
 def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
     """Raise `Conflict` if runs are of another experiment or of another version."""
-    ours, advice = fingerprint(experiment), "choose another folder with --out, or delete this one"
+    ours, advice = deciding_fields(experiment), "choose another folder with --out, or delete this one"
     for run in runs:
-        if fingerprint(run.experiment) != ours:
-            fields = [name for name in run.experiment.__struct_fields__ if name not in FIELDS_WITHOUT_EFFECT]
-            names = [name for name in fields if getattr(run.experiment, name) != getattr(experiment, name)]
+        theirs = deciding_fields(run.experiment)
+        names = [name for name in ours if ours[name] != theirs[name]]
+        if names:
             differs = f"{', '.join(names)} differ{'s' * (len(names) == 1)}"
             raise Conflict(f"{folder} has results of another experiment {run.experiment.name!r} ({differs}); {advice}")
         if run.version != PACKAGE_VERSION:

@@ -1,6 +1,5 @@
-"""The runs of an experiment, its checkpoints, and the fingerprint of its results."""
+"""The runs of an experiment, its checkpoints, and what decides its results."""
 
-import hashlib
 from importlib import metadata
 from typing import NamedTuple
 
@@ -81,17 +80,10 @@ def quick_version(experiment: Experiment) -> Experiment:
     return msgspec.structs.replace(smaller, claims=tuple(claims))
 
 
-def fingerprint(experiment: Experiment) -> str:
-    """Return a hash of the fields that determine the numbers: not the seeds, texts, figures or claims.
-
-    A field at its default is left out by comparing values: `omit_defaults` compares identities, which do not
-    survive the transfer to another process.
-    """
-    table = msgspec.to_builtins(experiment)
-    for field in msgspec.structs.fields(experiment):
-        if field.name in FIELDS_WITHOUT_EFFECT or getattr(experiment, field.name) == field.default:
-            table.pop(field.name, None)
-    return hashlib.sha256(msgspec.json.encode(table, order="sorted")).hexdigest()[:16]
+def deciding_fields(experiment: Experiment) -> dict[str, bytes]:
+    """Return the fields that determine the numbers as JSON: not the seeds, texts, figures or claims."""
+    names = [name for name in experiment.__struct_fields__ if name not in FIELDS_WITHOUT_EFFECT]
+    return {name: msgspec.json.encode(getattr(experiment, name), order="sorted") for name in names}
 
 
 def measure_name(measure: Thing) -> str:

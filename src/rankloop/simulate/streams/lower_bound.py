@@ -62,10 +62,7 @@ class LowerBound:
         grades: dict[int, Floats] = {}  # by query, fixed against the first ranking that is shown
 
         def relevance(ranking: Ints, i: int) -> Floats:
-            if i not in grades:
-                grades[i] = np.zeros(2)
-                grades[i][ranking[1]] = 1.0
-            return grades[i].copy()
+            return grades.setdefault(i, np.eye(2)[ranking[1]]).copy()
 
         while True:
             for i in range(self.n_queries):

@@ -10,19 +10,12 @@ from rankloop.click_models.base import ClickParameters, ClickRows, ModelName, dr
 from rankloop.click_models.fit import MODELS
 from rankloop.core.checks import PositiveCount, Probability, check_probability
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.simulate.users.click_users import N_DRAWS, clicks_at
 
 USUAL_EXAMINATION = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
 USUAL_STOP = (0.5,)
-
-
-@kernel
-def _draw_page(parameters: ClickParameters, ranking: Ints, pair: Ints, draws: Floats) -> tuple[Ints, Floats]:
-    """Draw the clicks of one page, as items and weights."""
-    return clicks_at(ranking, draw_clicks(parameters, pair, draws))
 
 
 @register("fitted_users")
@@ -77,7 +70,7 @@ class FittedUsers:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         parameters, pair = self._page(ranking[: self.shown], relevance)
-        items, weights = _draw_page(parameters, ranking, pair, rng.random((N_DRAWS, len(pair))))
+        items, weights = clicks_at(ranking, draw_clicks(parameters, pair, rng.random((N_DRAWS, len(pair)))))
         return Clicks(items, weights)
 
     def click_probabilities(self, ranking: Ints, relevance: Floats) -> Floats:
