@@ -88,7 +88,7 @@ def test_defaults_are_not_written() -> None:
         ("AP(empty='none')", "empty = 'none' is not possible"),
         ("ERR(max_grade=0)", "max_grade = 0 must be from 1 to 1000"),
         ("ERU(half_life=1)", "half_life must be a finite number above 1"),
-        ("NERU(neutral=-1)", "neutral must be a finite number of at least 0"),
+        ("NERU(neutral=-1)", "neutral = -1.0 must be a finite number of at least 0"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(name: str, said: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from rankloop.core.checks import Positive
+from rankloop.core.checks import Positive, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec, category, register
 from rankloop.features.words import STOP_WORDS, normal_form, words_of
@@ -204,8 +204,7 @@ class Vector(HashedField):
     examples: ClassVar[tuple[Spec, ...]] = ({"size": 3},)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.size <= MAX_VECTOR:
-            raise InvalidInput(f"size = {self.size} must be from 1 to {MAX_VECTOR}")
+        check_between(1, MAX_VECTOR, size=self.size)
 
     def tokens(self, value: Any, at: float) -> KeysAndValues:
         return NO_TOKENS

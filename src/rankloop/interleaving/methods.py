@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import Positive
+from rankloop.core.checks import Positive, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.kernels import kernel, positions_of, ranking_of
@@ -11,6 +11,7 @@ from rankloop.core.registry import register
 from rankloop.core.types import Bools, Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed
 
+MAX_MIXED_POSITIONS = 12  # the number of lists doubles with each
 MIN_PRECISE_SUM = 1e-280  # smaller sums have lost their precision
 MIN_LOG_WEIGHT = -1e300  # finite, so that the differences of smaller ones are 0
 UNFAIRNESS_COST = 1e3  # The cost of a unit of unfairness, beside a sensitivity of at most log 2.
@@ -270,10 +271,7 @@ class Optimised:
     length: int = 8
 
     def __post_init__(self) -> None:
-        if not 1 <= self.length <= 12:
-            raise InvalidInput(
-                f"length = {self.length} must be from 1 to 12: the number of lists doubles with each position"
-            )
+        check_between(1, MAX_MIXED_POSITIONS, length=self.length)
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
         _require_two(rankings, "optimised")

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rankloop.core.checks import check_between
+from rankloop.core.checks import check_between, check_not_negative
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.measures import formulas
@@ -66,8 +66,7 @@ class _HalfLife(RankedMeasure):
         super().__post_init__()
         if not 1.0 < self.half_life < math.inf:
             raise InvalidInput(f"half_life must be a finite number above 1, got {self.half_life}")
-        if not 0.0 <= self.neutral < math.inf:
-            raise InvalidInput(f"neutral must be a finite number of at least 0, got {self.neutral}")
+        check_not_negative(neutral=self.neutral)
 
 
 @register("ERU")

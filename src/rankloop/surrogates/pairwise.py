@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rankloop.core.checks import Positive
+from rankloop.core.checks import Positive, check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, exponential_gain, kernel, ranking_of
 from rankloop.core.registry import Spec, register
@@ -238,8 +238,7 @@ class Slam(ListwiseSurrogate):
     )
 
     def __post_init__(self) -> None:
-        if self.cutoff is not None and self.cutoff < 1:
-            raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
+        check_at_least(1, cutoff=self.cutoff)
         if self.measure == "AP" and (self.cutoff is not None or self.within != "mean"):
             raise InvalidInput("AP has no cutoff, and its weights are all equal: leave out cutoff and within")
 
