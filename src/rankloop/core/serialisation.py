@@ -172,10 +172,8 @@ def receipt_of_logged_page(learner: Any) -> Callable[[int], Any]:
         return lambda n_items: cls(n_items)
     while hasattr(learner, "inner"):
         learner = learner.inner
-    raise InvalidInput(
-        f"{entry_of(learner).kind} learns from its own exploration, which a page of another system does not have: use "
-        "click_regression, or online_gradient for grades"
-    )
+    others = "use click_regression, or online_gradient for grades"
+    raise InvalidInput(f"{entry_of(learner).kind} learns from its own exploration, which other pages lack: {others}")
 
 
 def _array(plain: Any, dtype: Any, where: str) -> Any:

@@ -151,11 +151,9 @@ def check_uses_context(learner: Any, n_context: int) -> None:
       n_context: The number of context features.
     """
     if n_context and not from_layers(learner, "uses_context", False):
-        raise InvalidInput(
-            f"{type(learner).__name__} cannot use a context of numbers. Use features by kind with crosses, as in "
-            'features={"brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"], or the '
-            "learner linear_ucb"
-        )
+        schema = 'features={"brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"]'
+        name = type(learner).__name__
+        raise InvalidInput(f"{name} cannot use a context of numbers. Use crosses, as in {schema}, or linear_ucb")
 
 
 def with_robust(learner: AnyLearner, problem: Problem, has_users: bool = False, max_weight: float = 1.0) -> AnyLearner:

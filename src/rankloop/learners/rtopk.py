@@ -93,9 +93,7 @@ def number_of_blocks(blocks: int | None, horizon: int, n_items: int, depth: int)
     """
     cells = math.ceil(n_items / depth)
     if horizon < cells:
-        raise InvalidInput(
-            f"a horizon of {horizon} rounds is too short to put {cells} cells of {depth} of the {n_items} items on top"
-        )
+        raise InvalidInput(f"{horizon} rounds are too short to put {cells} cells of {depth} of {n_items} items on top")
     theory = max(1, round(n_items ** (1 / 3) * horizon ** (2 / 3) / cells ** (2 / 3)))
     return min(theory if blocks is None else blocks, horizon // cells)
 

@@ -124,10 +124,8 @@ def require_all_grades(problem: Problem) -> int:
     """Return the number of items, or raise `InvalidInput` if only the first of them are graded."""
     n_items = size_of_fixed_set(problem)
     if problem.depth is not None and problem.depth < n_items:
-        raise InvalidInput(
-            f"this learner needs the grades of all {n_items} items every round, the problem reveals the first "
-            f"{problem.depth}: put it inside rtopk"
-        )
+        needed = f"this learner needs the grades of all {n_items} items every round"
+        raise InvalidInput(f"{needed}, the problem reveals the first {problem.depth}: put it inside rtopk")
     return n_items
 
 

@@ -174,16 +174,12 @@ class Hashed(StateWrapper):
 
 def _check_takes_rows(learner: AnyLearner) -> None:
     """Raise `InvalidInput` for a learner that needs every column of every item."""
+    kind = entry_of(learner).kind
     if from_layers(learner, "diagonal") is False:
-        raise InvalidInput(
-            f"{entry_of(learner).kind} keeps a matrix over all features, but hashed columns are too many for one: "
-            "give it diagonal = true"
-        )
+        raise InvalidInput(f"{kind} keeps a matrix, for which hashed columns are too many: give it diagonal = true")
     if not hasattr(learner, "with_weights"):
-        raise InvalidInput(
-            f"{entry_of(learner).kind} needs a number for every feature of every item, so it cannot learn on hashed "
-            "columns; click_regression, fair_pairs, pdgd, 3pr and preference_perceptron can"
-        )
+        able = "click_regression, fair_pairs, pdgd, 3pr and preference_perceptron can"
+        raise InvalidInput(f"{kind} needs a number for every feature of every item, not hashed columns; {able}")
     if from_layers(learner, "radius") is not None:
         raise InvalidInput("a radius bounds all weights together, which hashed columns cannot: leave it out")
 
