@@ -1,12 +1,15 @@
 """The protocol of a search engine behind the search box, and the types in which it is asked and answers."""
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rankloop.core.types import Floats
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+MAX_SECONDS = 1e11  # larger numbers are dates in milliseconds
 MATCHES = (
     "bm25_title",
     "bm25_body",
@@ -99,3 +102,19 @@ def documents_of(engine: SearchEngine, query: TextQuery, ids: Sequence[str]) -> 
     if in_one_call is not None:
         return dict(in_one_call(query, ids))
     return {id: document for id in ids if (document := engine.document(id)) is not None}
+
+
+def seconds_of(value: Any) -> float:
+    """Return a date as seconds since 1970: a date, a number of seconds or milliseconds, or ISO 8601; else 0."""
+    if isinstance(value, list | tuple):
+        value = value[0] if value else None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return 0.0
+    if isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    seconds = float(value or 0.0)
+    return 0.0 if not math.isfinite(seconds) else seconds / 1000.0 if seconds > MAX_SECONDS else seconds

@@ -4,7 +4,6 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -13,7 +12,7 @@ from html import unescape
 from typing import Any, BinaryIO, NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.search.engine import NO_FIELDS
+from rankloop.search.engine import NO_FIELDS, seconds_of
 
 MAX_CONTROL = 0.01  # share of control characters above which bytes are no text
 SAMPLE_SIZE = 100_000  # bytes or characters by which that is judged
@@ -91,7 +90,6 @@ def read_plain(data: bytes) -> FileText:
 
 
 SVG_TEXT = {"title", "desc", "text", "tspan", "textpath"}
-RAW_TEXT_TAGS = {"script", "style", "textarea", "xmp"}  # no tags inside
 HIDDEN_TAGS = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
 OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
 INLINE_TAGS = {
@@ -101,8 +99,12 @@ INLINE_TAGS = {
 WITHIN_LINES = INLINE_TAGS | HIDDEN_TAGS - {"head"}
 META_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
 # What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".
-HTML_TAG = re.compile(
-    r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>|<!--|<[!?]"""
+TAG_END = r"""(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>"""
+HTML_TOKEN = re.compile(
+    r"<!--.*?(?:-->|\Z)|<[!?].*?(?:>|\Z)"  # comments and declarations
+    rf"|<(?P<raw>script|style|textarea|xmp)(?![^\s<>/\"']){TAG_END}(?P<content>.*?)(?=</(?P=raw)|\Z)"  # no tags inside
+    rf"|<(?P<end>/?)(?P<tag>[a-z][^\s<>/\"']{{0,40}}){TAG_END}",
+    re.S | re.I,
 )
 
 
@@ -114,32 +116,24 @@ class _HtmlReader:
         self._hidden = list[str]()
         self._n_hidden = Counter[str]()  # how often each tag is in that list
         self._within, at = "", 0
-        while match := HTML_TAG.search(text, at):
+        for match in HTML_TOKEN.finditer(text):
             self._add(text[at : match.start()])
             at = match.end()
-            if match[2] is None:
-                end = text.find("-->" if match[0] == "<!--" else ">", at)
-                at = len(text) if end < 0 else end + 1 + 2 * (match[0] == "<!--")
-                continue
-            tag = match[2].lower()
-            if match[1]:
+            tag = (match["raw"] or match["tag"] or "").lower()
+            if match["end"]:
                 self._close(tag)
-            else:
-                self._open(tag, match[0].endswith("/>"))
-            if tag not in WITHIN_LINES:
+            elif tag:
+                self._open(tag, is_empty=match["raw"] is None and match[0].endswith("/>"))
+            if tag and tag not in WITHIN_LINES:
                 self.pieces.append("\n")
-            if tag in RAW_TEXT_TAGS and not match[1]:
-                closed = re.compile(f"</{tag}", re.I).search(text, at)
-                end = closed.start() if closed else len(text)
-                self._add(text[at:end])
-                at = end
+            self._add(match["content"] or "")
         self._add(text[at:])
 
-    def _open(self, tag: str, is_closed: bool) -> None:
+    def _open(self, tag: str, is_empty: bool) -> None:
         if self._hidden[:1] == ["head"] and tag not in OF_HEAD:
             self._hidden.clear()  # any other tag begins the body
             self._n_hidden.clear()
-        if tag in HIDDEN_TAGS and (tag in RAW_TEXT_TAGS or not is_closed):
+        if tag in HIDDEN_TAGS and not is_empty:
             self._hidden.append(tag)
             self._n_hidden[tag] += 1
         if (tag == "title" and not self.title and self._hidden in ([], ["head"])) or (tag == "h1" and not self.heading):
@@ -172,14 +166,14 @@ def read_svg(data: bytes) -> FileText:
     """Read a picture: its title, descriptions and labels, never its markup."""
     title, pieces, within, end = "", list[str](), "", 0
     text = _decoded(data)
-    for match in HTML_TAG.finditer(text):
+    for match in HTML_TOKEN.finditer(text):
         piece = " ".join(unescape(text[end : match.start()]).split())
         if piece and within in SVG_TEXT:
             title = title or (piece if within == "title" else "")
             pieces.append(piece)
         end = match.end()
-        name = (match[2] or "").lower()
-        within = "" if match[1] or match[0].endswith("/>") else name or within
+        tag = (match["raw"] or match["tag"] or "").lower()
+        within = "" if match["end"] or match[0].endswith("/>") else tag or within
     return FileText(title[:100], "\n".join(pieces))
 
 
@@ -216,7 +210,7 @@ def read_markdown(data: bytes) -> FileText:
     if matter:
         text = text[matter.end() :]
         fields = front_matter(matter[1])
-        title, at = fields.pop("title", ""), _day(fields.pop("date", ""))
+        title, at = fields.pop("title", ""), max(seconds_of(fields.pop("date", "")), 0.0)
     heading = MARKDOWN_HEADING.search(text) or UNDERLINED_HEADING.search(text)
     if heading and not title:
         title = heading[1].strip()
@@ -240,14 +234,6 @@ def front_matter(text: str) -> dict[str, str]:
             joined = "\x1f".join(filter(None, [values.get(name, ""), item[1].strip(" \t\"'")]))
             values[name] = joined[:MAX_FIELD_CHARACTERS]
     return {name: value for name, value in values.items() if value}
-
-
-def _day(text: str) -> float:
-    try:
-        moment = datetime.fromisoformat(text.strip("\"' "))
-    except ValueError:
-        return 0.0
-    return max((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), 0.0)
 
 
 def read_restructured(data: bytes) -> FileText:

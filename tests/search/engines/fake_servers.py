@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from rankloop.search.engine import QueryFilter, TextDocument, TextQuery
-from rankloop.search.engines.adapter import seconds_of
+from rankloop.search.engine import QueryFilter, TextDocument, TextQuery, seconds_of
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
 from tests.search.sources import Listed

@@ -13,10 +13,10 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search import SearchBox
-from rankloop.search.engine import TextDocument
+from rankloop.search.engine import TextDocument, seconds_of
 from rankloop.search.engine_contract import check_engine
 from rankloop.search.engines import server_engine
-from rankloop.search.engines.adapter import EngineSettings, seconds_of, snippet_from
+from rankloop.search.engines.adapter import EngineSettings, snippet_from
 from rankloop.search.engines.server_engine import ADAPTERS, EngineUnavailable, ServerEngine, connect_engine
 from rankloop.search.texts import read_text
 from rankloop.service.errors import Unavailable

@@ -1,11 +1,9 @@
 """The protocol of an adapter to a running search engine, and what all adapters need."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, Protocol
 
-from rankloop.search.engine import Snippet, TextDocument, TextQuery
+from rankloop.search.engine import Snippet, TextDocument, TextQuery, seconds_of
 from rankloop.search.indexes.facets import VALUE_SEPARATOR
 from rankloop.search.indexes.meaning_index import Embed
 from rankloop.search.texts import is_unspaced
@@ -14,7 +12,6 @@ MARK_START, MARK_END = "\ue000", "\ue001"  # around highlighted words; these cha
 SNIPPET_CHARACTERS = 200
 MAX_FACET_VALUES = 20  # of each field
 MAX_ENGINE_WORDS = 40  # of a query
-MAX_SECONDS = 1e11  # larger numbers are dates in milliseconds
 
 
 class EngineSettings(NamedTuple):
@@ -95,22 +92,6 @@ def _text(value: Any, separator: str = "\n") -> str:
     if isinstance(value, list | tuple):
         return separator.join(_text(part) for part in value if part is not None)
     return "" if value is None else str(value)
-
-
-def seconds_of(value: Any) -> float:
-    """Return a date as seconds since 1970: a date, a number of seconds or milliseconds, or ISO 8601; else 0."""
-    if isinstance(value, list | tuple):
-        value = value[0] if value else None
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return 0.0
-    if isinstance(value, date):
-        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    seconds = float(value or 0.0)
-    return 0.0 if not math.isfinite(seconds) else seconds / 1000.0 if seconds > MAX_SECONDS else seconds
 
 
 def snippet_from(text: str) -> Snippet:

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from rankloop.search.engine import Snippet, TextDocument, TextQuery
+from rankloop.search.engine import MAX_SECONDS, Snippet, TextDocument, TextQuery
 from rankloop.search.engines import adapter
 from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSettings
 from rankloop.search.texts import is_unspaced, runs_of
@@ -124,7 +124,7 @@ class PostgresAdapter:
                 conditions.append(equal.format(sql.Identifier(field), sql.Literal(value)))
             elif "at" in self._names:
                 dated = sql.SQL("{0} >= to_timestamp({1}) AND {0} < to_timestamp({2})")
-                conditions.append(dated.format(self._names["at"], start, end or adapter.MAX_SECONDS))
+                conditions.append(dated.format(self._names["at"], start, end or MAX_SECONDS))
         return sql.SQL(" AND ").join(conditions)
 
     def _best(self, score: sql.Composable, matching: sql.Composable, order: sql.Composable, n: int) -> dict[str, Any]:
