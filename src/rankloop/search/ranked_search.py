@@ -32,20 +32,9 @@ DAY_SECONDS = 86_400.0
 MAX_DAYS = 1e6
 MINUTE_SECONDS = 60.0
 MAX_UNDOS_PER_VISITOR, MAX_UNDOS = 10, 60  # in a minute
-LEARNER = {
-    "kind": "trusted_memory",
-    "inner": {"kind": "click_residuals"},
-    "rate": 0.003,
-    "prior": 1.0,
-    "memory_rate": 0.3,
-    "memory_prior": 0.3,
-    "by_query": True,
-    "full_trust_t": 5.0,
-    "trust_prior": 5.0,
-    "by_user": True,
-    "user_prior": 0.1,
-    "user_distrust_t": 0.3,
-}
+LEARNER = {"kind": "trusted_memory", "inner": {"kind": "click_residuals"}, "rate": 0.003, "prior": 1.0}
+LEARNER |= {"memory_rate": 0.3, "memory_prior": 0.3, "by_query": True, "full_trust_t": 5.0, "trust_prior": 5.0}
+LEARNER |= {"by_user": True, "user_prior": 0.1, "user_distrust_t": 0.3}
 PERSONAL_DISTRUST_T = 2.0  # where visitors are remembered, one who differs from others has a memory of their own
 BASE_WEIGHT = 5.0
 SORTS = ("relevance", "date")
@@ -150,32 +139,30 @@ class RankedSearch:
 
         A list that is `compared` mixes the learned order with the engine's own, for a study, and is not learned from.
         """
-        if options.sort == "date":
-            return await self.predict(text, options)
-        query = self._checked(text, options)
-        body, scores = await asyncio.to_thread(self._request, query, options, True)
-        if not body.items:
-            return await asyncio.to_thread(self._with_texts, query, options, [], scores)
-        answer = await self.node.ranking.rank(RANKER, body, compared=compared)
-        ids = [str(id) for id in answer.ranking[: options.n]]
-        results = await asyncio.to_thread(self._with_texts, query, options, ids, scores)
-        return replace(results, impression=answer.impression, state=answer.state, compared=compared)
+        return await self._results(text, options, is_logged=options.sort != "date", compared=compared)
 
     async def predict(self, text: str, options: SearchOptions) -> SearchResults:
         """Return the best documents for a query without exploration and without a trace in the log."""
+        return await self._results(text, options, is_logged=False, compared=False)
+
+    async def _results(self, text: str, options: SearchOptions, is_logged: bool, compared: bool) -> SearchResults:
         query = self._checked(text, options)
-        body, scores = await asyncio.to_thread(self._request, query, options, False)
-        if not body.items:
-            return await asyncio.to_thread(self._with_texts, query, options, [], scores)
-        runtime = self.node.directory.ranker(RANKER)
-        request = query_request(body, runtime.config, MAX_CANDIDATES)
-        ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
-        state = runtime.published.number
+        body, scores = await asyncio.to_thread(self._request, query, options, is_logged)
+        ids, facts = list[str](), dict[str, Any]()
+        if body.items and is_logged:
+            answer = await self.node.ranking.rank(RANKER, body, compared=compared)
+            ids = list(map(str, answer.ranking))
+            facts = {"impression": answer.impression, "state": answer.state, "compared": compared}
+        elif body.items:
+            runtime = self.node.directory.ranker(RANKER)
+            request = query_request(body, runtime.config, MAX_CANDIDATES)
+            ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
+            facts = {"state": runtime.published.number}
         if options.sort == "date":
             documents = await asyncio.to_thread(documents_of, self.engine, query, ids)
             ids.sort(key=lambda id: -documents[id].at if id in documents else 0.0)
         results = await asyncio.to_thread(self._with_texts, query, options, ids[: options.n], scores)
-        return replace(results, state=state)
+        return replace(results, **facts)
 
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
         """Take clicks on a list, as ids or as weights by id; where nothing more will come, learn from it now.

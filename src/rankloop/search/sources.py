@@ -15,13 +15,12 @@ import xxhash
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.search import file_formats
 from rankloop.search.engine import TextDocument
-from rankloop.search.file_formats import FileText
 from rankloop.search.office_formats import OFFICE_READERS, OfficeReader
 
 MAX_BODY = 5_000_000  # characters of a text that are indexed
 MAX_TITLE = 300
 MAX_ID = 240
-MAX_NAMED = 1_000  # of what is skipped; more is counted only
+MAX_NAMED = 1_000  # of what is skipped
 
 
 class SourceDocument(NamedTuple):
@@ -33,13 +32,10 @@ class SourceDocument(NamedTuple):
 
 
 class Skipped(dict[str, str]):
-    """Reasons why parts of a source were not read in full, by name; of very many the first ones, and their number."""
-
-    total = 0
+    """Reasons why parts of a source were not read in full, by name; of very many the first ones."""
 
     def add(self, name: str, reason: str) -> None:
-        """Count a part that was skipped, and keep its reason."""
-        self.total += 1
+        """Note why a part was skipped."""
         if len(self) < MAX_NAMED:
             self[name] = reason
 
@@ -171,15 +167,7 @@ def _parquet(path: Path, skip: Skip) -> Iterator[Any]:
         raise InvalidInput(f"{path.name} is not a Parquet file: {error}") from None
 
 
-ROWS: dict[str, Callable[[Path, Skip], Iterator[Any]]] = {
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".csv": _csv,
-    ".tsv": _csv,
-    ".parquet": _parquet,
-}
-
-
+ROWS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
 MAX_READ = 20 * 1024**2  # bytes of a file that are looked at
 MAX_MAILBOX = 4 * 1024**3
 LEFT_OUT = {"__pycache__", "node_modules"}  # besides everything whose name begins with a dot
@@ -189,17 +177,10 @@ MAILDIR_FILE_NAME = re.compile(r"\d+\.\S")  # how files of a maildir begin
 MAX_READ_ATTEMPTS = 3  # at a file that changes while it is read
 CHANGES = "it changes while it is read; what was read before stays"
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-READERS: dict[str, Callable[[bytes], FileText]] = {
-    ".md": file_formats.read_markdown,
-    ".markdown": file_formats.read_markdown,
-    ".html": file_formats.read_html,
-    ".htm": file_formats.read_html,
-    ".xhtml": file_formats.read_html,
-    ".rst": file_formats.read_restructured,
-    ".rest": file_formats.read_restructured,
-    ".eml": file_formats.read_email,
-    ".svg": file_formats.read_svg,
-}
+READERS = {".eml": file_formats.read_email, ".svg": file_formats.read_svg}
+READERS |= dict.fromkeys((".md", ".markdown"), file_formats.read_markdown)
+READERS |= dict.fromkeys((".html", ".htm", ".xhtml"), file_formats.read_html)
+READERS |= dict.fromkeys((".rst", ".rest"), file_formats.read_restructured)
 
 
 class FolderSource:

@@ -16,16 +16,9 @@ from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 
 MAX_P_VALUE = 0.05  # a p-value below it, whenever it is looked at, ends the study
-STUDY_COLUMNS = {  # of the exported table, with the types of pyarrow
-    "at": "float64",
-    "impression": "string",
-    "visitor": "string",
-    "query": "string",
-    "state": "int64",
-    "learned": "float64",
-    "engine": "float64",
-    "winner": "string",
-}
+# Of the exported table, with the types of pyarrow.
+STUDY_COLUMNS = {"at": "float64", "impression": "string", "visitor": "string", "query": "string", "state": "int64"}
+STUDY_COLUMNS |= {"learned": "float64", "engine": "float64", "winner": "string"}
 
 
 def is_compared(visitor: str) -> bool:

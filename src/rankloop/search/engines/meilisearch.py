@@ -48,17 +48,11 @@ class MeilisearchAdapter:
             elif at:
                 filters += [f"{at} >= {int(condition.start)}"] if condition.start else []
                 filters += [f"{at} < {int(condition.end)}"] if condition.end else []
-        parameters = {
-            "limit": n,
-            "filter": filters,
-            "facets": list(self._settings.fields),
-            "attributesToHighlight": [self._body],
-            "attributesToCrop": [self._body],
-            "cropLength": CROPPED_WORDS,
-            "highlightPreTag": adapter.MARK_START,
-            "highlightPostTag": adapter.MARK_END,
-            "showRankingScore": True,
-        }
+        facets = list(self._settings.fields)
+        parameters = {"limit": n, "filter": filters, "facets": facets, "showRankingScore": True}
+        parameters |= {"attributesToHighlight": [self._body], "attributesToCrop": [self._body]}
+        parameters |= {"highlightPreTag": adapter.MARK_START, "highlightPostTag": adapter.MARK_END}
+        parameters |= {"cropLength": CROPPED_WORDS}
         answer = self._index.search(adapter.operator_text(query), parameters)
         hits = list[EngineHit]()
         for hit in answer["hits"]:

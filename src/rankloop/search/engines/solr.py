@@ -59,27 +59,15 @@ class SolrAdapter:
                 filters.append(f"{condition.field}:{adapter.quoted(condition.value)}")
             elif self._at:
                 filters.append(f"{self._at}:[{_iso_date(condition.start)} TO {_iso_date(condition.end)}}}")
-        return {
-            "defType": "edismax",
-            "qf": f"{self._title}^2 {self._body}",
-            "mm": "1",
-            "q.alt": "*:*",
-            "uf": "* -_query_",
-            "fq": filters,
-            "fl": f"{self._returned},score",
-            "rows": n,
-            "hl": "true",
-            "hl.method": "unified",
-            "hl.fl": self._body,
-            "hl.snippets": 1,
-            "hl.fragsize": adapter.SNIPPET_CHARACTERS,
-            "hl.tag.pre": adapter.MARK_START,
-            "hl.tag.post": adapter.MARK_END,
-            "facet": "true" if self._settings.fields else "false",
-            "facet.field": list(self._settings.fields),
-            "facet.limit": adapter.MAX_FACET_VALUES,
-            "facet.mincount": 1,
-        }
+        fields = list(self._settings.fields)
+        matching = {"defType": "edismax", "qf": f"{self._title}^2 {self._body}", "mm": "1", "q.alt": "*:*"}
+        answer = {"uf": "* -_query_", "fq": filters, "fl": f"{self._returned},score", "rows": n}
+        highlight = {"hl": "true", "hl.method": "unified", "hl.fl": self._body, "hl.snippets": 1}
+        highlight |= {"hl.fragsize": adapter.SNIPPET_CHARACTERS}
+        highlight |= {"hl.tag.pre": adapter.MARK_START, "hl.tag.post": adapter.MARK_END}
+        facets = {"facet": "true" if fields else "false", "facet.field": fields, "facet.mincount": 1}
+        facets |= {"facet.limit": adapter.MAX_FACET_VALUES}
+        return matching | answer | highlight | facets
 
 
 def _iso_date(seconds: float) -> str:

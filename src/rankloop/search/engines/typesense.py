@@ -70,18 +70,11 @@ class TypesenseAdapter:
             elif self._at:
                 filters += [f"{self._at}:>={int(condition.start)}"] if condition.start else []
                 filters += [f"{self._at}:<{int(condition.end)}"] if condition.end else []
-        return {
-            "q": adapter.operator_text(query) or "*",
-            "query_by": f"{self._title},{self._body}",
-            "query_by_weights": "2,1",
-            "prefix": "true" if query.prefix else "false",
-            "filter_by": " && ".join(filters),
-            "facet_by": ",".join(self._settings.fields),
-            "max_facet_values": adapter.MAX_FACET_VALUES,
-            "per_page": n,
-            "drop_tokens_threshold": n,  # any of the words is enough
-            "highlight_fields": self._body,
-            "highlight_affix_num_tokens": HIGHLIGHT_WORDS,
-            "highlight_start_tag": adapter.MARK_START,
-            "highlight_end_tag": adapter.MARK_END,
-        }
+        matching = {"q": adapter.operator_text(query) or "*", "prefix": "true" if query.prefix else "false"}
+        matching |= {"query_by": f"{self._title},{self._body}", "query_by_weights": "2,1"}
+        # With this threshold any of the words is enough.
+        answer: dict[str, Any] = {"per_page": n, "drop_tokens_threshold": n, "filter_by": " && ".join(filters)}
+        facets = {"facet_by": ",".join(self._settings.fields), "max_facet_values": adapter.MAX_FACET_VALUES}
+        highlight = {"highlight_fields": self._body, "highlight_affix_num_tokens": HIGHLIGHT_WORDS}
+        highlight |= {"highlight_start_tag": adapter.MARK_START, "highlight_end_tag": adapter.MARK_END}
+        return matching | answer | facets | highlight
