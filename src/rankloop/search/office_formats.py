@@ -5,10 +5,9 @@ import posixpath
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 from io import BytesIO
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Timer
@@ -25,10 +24,9 @@ MAX_MEMORY_BYTES = 1_000_000_000
 MAX_UNPACKED_BYTES = 300_000_000  # of a zip file, which office files are
 MAX_CHARACTERS = 5_000_000
 MAX_PAGES = 5_000
-INSTALL_HINT = "pip install 'rankloop[search-formats]'"
 
 
-def read_pdf(data: bytes) -> FileText:
+def _read_pdf(data: bytes) -> FileText:
     """Read the text of a PDF, page by page."""
     from pypdf import PdfReader
 
@@ -38,7 +36,7 @@ def read_pdf(data: bytes) -> FileText:
     return FileText(str(title or ""), _joined(pages))
 
 
-def read_docx(data: bytes) -> FileText:
+def _read_docx(data: bytes) -> FileText:
     """Read paragraphs and tables of a Word document."""
     from docx import Document
 
@@ -48,7 +46,7 @@ def read_docx(data: bytes) -> FileText:
     return FileText(document.core_properties.title or "", _joined([*lines, *cells]))
 
 
-def read_pptx(data: bytes) -> FileText:
+def _read_pptx(data: bytes) -> FileText:
     """Read the texts of all slides of a presentation."""
     from pptx import Presentation
 
@@ -57,7 +55,7 @@ def read_pptx(data: bytes) -> FileText:
     return FileText(presentation.core_properties.title or "", _joined(shape.text_frame.text for shape in shapes))
 
 
-def read_xlsx(data: bytes) -> FileText:
+def _read_xlsx(data: bytes) -> FileText:
     """Read the cells of all sheets of a workbook, a line for each row."""
     from openpyxl import load_workbook
 
@@ -66,7 +64,7 @@ def read_xlsx(data: bytes) -> FileText:
     return FileText("", _joined(" ".join(str(cell) for cell in row if cell is not None) for row in rows))
 
 
-def read_odt(data: bytes) -> FileText:
+def _read_odt(data: bytes) -> FileText:
     """Read the headings and paragraphs of an OpenDocument text."""
     from odf import teletype, text
     from odf.opendocument import load
@@ -76,7 +74,7 @@ def read_odt(data: bytes) -> FileText:
     return FileText("", _joined(teletype.extractText(element) for element in elements))
 
 
-def read_epub(data: bytes) -> FileText:
+def _read_epub(data: bytes) -> FileText:
     """Read the chapters of an e-book, in their order."""
     with zipfile.ZipFile(BytesIO(data)) as book:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
@@ -89,42 +87,25 @@ def read_epub(data: bytes) -> FileText:
     return FileText(package.findtext(f".//{DUBLIN_CORE}title") or "", chapters)
 
 
-def read_notebook(data: bytes) -> FileText:
+def _read_notebook(data: bytes) -> FileText:
     """Read the cells of a Jupyter notebook, without their outputs."""
     cells = json.loads(data).get("cells", [])
     return FileText("", _joined("".join(cell.get("source", [])) for cell in cells if isinstance(cell, dict)))
 
 
-OFFICE_READERS: dict[str, tuple[str, Callable[[bytes], FileText]]] = {  # with the package that each needs
-    ".pdf": ("pypdf", read_pdf),
-    ".docx": ("docx", read_docx),
-    ".pptx": ("pptx", read_pptx),
-    ".xlsx": ("openpyxl", read_xlsx),
-    ".odt": ("odf", read_odt),
-    ".epub": ("zipfile", read_epub),
-    ".ipynb": ("json", read_notebook),
-}
+OFFICE_READERS = {".pdf": _read_pdf, ".docx": _read_docx, ".pptx": _read_pptx, ".xlsx": _read_xlsx}
+OFFICE_READERS |= {".odt": _read_odt, ".epub": _read_epub, ".ipynb": _read_notebook}
 
 
 class OfficeReader:
-    """Reads files one by one in a process that is replaced when a file takes too long, too much memory, or crashes.
-
-    The limits are seconds for one file, and bytes that the process may have.
-    """
+    """Reads files one by one in a process that is replaced when a file takes too long, too much memory, or crashes."""
 
     def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
         self._max_seconds, self._max_memory = max_seconds, max_memory
         self._process: Any = None
 
     def read(self, suffix: str, data: bytes) -> FileText:
-        """Return title and text of a file with one of the suffixes of `OFFICE_READERS`.
-
-        Raises:
-          InvalidInput: If a package is missing, the file is damaged, or a limit is reached.
-        """
-        package, _ = OFFICE_READERS[suffix]
-        if find_spec(package) is None:
-            raise InvalidInput(f"{suffix} files need a package: {INSTALL_HINT}")
+        """Return title and text of a file with one of the suffixes of `OFFICE_READERS`, or say why that fails."""
         if self._process is None:
             # `multiprocessing` would run the user's script again in the new process, unless it has a main guard.
             code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({self._max_memory})"
@@ -172,7 +153,9 @@ def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
             unpacked = sum(entry.file_size for entry in zipfile.ZipFile(BytesIO(data)).infolist())
             if unpacked > MAX_UNPACKED_BYTES:
                 return f"unpacked it has more than {MAX_UNPACKED_BYTES // 1_000_000} MB"
-        text = OFFICE_READERS[suffix][1](data)
+        text = OFFICE_READERS[suffix](data)
+    except ModuleNotFoundError:
+        return f"{suffix} files need a package: pip install 'rankloop[search-formats]'"
     except MemoryError:
         return "it needs too much memory to be read"
     except Exception as error:  # The libraries fail on damaged files in more ways than they name.

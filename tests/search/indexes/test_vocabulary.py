@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rankloop.search.engine import QueryFilter, TextDocument
 from rankloop.search.indexes.facets import document_tokens, filter_tokens, satisfies
-from rankloop.search.indexes.vocabulary import Vocabulary, edit_distance, guess_language
+from rankloop.search.indexes.vocabulary import Vocabulary, _edit_distance, guess_language
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
 from tests.search.sources import Listed
@@ -91,15 +91,15 @@ def test_tokens_of_dates_are_the_condition(at: int, first: int, second: int) -> 
 
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))
 def test_edits_are_counted(first: str, second: str) -> None:
-    distance = edit_distance(first, second, 10)
-    assert distance == edit_distance(second, first, 10)
+    distance = _edit_distance(first, second, 10)
+    assert distance == _edit_distance(second, first, 10)
     assert (distance == 0) == (first == second)
     assert abs(len(first) - len(second)) <= distance <= max(len(first), len(second))
-    assert edit_distance(first, second, 1) == min(distance, 2)
+    assert _edit_distance(first, second, 1) == min(distance, 2)
 
 
 def test_swapped_letters_are_one_edit() -> None:
-    assert [edit_distance("budget", other, 2) for other in ("bugdet", "budgt", "budgets", "badget", "gadfly")] == [
+    assert [_edit_distance("budget", other, 2) for other in ("bugdet", "budgt", "budgets", "badget", "gadfly")] == [
         1,
         1,
         1,

@@ -77,13 +77,13 @@ def search(
         print_json({"forgotten": count}) if as_json else typer.echo(f"deleted: {count} searches")
         return
     if mcp is not None:
-        from rankloop.search.integrations.agent_server import run_agent_server
+        from rankloop.search.integrations.agent_server import make_agent_server
 
-        transports: Any = {"stdio": "stdio", "http": "streamable-http"}
-        if mcp not in transports or watch or study or origins:
+        if mcp not in ("stdio", "http") or watch or study or origins:
             raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http, without --watch, --study or --allow-origin")
         with new_box(meaning=meaning, remember_visitors=remember_visitors) as box:
-            run_agent_server(box, transports[mcp], port)
+            server = make_agent_server(box)
+            server.run("stdio") if mcp == "stdio" else server.run("streamable-http", host="127.0.0.1", port=port)
         return
     settings = Settings(host=host, port=port, data=data, keys=environment_keys(), keys_file=keys_file())
     opened_engine, documents = open_engine(source, engine, data, parts, names, language, meaning)

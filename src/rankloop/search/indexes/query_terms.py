@@ -105,14 +105,15 @@ class TermReader:
         if is_unspaced(word):
             return []
         plain = without_accents(word)
-        near = self._vocabulary.near_words(plain, self._word_frequencies)
-        if frequency and near:  # Only a long word that exists may be a mistyped one, and by one letter inside it.
+        if frequency:  # Only a long word that exists may be a mistyped one, and by one letter inside it.
             if len(plain) < vocabulary.MIN_LENGTH_OF_TWO_EDITS:
                 return []
-            near = [other for other in near if other[0] == plain[0] and vocabulary.edit_distance(plain, other, 1) == 1]
+            near = self._vocabulary.near_words(plain, self._word_frequencies, max_edits=1)
             counts = dict(zip(near, self._word_frequencies(near)))
-            return [other for other in near if counts[other] >= MIN_CORRECTION_RATIO * frequency]
-        is_split = not frequency and plain not in self._vocabulary and self._is_compounding
+            least = MIN_CORRECTION_RATIO * frequency
+            return [other for other in near if other[0] == plain[0] and counts[other] >= least]
+        near = self._vocabulary.near_words(plain, self._word_frequencies)
+        is_split = plain not in self._vocabulary and self._is_compounding
         return near or (self._vocabulary.parts_of(plain)[::-1] if is_split else [])
 
     def _all_stems(self, word: str) -> list[str]:

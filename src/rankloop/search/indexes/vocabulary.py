@@ -38,6 +38,7 @@ COMMON_WORDS = {
     "swedish": "och i att det som en på är av för med den till inte har de om ett han var",
     "turkish": "ve bir bu da de için ile ne çok gibi o en daha ama var mi değil olan kadar",
 }
+Frequency = Callable[[Sequence[str]], Sequence[float]]  # the number of documents of each of some words
 LANGUAGE_OF_COMMON_WORD: dict[str, list[str]] = {}
 for _language, _words in COMMON_WORDS.items():
     for _word in _words.split():
@@ -79,19 +80,18 @@ class Vocabulary:
     def _reversed(self) -> list[str]:
         return sorted(word[::-1] for word in self.words)
 
-    def near_words(self, word: str, frequency: Callable[[Sequence[str]], Sequence[float]]) -> list[str]:
+    def near_words(self, word: str, frequency: Frequency, max_edits: int = 2) -> list[str]:
         """Return words that differ by one letter, or two where the word is long, the likeliest first.
 
-        A letter may be missing, added, wrong, or swapped with its neighbour. `frequency` returns the number of
-        documents of each of some words; words of none are left out.
+        A letter may be missing, added, wrong, or swapped with its neighbour. Words of no document are left out.
         """
-        limit = _max_edits(word)
+        limit = min(_max_edits(word), max_edits)
         if not limit or not self.words or any(letter.isdigit() for letter in word):
             return []
         differing = np.bitwise_count(self._letters ^ _letter_set(word))
         at = np.flatnonzero((np.abs(self._lengths - len(word)) <= limit) & (differing <= 2 * limit))
         others = (self.words[i] for i in at.tolist() if self.words[i] != word)
-        distances = {other: edit_distance(word, other, limit) for other in others}
+        distances = {other: _edit_distance(word, other, limit) for other in others}
         best = min(distances.values(), default=limit + 1)
         if best > limit:
             return []
@@ -100,7 +100,7 @@ class Vocabulary:
         existing = [other for other in nearest if counts[other] > 0]
         return sorted(existing, key=lambda other: (other[0] != word[0], -counts[other], other))[:MAX_NEAR_WORDS]
 
-    def endings_of(self, begun: str, frequency: Callable[[Sequence[str]], Sequence[float]], n: int) -> list[str]:
+    def endings_of(self, begun: str, frequency: Frequency, n: int) -> list[str]:
         """Return the most frequent words that begin with some letters, of which one may be wrong, as they are spelt."""
         start, end = bisect_left(self.words, begun), bisect_left(self.words, begun + "\U0010ffff")
         endings = self.words[start : min(end, start + MAX_COMPARED_ENDINGS)]
@@ -109,7 +109,7 @@ class Vocabulary:
             same_letter = self.words[start : min(end, start + MAX_COMPARED_WORDS)]
             lengths = [len(begun) + missing for missing in (-1, 0, 1)]
             endings = [
-                word for word in same_letter if min(edit_distance(begun, word[:length], 1) for length in lengths) <= 1
+                word for word in same_letter if min(_edit_distance(begun, word[:length], 1) for length in lengths) <= 1
             ]
         counts = dict(zip(endings, frequency(endings)))
         existing = [word for word in endings if counts[word] > 0]
@@ -163,14 +163,8 @@ def _max_edits(word: str) -> int:
     return 0 if len(word) < MIN_FUZZY_LENGTH else 1 if len(word) < MIN_LENGTH_OF_TWO_EDITS else 2
 
 
-def edit_distance(first: str, second: str, limit: int) -> int:
-    """Return the number of edits between two words, or `limit` + 1 where there are more.
-
-    Args:
-      first: A word.
-      second: Another one.
-      limit: Larger distances are not told apart.
-    """
+def _edit_distance(first: str, second: str, limit: int) -> int:
+    """Return the number of edits between two words, or `limit` + 1 where there are more."""
     if abs(len(first) - len(second)) > limit:
         return limit + 1
     two_back, row = list[int](), list(range(len(second) + 1))

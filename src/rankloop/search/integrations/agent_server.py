@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from rankloop import __version__
 from rankloop.core.errors import NotFound, RankloopError
@@ -56,15 +56,3 @@ def make_agent_server(box: SearchBox) -> Any:
     for tool in (search, read, used):
         server.add_tool(reasons()(tool))
     return server
-
-
-def run_agent_server(box: SearchBox, transport: Literal["stdio", "streamable-http"], port: int) -> None:
-    """Serve agents until they leave (stdio) or the process is stopped (HTTP).
-
-    Args:
-      box: The documents.
-      transport: By which agents call.
-      port: For HTTP, on this machine only.
-    """
-    address = {} if transport == "stdio" else {"host": "127.0.0.1", "port": port}
-    make_agent_server(box).run(transport, **address)
