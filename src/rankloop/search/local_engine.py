@@ -258,14 +258,13 @@ class LocalEngine:
         )
 
     def _match(self, query: TextQuery, n: int = N_SCORED) -> MatchedQuery:
-        matched = self._memo.get(query)
-        if matched is not None and matched.n >= n:
-            return matched
-        memo = self._memo
-        matched = self._matched(query, max(n, N_SCORED))
-        if len(memo) >= MAX_MEMO_QUERIES:
-            memo.clear()
-        memo[query] = matched
+        memo = self._memo  # A refresh may bring the next one meanwhile.
+        matched = memo.get(query)
+        if matched is None or matched.n < n:
+            matched = self._matched(query, max(n, N_SCORED))
+            if len(memo) >= MAX_MEMO_QUERIES:
+                memo.clear()
+            memo[query] = matched
         return matched
 
     def _matched(self, query: TextQuery, n: int) -> MatchedQuery:
@@ -315,11 +314,7 @@ class LocalEngine:
         return rows
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
-        """Return a row per document with a column for each of MATCHES.
-
-        Raises:
-          InvalidInput: If a document is not in the index.
-        """
+        """Return a row per document with a column for each of MATCHES; refuse a document that is not in the index."""
         matched = self._match(query)
         features, missing = matched.features, [id for id in ids if id not in matched.features]
         if missing:

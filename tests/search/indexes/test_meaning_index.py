@@ -61,17 +61,17 @@ def test_phrases_exclusions_and_unknown_words_bring_nothing_by_meaning(engine: L
 
 
 def test_new_documents_are_folded_in_and_old_ones_leave(engine: LocalEngine) -> None:
-    first = engine._meaning.latent.space
+    first = engine._meaning.latent[0]
     changed = [*documents()[1:], TextDocument("new", "", "automobile wheel brake")]
     engine.refresh(Listed(changed))
-    assert engine._meaning.latent.space.axes is first.axes  # folded in, not fitted again
-    assert len(engine._meaning.latent.table.numbers) == 45
+    assert engine._meaning.latent[0].axes is first.axes  # folded in, not fitted again
+    assert len(engine._meaning.latent[1].numbers) == 45
     ids = [candidate.id for candidate in engine.candidates(read_text("garage"), 45)]
     assert "new" in ids
     assert "car0" not in ids
     novel = [TextDocument(f"n{i}", "", f"novel{i % 4} words{i % 3} entirely") for i in range(8)]
     engine.refresh(Listed([*changed, *novel]))
-    assert engine._meaning.latent.space.axes.shape != first.axes.shape  # a tenth of the words is new
+    assert engine._meaning.latent[0].axes.shape != first.axes.shape  # a tenth of the words is new
     engine.close()
 
 

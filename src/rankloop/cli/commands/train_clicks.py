@@ -9,7 +9,7 @@ import typer
 from rankloop.cli import options
 from rankloop.cli.app import NO_FILE, command
 from rankloop.cli.options import argument, batch_solver, engine_of, interruptible, numbers_of, option
-from rankloop.cli.output import print_json, print_trained, progress_bar, save_trees
+from rankloop.cli.output import print_trained, progress_bar, save_trees, show
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -137,19 +137,17 @@ def _write_schema(
         reason = "contains its schema" if lists.schemas else "contains plain numbers"
         raise InvalidInput(f"{lists.name} is the export of a service and {reason}: leave --guess-schema out")
     guess = guessed_schema(lists, features)
-    if str(path) == NO_FILE and not as_json:
-        typer.echo(guess.schema.to_toml(), nl=False)
-        return
-    if str(path) != NO_FILE:
+    file = None if str(path) == NO_FILE else str(path)
+    lines = [guess.schema.to_toml().rstrip("\n")]
+    if file is not None:
         atomic_write(path, guess.schema.to_toml())
-    if as_json:
-        plain = {"schema": guess.schema.to_plain(), "reasons": guess.reasons, "left_out": guess.left_out}
-        file = None if str(path) == NO_FILE else str(path)
-        print_json({"file": file, **plain, "outcomes": guess.outcomes, "columns": guess.roles})
-        return
-    typer.echo(text_table(("column", "part", "kind", "reason"), guess.lines()))
-    typer.echo(f"crosses: {', '.join(guess.schema.crosses) or 'none'}")
-    typer.echo(f"columns: {', '.join(f'{role} is {column}' for role, column in guess.roles.items())}")
-    roles = "".join(f" --column {quote(column)}" for column in columns)
-    next_command = f"rankloop train-clicks {quote(log)} --schema {quote(str(path))}{roles}"
-    typer.echo(f"written: {path}; check it, then run: {next_command}")
+        roles = "".join(f" --column {quote(column)}" for column in columns)
+        next_command = f"rankloop train-clicks {quote(log)} --schema {quote(file)}{roles}"
+        lines = [
+            text_table(("column", "part", "kind", "reason"), guess.lines()),
+            f"crosses: {', '.join(guess.schema.crosses) or 'none'}",
+            f"columns: {', '.join(f'{role} is {column}' for role, column in guess.roles.items())}",
+            f"written: {path}; check it, then run: {next_command}",
+        ]
+    answer = {"file": file, "schema": guess.schema.to_plain(), "reasons": guess.reasons, "left_out": guess.left_out}
+    show(as_json, answer | {"outcomes": guess.outcomes, "columns": guess.roles}, lines)

@@ -62,21 +62,15 @@ class ServerEngine:
         self.n_documents = self._call(adapter.count)
 
     def close(self) -> None:
-        """Release the connections of the adapter."""
         self.adapter.close()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        """Return the n best documents by the engine's own order, best first."""
         if n < 1:
             return []
         return [Candidate(hit.document.id, hit.score) for hit in self._answer(query, n).hits[:n]]
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
-        """Return a row per document with a column for each of MATCHES.
-
-        Raises:
-          InvalidInput: If the engine does not have a document.
-        """
+        """Return a row per document with a column for each of MATCHES; refuse a document that the engine has not."""
         by_id = self.documents(query, ids)
         missing = [id for id in ids if id not in by_id]
         if missing:
@@ -99,7 +93,6 @@ class ServerEngine:
         return self._numbers_of(self._stems_of(words_in(text)[:MAX_READ_WORDS]))
 
     def document(self, id: str) -> TextDocument | None:
-        """Return the document of this id, None where there is none."""
         return next(iter(self._call(lambda: self.adapter.documents([id]))), None)
 
     def documents(self, query: TextQuery, ids: Sequence[str]) -> dict[str, TextDocument]:

@@ -121,13 +121,6 @@ class QueryMeaning(NamedTuple):
         return columns
 
 
-class LatentState(NamedTuple):
-    """A latent space with the vectors of all documents in it."""
-
-    space: LatentSpace | None = None
-    table: VectorTable = NO_VECTORS
-
-
 class MeaningIndex:
     """The latent space of a collection with its documents' vectors, and those of an embedding where there is one.
 
@@ -138,10 +131,10 @@ class MeaningIndex:
     def __init__(self, folder: Path, embed: Embed | None, embedding_name: str) -> None:
         self._folder, self._embed, self._embedding_name = folder, embed, embedding_name
         self._lock = Lock()
-        self.latent, self.embedded = LatentState(), NO_VECTORS
+        self.latent: tuple[LatentSpace | None, VectorTable] = None, NO_VECTORS  # replaced together
+        self.embedded = NO_VECTORS
         try:
-            space = LatentSpace.load(folder / "latent_space.npz")
-            self.latent = LatentState(space, _load_table(folder / "latent_vectors.npz"))
+            self.latent = LatentSpace.load(folder / "latent_space.npz"), _load_table(folder / "latent_vectors.npz")
             if embed is not None:
                 self.embedded = _load_table(folder / "embedded_vectors.npz", embedding_name)
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
@@ -167,7 +160,7 @@ class MeaningIndex:
                 parts = ((part, space.document_vectors(texts)) for part, texts in _chunks(table, new))
                 vectors = vectors.changed(numbers, parts)
                 space.save(self._folder / "latent_space.npz")
-            self.latent = LatentState(space, vectors)
+            self.latent = space, vectors
             _save_table(self._folder / "latent_vectors.npz", vectors)
             if embed is not None:
                 new = numbers[self.embedded.positions(numbers) < 0]
@@ -235,11 +228,8 @@ def _save_table(path: Path, table: VectorTable, name: str = "") -> None:
 
 def _load_table(path: Path, name: str = "") -> VectorTable:
     with np.load(path) as arrays:
-        return (
-            VectorTable._make(arrays[part] for part in VectorTable._fields)
-            if str(arrays["name"]) == name
-            else NO_VECTORS
-        )
+        is_current = str(arrays["name"]) == name
+        return VectorTable._make(arrays[part] for part in VectorTable._fields) if is_current else NO_VECTORS
 
 
 class PastQueries:
