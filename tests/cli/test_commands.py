@@ -52,7 +52,7 @@ SHARED_OPTIONS = frozenset(
 MAX_OWN_OPTIONS = 10
 
 import_commands()
-COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]
+COMMANDS = sorted(typer.main.get_group(app).commands)
 SPEC = """
 stream = { kind = "flipped_relevance", n_items = 4, n_relevant = 2 }
 measures = ["DCG"]

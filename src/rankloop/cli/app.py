@@ -42,7 +42,7 @@ def command(part: Part, *examples: str, name: str | None = None) -> Callable[[F]
     Args:
       part: The part of `rankloop --help` that lists the command.
       *examples: Calls that the help text shows.
-      name: The command's name; by default that of the function.
+      name: The command's name; by default that of the function, with dashes.
     """
     return app.command(name, cls=Command, epilog="\n".join(examples), rich_help_panel=part)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     "rankloop check-learner mean_grade.py",
     "rankloop check-learner my_package.learners:MeanGrade --json",
     "rankloop check-learner mean_grade.py --contract purity",
-    name="check-learner",
 )
 def check_learner(
     target: Annotated[str, argument("LEARNER", "FILE.py, a module, FILE.py:Class, or a registered kind.")],

@@ -14,7 +14,6 @@ from rankloop.cli.output import print_result, progress_bar
     "rankloop fit-users --log clicks.parquet",
     "rankloop fit-users --log shop.csv --model dbn --out users.toml --plot users.png",
     "rankloop fit-users --log shop.csv --column item=article --json",
-    name="fit-users",
 )
 def fit_users(
     log: options.ListsLog,

@@ -15,7 +15,6 @@ WEIGHT_HELP = "The weight of an action, as purchase=5. Default: click, add_to_ca
     "Your data",
     "rankloop import-log ubi --queries ubi_queries.ndjson --events ubi_events.ndjson --out log.parquet",
     "rankloop import-log ubi --queries q.json --events e.json --weight purchase=5 --out log.csv",
-    name="import-log",
 )
 def import_log(
     format: Annotated[Literal["ubi"], argument("ubi", "User Behavior Insights, version 1.0 to 1.3.")],

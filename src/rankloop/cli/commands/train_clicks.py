@@ -25,7 +25,6 @@ GUESS_SCHEMA_HELP = "Write a schema for the log, or print it without a file, the
     "rankloop train-clicks shop.csv --schema shop.toml --out results/shop",
     "rankloop train-clicks shop-data --solver batch --loss clicked_items --out results/shop",
     "rankloop train-clicks clicks.csv --trees lightgbm --out results/trees",
-    name="train-clicks",
 )
 def train_clicks(
     log: Annotated[str, argument("LOG", "A table of lists and clicks, or the folder or export of a service.")],

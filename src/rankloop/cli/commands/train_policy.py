@@ -15,7 +15,6 @@ from rankloop.cli.output import print_trained, progress_bar
     "Your data",
     "rankloop train-policy ads.csv --out results/ads",
     "rankloop train-policy ads.csv --epsilon 0.1 --column propensity=prob --out results/ads",
-    name="train-policy",
 )
 def train_policy(
     log: Annotated[str, argument("LOG", "A table of shown ads with context, ad, click and propensity.")],

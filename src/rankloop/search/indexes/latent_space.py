@@ -69,7 +69,13 @@ class SparseRows(NamedTuple):
     starts: Ints
     columns: Any  # int32
     values: Any  # float32
-    n_columns: int
+
+    def transposed(self, n_columns: int) -> "SparseRows":
+        """Return the matrix with its columns as rows."""
+        order = np.argsort(self.columns, kind="stable")
+        rows = np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+        starts = np.cumsum([0, *np.bincount(self.columns, minlength=n_columns)])
+        return SparseRows(starts, rows[order], self.values[order])
 
 
 @reassociated
@@ -81,18 +87,6 @@ def _sparse_product(matrix: SparseRows, dense: Any) -> Any:
             column, value = matrix.columns[entry], matrix.values[entry]
             for j in range(dense.shape[1]):
                 product[i, j] += value * dense[column, j]
-    return product
-
-
-@reassociated
-def _transposed_product(matrix: SparseRows, dense: Any) -> Any:
-    """Return a sparse matrix (n, m), transposed, times a dense one of float32 (n, k)."""
-    product = np.zeros((matrix.n_columns, dense.shape[1]), np.float32)
-    for i in range(len(dense)):
-        for entry in range(matrix.starts[i], matrix.starts[i + 1]):
-            column, value = matrix.columns[entry], matrix.values[entry]
-            for j in range(dense.shape[1]):
-                product[column, j] += value * dense[i, j]
     return product
 
 
@@ -113,12 +107,13 @@ def fit_latent_space(texts: Sequence[Ints]) -> LatentSpace | None:
     weights = np.log(1.0 + (len(texts) - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
     mean_length = float(np.mean([len(text) for text in texts]))
     matrix = _weighted_counts(texts, terms, weights, mean_length, normalised=True)
+    transposed = matrix.transposed(len(terms))
     size = min(MAX_DIMENSIONS, max(2, len(texts) // DOCUMENTS_PER_DIMENSION), len(terms))
     width = min(size + N_EXTRA_DIMENSIONS, len(texts), len(terms))
     basis = _sparse_product(matrix, np.random.default_rng(0).standard_normal((len(terms), width), dtype=np.float32))
     for _ in range(N_POWER_STEPS):
-        basis = _sparse_product(matrix, _orthonormal(_transposed_product(matrix, _orthonormal(basis))))
-    projected = _transposed_product(matrix, _orthonormal(basis))
+        basis = _sparse_product(matrix, _orthonormal(_sparse_product(transposed, _orthonormal(basis))))
+    projected = _sparse_product(transposed, _orthonormal(basis))
     values, vectors = np.linalg.eigh(projected.T @ projected)
     order = np.argsort(-values)[:size]
     order = order[values[order] > 1e-6 * max(float(values.max()), 1e-30)]
@@ -162,7 +157,7 @@ def _weighted_counts(
         columns.append(at.astype(np.int32))
         values.append(row.astype(np.float32))
         starts[i + 1] = starts[i] + len(at)
-    return SparseRows(starts, np.concatenate(columns), np.concatenate(values), len(terms))
+    return SparseRows(starts, np.concatenate(columns), np.concatenate(values))
 
 
 def unit_rows(rows: Vectors) -> Vectors:

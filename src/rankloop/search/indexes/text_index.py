@@ -5,6 +5,7 @@ What is added and removed counts from `commit` on.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ class SqliteIndex(SqliteFile):
         super().__init__(folder / "stems.sqlite", STEM_TABLES)
         self._stemmer = SqliteStemmer()
         self.stemmed = self._stemmer.stemmed
-        self._frequencies: dict[str, tuple[float, float]] = {}
+        self._frequency = lru_cache(MAX_CACHED_FREQUENCIES)(self._read_frequency)
 
     def close(self) -> None:
         """Release the files of the index."""
@@ -177,7 +178,7 @@ class SqliteIndex(SqliteFile):
     def commit(self) -> None:
         """Make what was added and removed count."""
         super().commit()
-        self._frequencies.clear()
+        self._frequency.cache_clear()
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
         """Return numbers and scores of the best n by FTS5's own BM25, ties by number."""
@@ -197,16 +198,11 @@ class SqliteIndex(SqliteFile):
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
         """Return the number of documents of each stem, by field; removed documents may still count."""
-        if len(self._frequencies) > MAX_CACHED_FREQUENCIES:
-            self._frequencies.clear()
-        counts = list[tuple[float, float]]()
-        for stem in stems:
-            count = self._frequencies.get(stem)
-            if count is None:
-                by_field: Any = dict(self.read("SELECT col, doc FROM vocabulary WHERE term = ?", (stem,)))
-                count = self._frequencies[stem] = by_field.get("title", 0.0), by_field.get("body", 0.0)
-            counts.append(count)
-        return np.array(counts, dtype=np.float64).reshape(len(stems), 2)
+        return np.array([self._frequency(stem) for stem in stems], dtype=np.float64).reshape(len(stems), 2)
+
+    def _read_frequency(self, stem: str) -> list[float]:
+        by_field: Any = dict(self.read("SELECT col, doc FROM vocabulary WHERE term = ?", (stem,)))
+        return [by_field.get(field, 0.0) for field in TEXT_FIELDS]
 
 
 TextIndex = TantivyIndex | SqliteIndex
