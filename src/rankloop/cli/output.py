@@ -143,17 +143,11 @@ def progress_bar(title: str, unit: str = "runs") -> Iterator[Callable[[int, int]
         yield lambda finished, of: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    console, steps = Console(stderr=True), "{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"
+    times = TimeElapsedColumn(), TimeRemainingColumn()
+    bar = Progress("{task.description}", BarColumn(), steps, *times, console=console, transient=True)
     task = bar.add_task(title, total=1, unit=unit)
     timer = Timer(SECONDS_UNTIL_BAR, bar.start)
     timer.daemon = True

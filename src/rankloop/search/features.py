@@ -50,9 +50,6 @@ def search_schema(fields: Sequence[str] = (), visitors: bool = False) -> Schema:
     Args:
       fields: Document columns that are crossed with the visitor's segment.
       visitors: Remember the clicks of each visitor for that visitor too.
-
-    Raises:
-      InvalidInput: If a field has a name that the search box uses itself.
     """
     reserved = {BASE, MATCH_FIELD, "document", "query", "words", "similar", "near", "segment", "visitor"}
     taken = sorted(reserved.intersection(fields))
@@ -136,9 +133,6 @@ def question_of(
       fields: Document columns that the ranker knows.
       context: Segment and visitor of who searches, as far as the ranker may know.
       now: The time in seconds since 1970.
-
-    Raises:
-      InvalidInput: If the engine breaks its promise.
     """
     candidates, ids = list[Candidate](), list[str]()
     matches = np.empty((0, len(MATCHES)))

@@ -80,9 +80,8 @@ class LocalEngine:
     Args:
       folder: The data folder; the index is below it.
       engine: "tantivy" or "sqlite"; tantivy by default, or SQLite where it is not installed.
-      language: The one whose endings are cut; "auto" guesses it for each document.
-      meaning: "lsa" adds documents that are near in the latent space of the collection, "wordllama" or a function
-        `embed(texts)` those that are near by an embedding as well; "off" searches words only.
+      language: As in `SearchBox`.
+      meaning: As in `SearchBox`.
     """
 
     def __init__(

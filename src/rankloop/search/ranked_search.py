@@ -167,8 +167,7 @@ class RankedSearch:
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
         """Take clicks on a list, as ids or as weights by id; where nothing more will come, learn from it now.
 
-        Returns:
-          The verdict: taken, closed (it is learned from) or repeated (the clicks were there already).
+        The verdict is taken, closed (it is learned from) or repeated (the clicks were there already).
         """
         values: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
         body = FeedbackBody(impression, clicks=values, final=final)
@@ -182,9 +181,7 @@ class RankedSearch:
     async def undo(self, impression: str, id: str, visitor: str | None = None) -> bool:
         """Take a click back, learned from or not; the visitor asks for it, None for the owner, who may undo any click.
 
-        Raises:
-          NotFound: If the list is not one of this visitor's.
-          TooMany: If visitors undo more clicks in a minute than is allowed, because each learns again what came after.
+        Visitors may undo a few of their own clicks in a minute, because each learns again what came after.
         """
         if visitor is not None:
             now = time.monotonic()

@@ -88,14 +88,8 @@ class ForgetRequest(Strict):
 class SearchPage:
     """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the calls.
 
-    Args:
-      engine: What searches.
-      source: The documents that it has; None for an engine that keeps its own.
-      study: Learn from half of the visitors, and compare the learned order with the engine's for the other half.
-      seed: Of the swaps.
-      fields: Columns that visitors' segments are crossed with.
-      remember_visitors: Learn for each visitor, besides what is learned from all.
-      origins: Of pages elsewhere that may search, and show the search page in a frame.
+    With `study` half of the visitors are learned from, and the other half compares the learned order with the engine's.
+    `origins` are pages elsewhere that may search and show this page. Other arguments are those of `SearchBox`.
     """
 
     search: RankedSearch
@@ -247,12 +241,7 @@ class SearchPage:
         endpoints.add_files("/search/page", PAGE_FOLDER)
 
     def watch(self) -> Event:
-        """Read the documents again whenever files of the folder change, until the returned event is set.
-
-        Raises:
-          InvalidInput: If the documents are a table.
-          NotFound: If the package watchfiles is not installed.
-        """
+        """Read the documents again whenever files of the folder change, until the returned event is set."""
         source = self.source
         if not isinstance(source, FolderSource):
             raise InvalidInput("--watch is for folders; a table is read again with POST /search/refresh")

@@ -105,9 +105,6 @@ def read_text(text: str, *, prefix: bool = False, fields: Iterable[str] = ()) ->
       text: At most 20,000 characters.
       prefix: The last word is only begun, because the visitor is still typing.
       fields: Names of fields that can be filtered.
-
-    Raises:
-      InvalidInput: If it is no text, or too long.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"a query must be a text, got {text!r:.60}")

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,18 +71,19 @@ def evaluate(
         check_picture(plot)
     if imports and engine != "here":
         raise InvalidInput("a learner from --import is evaluated in this process: leave --engine out")
+    bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
+    where = engine_of(engine, workers)
+    reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
     with interruptible("nothing was saved"), progress_bar(f"evaluating {Path(log).name}", "rows") as progress:
         evaluation = evaluate_on_log(
             rankings,
             log,
             estimator=estimator,
-            columns=named_columns(column or []),
-            ranker=ranker,
-            skip_bad_rows=skip_bad_rows,
-            engine=engine_of(engine, workers),
+            engine=where,
             progress=progress,
-            position_bias=None if position_bias is None else numbers_of("--position-bias", position_bias),
+            position_bias=bias,
             seed=seed,
+            **reading,
         )
     if plot is not None:
         evaluation.plot(plot)

@@ -1,7 +1,7 @@
 """`rankloop fit-users`: fit a click model to a log, as the simulated users of an experiment."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from rankloop.cli import options
 from rankloop.cli.app import command
@@ -44,18 +44,11 @@ def fit_users(
 
     if plot is not None:
         check_picture(plot)
+    reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
+    where = engine_of(engine, workers)
     with interruptible("nothing was saved"), progress_bar("fitting", unit="fits") as progress:
         users = fit_click_model(
-            log,
-            model,
-            by_item=by_item,
-            folds=folds,
-            seed=seed,
-            engine=engine_of(engine, workers),
-            progress=progress,
-            columns=named_columns(column or []),
-            ranker=ranker,
-            skip_bad_rows=skip_bad_rows,
+            log, model, by_item=by_item, folds=folds, seed=seed, engine=where, progress=progress, **reading
         )
     if out is not None:
         atomic_write(out, users.to_toml())

@@ -1,7 +1,7 @@
 """`rankloop rehearse`: simulate learners on a log, to estimate their gain and the cost of exploration."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from rankloop.cli import options
 from rankloop.cli.app import command
@@ -46,20 +46,15 @@ def rehearse(
     from rankloop.logs.columns import named_columns
 
     name = Path(log).name
+    if quick:
+        pages, seeds = max(20, pages // 10), 2
+    kinds = None if schema is None else Schema.from_toml(schema)
+    reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
+    reading |= {"without": without or []}
+    players: dict[str, Any] = {"learners": learner or [], "engine": engine_of(engine, workers)}
     with interruptible("nothing was saved"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
         rehearsal = simulate_learners(
-            log,
-            model,
-            schema=None if schema is None else Schema.from_toml(schema),
-            pages=max(20, pages // 10) if quick else pages,
-            seeds=2 if quick else seeds,
-            learners=learner or [],
-            engine=engine_of(engine, workers),
-            progress=progress,
-            columns=named_columns(column or []),
-            without=without or [],
-            ranker=ranker,
-            skip_bad_rows=skip_bad_rows,
+            log, model, schema=kinds, pages=pages, seeds=seeds, progress=progress, **players, **reading
         )
     report = rehearsal.write_report(out or Path("results") / f"rehearsal-{Path(name).stem}")
     print_result(rehearsal, as_json, {"report": str(report)}, [f"report: {report}"])

@@ -13,10 +13,7 @@ CROPPED_WORDS = 35  # of a snippet
 
 
 class MeilisearchAdapter:
-    """Searches an index. Fields that are filtered or counted must be among its `filterableAttributes`.
-
-    A date is a number of seconds since 1970, as Meilisearch asks for.
-    """
+    """Searches an index. Fields to filter or count must be `filterableAttributes`; a date is a number of seconds."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings

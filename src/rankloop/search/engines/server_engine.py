@@ -48,9 +48,7 @@ class ServerEngine:
 
     Match features are computed here from the texts that the engine returns. If the engine fails or is too slow, its
     last answer to the same query counts for five minutes; `age_seconds` tells its age. Without such an answer the
-    search raises `EngineUnavailable`: an order is never made up.
-
-    The language is the one whose endings are cut, for the match features; "auto" is English.
+    search raises `EngineUnavailable`: an order is never made up. The language "auto" is English.
     """
 
     def __init__(self, adapter: EngineAdapter, field_names: Sequence[str] = (), language: str = "auto") -> None:
@@ -168,11 +166,6 @@ def connect_engine(text: str, settings: EngineSettings) -> ServerEngine:
     Args:
       text: `NAME=URL`, such as `opensearch=http://localhost:9200/articles`; the last part of the path is the index.
       settings: All but its `url` and `collection`, which are taken from the text.
-
-    Raises:
-      InvalidInput: If the name is unknown, or the URL names no index.
-      NotFound: If the package of the engine's client is not installed.
-      EngineUnavailable: If the engine does not answer.
     """
     name, _, url = text.partition("=")
     if name not in ADAPTERS:

@@ -192,12 +192,7 @@ def _embedded(embed: Embed, texts: list[str]) -> Vectors:
 
 
 def embedding_of(meaning: str | Embed) -> tuple[Embed | None, str]:
-    """Return the embedding that `meaning` names, and a name under which its vectors are kept.
-
-    Raises:
-      InvalidInput: If it is not "lsa" or "off" for none, "wordllama", or a function of texts.
-      NotFound: If wordllama is not installed.
-    """
+    """Return the embedding that `meaning` of `SearchBox` stands for, and a name under which its vectors are kept."""
     if meaning in ("lsa", "off"):
         return None, ""
     if callable(meaning):

@@ -1,7 +1,4 @@
-"""Inverted indexes of titles and bodies, by number: tantivy's, and FTS5 of SQLite, which every Python has.
-
-What is added and removed counts from `commit` on.
-"""
+"""Inverted indexes of titles and bodies by number: tantivy's, and FTS5 of SQLite; changes count from `commit` on."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,6 +1,7 @@
 """The words of a collection: near ones for mistyped words, parts of compounds, and the language of a text."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
@@ -39,20 +40,14 @@ COMMON_WORDS = {
     "turkish": "ve bir bu da de için ile ne çok gibi o en daha ama var mi değil olan kadar",
 }
 Frequency = Callable[[Sequence[str]], Sequence[float]]  # the number of documents of each of some words
-LANGUAGE_OF_COMMON_WORD: dict[str, list[str]] = {}
-for _language, _words in COMMON_WORDS.items():
-    for _word in _words.split():
-        LANGUAGE_OF_COMMON_WORD.setdefault(_word, []).append(_language)
 
 
 def guess_language(words: Sequence[str]) -> str | None:
     """Return the language whose common words a text has most of; None where it has too few of any."""
-    sample, counts = words[:MAX_GUESSED_WORDS], dict.fromkeys(COMMON_WORDS, 0)
-    for word in sample:
-        for language in LANGUAGE_OF_COMMON_WORD.get(word, ()):
-            counts[language] += 1
+    sample = Counter(words[:MAX_GUESSED_WORDS])
+    counts = {language: sum(sample[word] for word in common.split()) for language, common in COMMON_WORDS.items()}
     best = max(counts, key=lambda language: counts[language])
-    return best if counts[best] >= max(2, MIN_COMMON_SHARE * len(sample)) else None
+    return best if counts[best] >= max(2, MIN_COMMON_SHARE * sample.total()) else None
 
 
 class Vocabulary:
