@@ -146,8 +146,8 @@ def progress_bar(title: str, unit: str = "runs") -> Iterator[Callable[[int, int]
     from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
     console, steps = Console(stderr=True), "{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"
-    times = TimeElapsedColumn(), TimeRemainingColumn()
-    bar = Progress("{task.description}", BarColumn(), steps, *times, console=console, transient=True)
+    elapsed, remaining = TimeElapsedColumn(), TimeRemainingColumn()
+    bar = Progress("{task.description}", BarColumn(), steps, elapsed, remaining, console=console, transient=True)
     task = bar.add_task(title, total=1, unit=unit)
     timer = Timer(SECONDS_UNTIL_BAR, bar.start)
     timer.daemon = True
