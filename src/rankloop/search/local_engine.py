@@ -18,16 +18,13 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.search import texts
 from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
-from rankloop.search.indexes import meaning_index
+from rankloop.search.indexes import facets, meaning_index, stemmers, vocabulary
 from rankloop.search.indexes.document_table import DamagedIndex, DocumentRow, DocumentTable
-from rankloop.search.indexes.facets import count_facets, document_tokens, filter_tokens, satisfies
 from rankloop.search.indexes.latent_space import Vectors
 from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, joined, matches
 from rankloop.search.indexes.meaning_index import Embed, MeaningIndex, QueryMeaning
 from rankloop.search.indexes.query_terms import QueryTerms, TermReader
-from rankloop.search.indexes.stemmers import StemNumbers, WordStems, check_language, is_tantivy_installed
 from rankloop.search.indexes.text_index import IndexQuery, SqliteIndex, TantivyIndex, TextIndex
-from rankloop.search.indexes.vocabulary import DEFAULT_LANGUAGE, MAX_GUESSED_WORDS, guess_language
 from rankloop.search.sources import DocumentSource
 from rankloop.service.stores.sqlite import acquire_file_lock
 
@@ -90,8 +87,8 @@ class LocalEngine:
         if engine is not None and engine not in INDEX_KINDS:
             raise InvalidInput(f"engine = {engine!r:.60} must be one of {', '.join(INDEX_KINDS)}")
         if language != "auto":
-            check_language(language)
-        self.kind = engine or ("tantivy" if is_tantivy_installed() else "sqlite")
+            stemmers.check_language(language)
+        self.kind = engine or ("tantivy" if stemmers.is_tantivy_installed() else "sqlite")
         self._language, self._uses_meaning = language, meaning != "off"
         self._embed, self._embedding_name = meaning_index.embedding_of(meaning)
         self._made = f"{FORMAT_VERSION} {self.kind} {INDEX_KINDS[self.kind].version} {language}"
@@ -132,18 +129,18 @@ class LocalEngine:
         self._folder.mkdir(parents=True, exist_ok=True)
         self.table = DocumentTable(self._folder / "documents.sqlite")
         self.index: TextIndex = INDEX_KINDS[self.kind](self._folder / self.kind)
-        self._numbers_of = StemNumbers()
+        self._numbers_of = stemmers.StemNumbers()
         self._meaning = MeaningIndex(self._folder, self._embed, self._embedding_name) if self._uses_meaning else None
 
     def _prepare(self) -> None:
         """Make ready to search the state of the index that was committed last."""
         self._corpus = self.table.count()
         counts = Counter[str](json.loads(str(self.table.fact("languages", "{}"))))
-        default = DEFAULT_LANGUAGE if self._language == "auto" else self._language
+        default = vocabulary.DEFAULT_LANGUAGE if self._language == "auto" else self._language
         self.languages = tuple(language for language, _ in counts.most_common(MAX_LANGUAGES)) or (default,)
         self.field_names = tuple(json.loads(str(self.table.fact("field_names", "[]"))))
         self._stems_by_language = {
-            language: WordStems(partial(self.index.stemmed, language=language)) for language in self.languages
+            language: stemmers.WordStems(partial(self.index.stemmed, language=language)) for language in self.languages
         }
         self._stems_of = self._stems_by_language[self.languages[0]]
         self._terms = TermReader(self.index, self.table, self.languages, self.n_documents)
@@ -192,7 +189,7 @@ class LocalEngine:
         entries, ids, added, changed = self.table.entries(), set[str](), 0, 0
         number = int(self.table.fact("next_number", 1))  # higher than that of any document so far
         languages = Counter[str](json.loads(str(self.table.fact("languages", "{}"))))
-        field_names, stems_by_language = dict.fromkeys(self.field_names), dict[str, WordStems]()
+        field_names, stems_by_language = dict.fromkeys(self.field_names), dict[str, stemmers.WordStems]()
         for id, stamp, document in source.documents({id: stamp for id, (_, stamp) in entries.items()}):
             if id in ids:
                 source.skipped.add(id, "there is another document of this id; the first one counts")
@@ -205,15 +202,15 @@ class LocalEngine:
             title, body = texts.words_in(document.title), texts.words_in(document.body)
             language = self._language
             if language == "auto":
-                usual = max(languages, key=lambda name: languages[name], default=DEFAULT_LANGUAGE)
-                language = guess_language([*title, *body[:MAX_GUESSED_WORDS]]) or usual
+                usual = max(languages, key=lambda name: languages[name], default=vocabulary.DEFAULT_LANGUAGE)
+                language = vocabulary.guess_language([*title, *body[: vocabulary.MAX_GUESSED_WORDS]]) or usual
                 languages[language] += 1
             if language not in stems_by_language:
                 stemmed = partial(self.index.stemmed, language=language)
-                stems_by_language[language] = WordStems(stemmed, self.table.add_words)
+                stems_by_language[language] = stemmers.WordStems(stemmed, self.table.add_words)
             path = texts.words_in(id) if PATH.search(id) else []
             title_stems, body_stems = map(stems_by_language[language], (title, [*body, *path]))
-            self.index.add(number, title_stems, body_stems, document_tokens(document))
+            self.index.add(number, title_stems, body_stems, facets.document_tokens(document))
             self.table.put(number, stamp, document, self._numbers_of(title_stems), self._numbers_of(body_stems))
             field_names |= dict.fromkeys(document.fields)
             number, added, changed = number + 1, added + (id not in entries), changed + (id in entries)
@@ -252,7 +249,7 @@ class LocalEngine:
             any_of=tuple(dict.fromkeys([*stemmed(texts.runs_of(terms.words)), *others])),
             all_of=stemmed(query.phrases),
             none_of=tuple((stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))),
-            facets=tuple(map(filter_tokens, query.filters)),
+            facets=tuple(map(facets.filter_tokens, query.filters)),
             title_only=terms.only_frequent and not query.phrases,
         )
 
@@ -309,7 +306,7 @@ class LocalEngine:
             rows = [row for row in rows if not np.isin(numbers, joined([row.title, row.body]).words).any()]
         if query.filters:
             fields = self.table.fields_of([row.number for row in rows])
-            rows = [row for row in rows if satisfies(fields.get(row.number, NO_FIELDS), row.at, query.filters)]
+            rows = [row for row in rows if facets.satisfies(fields.get(row.number, NO_FIELDS), row.at, query.filters)]
         return rows
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
@@ -403,7 +400,7 @@ class LocalEngine:
     def facets(self, query: TextQuery) -> dict[str, dict[str, int]]:
         """Return the values of each field with the number of matching documents that have them."""
         hits = self.index.search(self.index_query(query, self._match(query).terms), MAX_COUNTED_DOCUMENTS)
-        return count_facets(list(self.table.fields_of([number for number, _ in hits]).values()))
+        return facets.count_facets(list(self.table.fields_of([number for number, _ in hits]).values()))
 
     def document(self, id: str) -> TextDocument | None:
         """Return the document of this id, None where there is none."""
@@ -421,7 +418,7 @@ class LocalEngine:
         for id in ids:
             body = documents[id].body if id in documents else ""
             words = texts.words_in(body[:MAX_GUESSED_CHARACTERS]) if len(self.languages) > 1 else []
-            stems_of = self._stems_by_language.get(guess_language(words) or "", self._stems_of)
+            stems_of = self._stems_by_language.get(vocabulary.guess_language(words) or "", self._stems_of)
             snippets.append(texts.snippet_of(body, stems, prefix, stems_of))
         return snippets
 

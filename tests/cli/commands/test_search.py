@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -169,7 +170,7 @@ def test_every_option_of_the_box_reaches_it(tmp_path: Path, monkeypatch: pytest.
         return SearchBox(source, data, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("rankloop.search.box.SearchBox", record)
-    monkeypatch.setattr("rankloop.search.integrations.agent_server.run_agent_server", lambda *_: None)
+    monkeypatch.setattr("rankloop.search.integrations.agent_server.make_agent_server", lambda _: Mock())
     write_notes(tmp_path / "notes")
     arguments = ["--engine", "sqlite", "--language", "german", "--meaning", "off", "--seed", "3", "--remember-visitors"]
     assert code(str(tmp_path / "notes"), *arguments, *mode) == 0
