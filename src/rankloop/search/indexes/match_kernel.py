@@ -74,18 +74,6 @@ def _read(words: Ints, start: int, end: int, query: Ints, sieve: Ints, counts: F
 
 
 @kernel
-def _is_title(titles: PackedTexts, i: int, typed: Ints) -> bool:
-    """Return true if the words that were typed are exactly those of a title."""
-    start, size = titles.starts[i], titles.starts[i + 1] - titles.starts[i]
-    if size != len(typed) or size == 0:
-        return False
-    for w in range(size):
-        if titles.words[start + w] != typed[w]:
-            return False
-    return True
-
-
-@kernel
 def matches(
     query: Ints, typed: Ints, corpus: CorpusStatistics, titles: PackedTexts, bodies: PackedTexts, dates: Floats
 ) -> Floats:
@@ -127,6 +115,7 @@ def matches(
         for w in range(n_words):
             features[i, COVERAGE] += rare[w] / all_rare * (counts[TITLE, w] + counts[BODY, w] > 0.0)
             features[i, COVERAGE_TITLE] += rare[w] / all_rare * (counts[TITLE, w] > 0.0)
-        features[i, EXACT_TITLE] = _is_title(titles, i, typed)
+        title = titles.words[titles.starts[i] : titles.starts[i + 1]]
+        features[i, EXACT_TITLE] = len(title) > 0 and np.array_equal(title, typed)
         features[i, AT] = dates[i]
     return features

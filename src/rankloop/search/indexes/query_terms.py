@@ -120,10 +120,10 @@ class TermReader:
         return [stem for language in self._languages for stem in self._stems([word], language)]
 
     def _stems(self, words: Sequence[str], language: str) -> list[str]:
-        return self._index.stemmed(list(words), language) if words else []
+        return self._index.stemmed(list(words), language)
 
     def _frequencies(self, stems: Sequence[str]) -> list[float]:
-        return [float(count) for count in self._index.frequencies(stems).max(axis=1)] if stems else []
+        return list(map(float, self._index.frequencies(stems).max(axis=1)))
 
     def _word_frequencies(self, words: Sequence[str]) -> list[float]:
         return [max(self._frequencies(self._all_stems(word)), default=0.0) for word in words]
