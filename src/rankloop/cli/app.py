@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from typer.core import TyperCommand
 
-from rankloop.cli.options import AsJson, flag
+from rankloop.cli.options import AsJson, option
 from rankloop.cli.output import print_json
 
 Part = Literal["Start here", "Experiments", "Your data", "In use"]
@@ -49,7 +49,7 @@ def command(part: Part, *examples: str, name: str | None = None) -> Callable[[F]
 
 @command("Start here", "rankloop version", "rankloop version --verbose", "rankloop version --json")
 def version(
-    verbose: Annotated[bool, flag("--verbose", "Also print the libraries and the origin of the kernels.")] = False,
+    verbose: Annotated[bool, option("--verbose", "Also print the libraries and the origin of the kernels.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the version of rankloop; with --verbose or --json also of its libraries and where its kernels come from."""
@@ -79,7 +79,7 @@ def print_version() -> None:
 
 @app.callback(invoke_without_command=True)
 def rankloop(
-    context: typer.Context, is_version: Annotated[bool, flag("--version", "Print the version.")] = False
+    context: typer.Context, is_version: Annotated[bool, option("--version", "Print the version.")] = False
 ) -> None:
     """Rank items by a model that learns while it is used: from clicks, orders or grades."""
     if is_version:

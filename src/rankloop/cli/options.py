@@ -11,26 +11,17 @@ import typer
 from rankloop.core.errors import InvalidInput
 
 
-def option(names: str, metavar: str, help: str, **more: Any) -> Any:
-    """Declare an option that takes a value.
+def option(usage: str, help: str, **more: Any) -> Any:
+    """Declare an option by its usage, as `--measure -m NAME`; one without a name for its value is a flag.
 
     Args:
-      names: The names, separated by spaces.
-      metavar: The value's name in the help text.
+      usage: The names and the value's name in the help text, separated by spaces.
       help: The help text.
       **more: Further arguments of `typer.Option`.
     """
-    return typer.Option(*names.split(), metavar=metavar, help=help, **more)
-
-
-def flag(names: str, help: str) -> Any:
-    """Declare an option that takes no value.
-
-    Args:
-      names: The names, separated by spaces.
-      help: The help text.
-    """
-    return typer.Option(*names.split(), help=help)
+    names = [part for part in usage.split() if part.startswith("-")]
+    metavar = " ".join(usage.split()[len(names) :])
+    return typer.Option(*names, metavar=metavar or None, help=help, **more)
 
 
 def argument(metavar: str, help: str) -> Any:
@@ -47,12 +38,12 @@ log_option = partial(option, rich_help_panel="From a log")  # an option that app
 
 
 EngineName = Literal["here", "local", "cluster"]
-AsJson = Annotated[bool, flag("--json", "Print the result as JSON.")]
+AsJson = Annotated[bool, option("--json", "Print the result as JSON.")]
 ENGINE_HELP = "Run in this process, in local processes, or on a Ray cluster."
-EngineChoice = Annotated[EngineName, option("--engine", "here|local|cluster", ENGINE_HELP)]
-Workers = Annotated[int | None, option("--workers", "N", "Number of processes. Default: one per core.", min=1)]
-Quick = Annotated[bool, flag("--quick", "Run far fewer rounds and seeds, as a trial.")]
-Out = Annotated[Path | None, option("--out", "FOLDER", "Folder for the results.")]
+EngineChoice = Annotated[EngineName, option("--engine here|local|cluster", ENGINE_HELP)]
+Workers = Annotated[int | None, option("--workers N", "Number of processes. Default: one per core.", min=1)]
+Quick = Annotated[bool, option("--quick", "Run far fewer rounds and seeds, as a trial.")]
+Out = Annotated[Path | None, option("--out FOLDER", "Folder for the results.")]
 
 
 def _import_modules(modules: list[str] | None) -> list[str] | None:
@@ -64,30 +55,30 @@ def _import_modules(modules: list[str] | None) -> list[str] | None:
 
 
 IMPORT_HELP = "Import this module or .py file first, to register your own learners, measures or streams. Repeatable."
-Imports = Annotated[list[str] | None, option("--import", "MODULE", IMPORT_HELP, callback=_import_modules)]
+Imports = Annotated[list[str] | None, option("--import MODULE", IMPORT_HELP, callback=_import_modules)]
 
-ContextColumns = Annotated[list[str] | None, log_option("--context", "COLUMN", "Column that is a feature. Repeatable.")]
-WithoutColumns = Annotated[list[str] | None, log_option("--without", "COLUMN", "A column to leave out. Repeatable.")]
+ContextColumns = Annotated[list[str] | None, log_option("--context COLUMN", "Column that is a feature. Repeatable.")]
+WithoutColumns = Annotated[list[str] | None, log_option("--without COLUMN", "A column to leave out. Repeatable.")]
 POSITION_BIAS_HELP = "Probability that each position is examined, as 1,0.5,… Default: estimated."
-PositionBias = Annotated[str | None, log_option("--position-bias", "NUMBERS", POSITION_BIAS_HELP)]
-RankerName = Annotated[str, log_option("--ranker", "NAME", "The ranker, if the service has several.")]
-ColumnRoles = Annotated[list[str] | None, log_option("--column", "ROLE=NAME", "Column by role: item=sku. Repeatable.")]
-SkipBadRows = Annotated[bool, flag("--skip-bad-rows", "Leave rows with a bad cell out, and count them.")]
-ListsLog = Annotated[str, option("--log", "LOG", "A table of shown lists and their clicks, or the log of a service.")]
-ClickModelName = Annotated[str, option("--model", "NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or best.")]
-Plot = Annotated[Path | None, option("--plot", "FILE", "Write a plot to this file (.png, .svg or .pdf).")]
-Port = Annotated[int, option("--port", "N", "Port to listen on.", min=0, max=65535)]
-Host = Annotated[str, option("--host", "ADDRESS", "Address to listen on; all but 127.0.0.1 need keys (RANKLOOP_KEYS).")]
-Seed = Annotated[int, option("--seed", "N", "Seed of the random numbers.", min=0)]
+PositionBias = Annotated[str | None, log_option("--position-bias NUMBERS", POSITION_BIAS_HELP)]
+RankerName = Annotated[str, log_option("--ranker NAME", "The ranker, if the service has several.")]
+ColumnRoles = Annotated[list[str] | None, log_option("--column ROLE=NAME", "Column by role: item=sku. Repeatable.")]
+SkipBadRows = Annotated[bool, option("--skip-bad-rows", "Leave rows with a bad cell out, and count them.")]
+ListsLog = Annotated[str, option("--log LOG", "A table of shown lists and their clicks, or the log of a service.")]
+ClickModelName = Annotated[str, option("--model NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or best.")]
+Plot = Annotated[Path | None, option("--plot FILE", "Write a plot to this file (.png, .svg or .pdf).")]
+Port = Annotated[int, option("--port N", "Port to listen on.", min=0, max=65535)]
+Host = Annotated[str, option("--host ADDRESS", "Address to listen on; all but 127.0.0.1 need keys (RANKLOOP_KEYS).")]
+Seed = Annotated[int, option("--seed N", "Seed of the random numbers.", min=0)]
 FEATURE_HELP = "Use this column as a feature even if it looks like an outcome. Repeatable."
-FeatureColumns = Annotated[list[str] | None, log_option("--feature", "COLUMN", FEATURE_HELP)]
+FeatureColumns = Annotated[list[str] | None, log_option("--feature COLUMN", FEATURE_HELP)]
 
 # Options of `train` and `train-clicks`.
-Loss = Annotated[str | None, option("--loss", "NAME", "A loss, as ordinal or list_net, or a measure: nDCG@10, ERU.")]
+Loss = Annotated[str | None, option("--loss NAME", "A loss, as ordinal or list_net, or a measure: nDCG@10, ERU.")]
 REGULARISATION_HELP = "A number, several separated by commas, or `path` for a default sequence."
-Regularisation = Annotated[str, option("--regularisation", "NUMBERS", REGULARISATION_HELP)]
-Trees = Annotated[str | None, option("--trees", "BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
-TrainOut = Annotated[Path, option("--out", "FOLDER", "Folder for the model and its plot.")]
+Regularisation = Annotated[str, option("--regularisation NUMBERS", REGULARISATION_HELP)]
+Trees = Annotated[str | None, option("--trees BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
+TrainOut = Annotated[Path, option("--out FOLDER", "Folder for the model and its plot.")]
 
 
 def numbers_of(option: str, text: str) -> list[float]:

@@ -25,10 +25,10 @@ ITEMS_HELP = "Items with numbers, with raw fields, or a fixed set of N."
     "rankloop advise --measure nDCG --depth 1 --items 10",
 )
 def advise(
-    feedback: Annotated[str | None, option("--feedback -f", "NAME", f"Feedback: {', '.join(FEEDBACK_TEXTS)}.")] = None,
-    items: Annotated[str | None, option("--items", "features|fields|fixed|N", ITEMS_HELP)] = None,
-    measure: Annotated[str | None, option("--measure -m", "NAME", "Check that this measure can be learned.")] = None,
-    depth: Annotated[int | None, option("--depth", "K", "Top items whose grades come back. Default: 1.")] = None,
+    feedback: Annotated[str | None, option("--feedback -f NAME", f"Feedback: {', '.join(FEEDBACK_TEXTS)}.")] = None,
+    items: Annotated[str | None, option("--items features|fields|fixed|N", ITEMS_HELP)] = None,
+    measure: Annotated[str | None, option("--measure -m NAME", "Check that this measure can be learned.")] = None,
+    depth: Annotated[int | None, option("--depth K", "Top items whose grades come back. Default: 1.")] = None,
     max_grade: MaxGrade = 1,
     as_json: AsJson = False,
 ) -> None:

@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports, flag, option
+from rankloop.cli.options import AsJson, Imports, option
 from rankloop.cli.output import print_json, show_table
 from rankloop.core.errors import InvalidInput
 
-MeasureName = Annotated[str, option("--measure -m", "NAME", "A measure, such as nDCG, DCG@3 or P@2.")]
-Items = Annotated[int, option("--items", "N", "The number of items in the fixed set.")]
-Depth = Annotated[int, option("--depth", "K", "The number of top items whose grades come back.")]
-MaxGrade = Annotated[int, option("--max-grade", "G", "Grades are 0, 1, … up to this.")]
+MeasureName = Annotated[str, option("--measure -m NAME", "A measure, such as nDCG, DCG@3 or P@2.")]
+Items = Annotated[int, option("--items N", "The number of items in the fixed set.")]
+Depth = Annotated[int, option("--depth K", "The number of top items whose grades come back.")]
+MaxGrade = Annotated[int, option("--max-grade G", "Grades are 0, 1, … up to this.")]
 
 
 @command(
@@ -25,8 +25,8 @@ def analyse(
     items: Items = 4,
     depth: Depth = 1,
     max_grade: MaxGrade = 1,
-    all_depths: Annotated[bool, flag("--all-depths", "Analyse every depth from 1 to the number of items.")] = False,
-    enumerate_all: Annotated[bool, flag("--enumerate", "Enumerate all rankings even where a formula exists.")] = False,
+    all_depths: Annotated[bool, option("--all-depths", "Analyse every depth from 1 to the number of items.")] = False,
+    enumerate_all: Annotated[bool, option("--enumerate", "Enumerate rankings even where a formula exists.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 def check_learner(
     target: Annotated[str, argument("LEARNER", "FILE.py, a module, FILE.py:Class, or a registered kind.")],
-    only: Annotated[list[str] | None, option("--contract", "NAME", "Test only this contract. Repeatable.")] = None,
+    only: Annotated[list[str] | None, option("--contract NAME", "Test only this contract. Repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Test a learner against every contract, and say how to fix what fails.

@@ -8,7 +8,7 @@ import typer
 
 from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import argument, engine_of, flag, interruptible, log_option, numbers_of, option
+from rankloop.cli.options import argument, engine_of, interruptible, log_option, numbers_of, option
 from rankloop.cli.output import print_result, progress_bar, show
 from rankloop.core.errors import InvalidInput
 
@@ -32,11 +32,11 @@ ESTIMATOR_HELP = (
 def evaluate(
     rankings: Annotated[Path | None, argument("RANKINGS", "A saved model, or a TREC run file.")] = None,
     truth: Annotated[Path | None, argument("TRUTH", "A LETOR file for a model, TREC judgments for a run.")] = None,
-    measure: Annotated[list[str], option("--measure -m", "NAME", "A measure. Repeatable.")] = DEFAULT_MEASURES,
-    per_query: Annotated[bool, flag("--per-query -q", "Also print each query.")] = False,
-    every_query: Annotated[bool, flag("--every-query", "Count judged queries that the run lacks, as 0.")] = False,
-    log: Annotated[str | None, log_option("--log", "LOG", LOG_HELP)] = None,
-    estimator: Annotated[str, log_option("--estimator", "NAME", ESTIMATOR_HELP)] = "auto",
+    measure: Annotated[list[str], option("--measure -m NAME", "A measure. Repeatable.")] = DEFAULT_MEASURES,
+    per_query: Annotated[bool, option("--per-query -q", "Also print each query.")] = False,
+    every_query: Annotated[bool, option("--every-query", "Count judged queries that the run lacks, as 0.")] = False,
+    log: Annotated[str | None, log_option("--log LOG", LOG_HELP)] = None,
+    estimator: Annotated[str, log_option("--estimator NAME", ESTIMATOR_HELP)] = "auto",
     position_bias: options.PositionBias = None,
     column: options.ColumnRoles = None,
     skip_bad_rows: options.SkipBadRows = False,

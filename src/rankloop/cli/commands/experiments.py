@@ -14,9 +14,9 @@ from rankloop.cli.output import progress_bar, show_claims, show_table
 
 @command("Start here", "rankloop demo", "rankloop demo --seed 7 --rounds 2000")
 def demo(
-    seed: Annotated[int, option("--seed", "N", "First seed of the simulations.", min=0)] = 0,
-    rounds: Annotated[int | None, option("--rounds", "N", "Number of rounds per run. Default: 10,000.", min=20)] = None,
-    out: Annotated[Path, option("--out", "FOLDER", "Folder for the report.")] = Path("results/demo"),
+    seed: Annotated[int, option("--seed N", "First seed of the simulations.", min=0)] = 0,
+    rounds: Annotated[int | None, option("--rounds N", "Number of rounds per run. Default: 10,000.", min=20)] = None,
+    out: Annotated[Path, option("--out FOLDER", "Folder for the report.")] = Path("results/demo"),
     engine: options.EngineChoice = "local",
     workers: options.Workers = None,
     as_json: options.AsJson = False,
@@ -55,7 +55,7 @@ def run(
     out: options.Out = None,
     engine: options.EngineChoice = "local",
     workers: options.Workers = None,
-    seeds: Annotated[int | None, option("--seeds", "N", "Number of seeds, instead of the file's.", min=1)] = None,
+    seeds: Annotated[int | None, option("--seeds N", "Number of seeds, instead of the file's.", min=1)] = None,
     quick: options.Quick = False,
     imports: options.Imports = None,
     as_json: options.AsJson = False,

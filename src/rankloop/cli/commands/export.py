@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports, argument, flag, option
+from rankloop.cli.options import AsJson, Imports, argument, option
 from rankloop.cli.output import show
 
 FORMAT_EXTENSIONS = {"onnx": ".onnx"}
@@ -18,10 +18,10 @@ FORMAT_EXTENSIONS = {"onnx": ".onnx"}
 )
 def export(
     model: Annotated[Path, argument("MODEL", "A saved ranker, or the file of boosted trees.")],
-    to: Annotated[str, option("--to", "FORMAT", "elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")],
-    out: Annotated[Path | None, option("--out", "FILE", "Output file. Default: beside the model.")] = None,
-    name: Annotated[str, option("--name", "NAME", "Name of the model in the engine.")] = "",
-    approximate: Annotated[bool, flag("--approximate", "Leave out what the format lacks, as exploration.")] = False,
+    to: Annotated[str, option("--to FORMAT", "elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")],
+    out: Annotated[Path | None, option("--out FILE", "Output file. Default: beside the model.")] = None,
+    name: Annotated[str, option("--name NAME", "Name of the model in the engine.")] = "",
+    approximate: Annotated[bool, option("--approximate", "Leave out what the format lacks, as exploration.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:

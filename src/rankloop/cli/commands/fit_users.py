@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import engine_of, flag, interruptible, option
+from rankloop.cli.options import engine_of, interruptible, option
 from rankloop.cli.output import print_result, progress_bar
 
 
@@ -18,11 +18,12 @@ from rankloop.cli.output import print_result, progress_bar
 def fit_users(
     log: options.ListsLog,
     model: options.ClickModelName = "best",
-    out: Annotated[Path | None, option("--out", "FILE", "Write the simulated users as TOML for an experiment.")] = None,
+    out: Annotated[Path | None, option("--out FILE", "Write the simulated users as TOML for an experiment.")] = None,
     by_item: Annotated[
-        bool, flag("--by-item", "Fit the attraction of items without the query, for logs where queries seldom repeat.")
+        bool,
+        option("--by-item", "Fit items without the query, where queries seldom repeat."),
     ] = False,
-    folds: Annotated[int, option("--folds", "N", "Number of folds for cross-validation.", min=2)] = 5,
+    folds: Annotated[int, option("--folds N", "Number of folds for cross-validation.", min=2)] = 5,
     column: options.ColumnRoles = None,
     skip_bad_rows: options.SkipBadRows = False,
     ranker: options.RankerName = "",

@@ -18,11 +18,11 @@ WEIGHT_HELP = "The weight of an action, as purchase=5. Default: click, add_to_ca
 )
 def import_log(
     format: Annotated[Literal["ubi"], argument("ubi", "User Behavior Insights, version 1.0 to 1.3.")],
-    queries: Annotated[Path, option("--queries", "FILE", "The documents of ubi_queries.")],
-    events: Annotated[Path, option("--events", "FILE", "The documents of ubi_events.")],
-    out: Annotated[Path, option("--out", "FILE", "Output file, .parquet or .csv.")],
-    items: Annotated[Path | None, option("--items", "FILE", "Table of items, whose columns become features.")] = None,
-    weight: Annotated[list[str] | None, option("--weight", "ACTION=NUMBER", WEIGHT_HELP)] = None,
+    queries: Annotated[Path, option("--queries FILE", "The documents of ubi_queries.")],
+    events: Annotated[Path, option("--events FILE", "The documents of ubi_events.")],
+    out: Annotated[Path, option("--out FILE", "Output file, .parquet or .csv.")],
+    items: Annotated[Path | None, option("--items FILE", "Table of items, whose columns become features.")] = None,
+    weight: Annotated[list[str] | None, option("--weight ACTION=NUMBER", WEIGHT_HELP)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Convert the log of another system to a table for train-clicks, evaluate, fit-users and rehearse.

@@ -17,8 +17,8 @@ from rankloop.cli.output import progress_bar, show
 )
 def ingest(
     log: Annotated[str, argument("LOG", "A table of shown items: CSV, JSON Lines, Parquet or Arrow.")],
-    ranker: Annotated[str, option("--ranker", "NAME", "The ranker that learns from the pages.")],
-    to: Annotated[str, option("--to", "URL", "Address of the service.")] = "http://127.0.0.1:8080",
+    ranker: Annotated[str, option("--ranker NAME", "The ranker that learns from the pages.")],
+    to: Annotated[str, option("--to URL", "Address of the service.")] = "http://127.0.0.1:8080",
     column: ColumnRoles = None,
     skip_bad_rows: SkipBadRows = False,
     as_json: AsJson = False,

@@ -19,11 +19,11 @@ LEARNER_HELP = "A learner to simulate. Default: those that advise recommends. Re
 )
 def rehearse(
     log: options.ListsLog,
-    schema: Annotated[Path | None, option("--schema", "FILE", "A schema of the columns. Default: guessed.")] = None,
+    schema: Annotated[Path | None, option("--schema FILE", "A schema of the columns. Default: guessed.")] = None,
     model: options.ClickModelName = "best",
-    learner: Annotated[list[str] | None, option("--learner", "SPEC", LEARNER_HELP)] = None,
-    pages: Annotated[int, option("--pages", "N", "Number of simulated pages per learner.", min=20)] = 3000,
-    seeds: Annotated[int, option("--seeds", "N", "Number of simulations, for the intervals.", min=2)] = 5,
+    learner: Annotated[list[str] | None, option("--learner SPEC", LEARNER_HELP)] = None,
+    pages: Annotated[int, option("--pages N", "Number of simulated pages per learner.", min=20)] = 3000,
+    seeds: Annotated[int, option("--seeds N", "Number of simulations, for the intervals.", min=2)] = 5,
     column: options.ColumnRoles = None,
     skip_bad_rows: options.SkipBadRows = False,
     without: options.WithoutColumns = None,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Host, Port, Seed, argument, flag, option
+from rankloop.cli.options import AsJson, Host, Port, Seed, argument, option
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
@@ -34,23 +34,21 @@ FORGET_HELP = "Delete these searches and what was learned from them, then stop."
 )
 def search(
     source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
-    data: Annotated[Path | None, option("--data", "FOLDER", "Folder of index and log. Default: beside SOURCE.")] = None,
-    columns: Annotated[list[str] | None, option("--column", "PART=NAME", COLUMNS_HELP)] = None,
-    fields: Annotated[
-        list[str] | None, option("--field", "COLUMN", "A column to cross with the visitor's segment. Repeatable.")
-    ] = None,
-    engine: Annotated[str | None, option("--engine", "NAME|NAME=URL", "tantivy, sqlite or a running engine.")] = None,
-    language: Annotated[str, option("--language", "NAME", "Stemming language; auto: guessed by document.")] = "auto",
-    meaning: Annotated[str, option("--meaning", "NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
-    remember_visitors: Annotated[bool, flag("--remember-visitors", "Learn for each visitor, too.")] = False,
-    watch: Annotated[bool, flag("--watch", "Read files again when they change.")] = False,
-    mcp: Annotated[str | None, option("--mcp", "stdio|http", "Serve agents by the Model Context Protocol.")] = None,
-    origins: Annotated[list[str] | None, option("--allow-origin", "ORIGIN", ORIGINS_HELP)] = None,
-    study: Annotated[bool, flag("--study", "Learn from half of the visitors, compare rankings on the others.")] = False,
-    forget: Annotated[str | None, option("--forget", "QUERY|VISITOR|DAYS", FORGET_HELP)] = None,
+    data: Annotated[Path | None, option("--data FOLDER", "Folder of index and log. Default: beside SOURCE.")] = None,
+    columns: Annotated[list[str] | None, option("--column PART=NAME", COLUMNS_HELP)] = None,
+    fields: Annotated[list[str] | None, option("--field COLUMN", "Column to cross with segments. Repeatable.")] = None,
+    engine: Annotated[str | None, option("--engine NAME|NAME=URL", "tantivy, sqlite or a running engine.")] = None,
+    language: Annotated[str, option("--language NAME", "Stemming language; auto: guessed by document.")] = "auto",
+    meaning: Annotated[str, option("--meaning NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
+    remember_visitors: Annotated[bool, option("--remember-visitors", "Learn for each visitor, too.")] = False,
+    watch: Annotated[bool, option("--watch", "Read files again when they change.")] = False,
+    mcp: Annotated[str | None, option("--mcp stdio|http", "Serve agents by the Model Context Protocol.")] = None,
+    origins: Annotated[list[str] | None, option("--allow-origin ORIGIN", ORIGINS_HELP)] = None,
+    study: Annotated[bool, option("--study", "Learn from half of the visitors, compare orders on the others.")] = False,
+    forget: Annotated[str | None, option("--forget QUERY|VISITOR|DAYS", FORGET_HELP)] = None,
     port: Port = 8080,
     host: Host = "127.0.0.1",
-    browse: Annotated[bool, flag("--open/--no-open", "Open the page in a browser.")] = True,
+    browse: Annotated[bool, option("--open/--no-open", "Open the page in a browser.")] = True,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

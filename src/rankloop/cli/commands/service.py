@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import Host, Imports, Port, argument, flag, option
+from rankloop.cli.options import Host, Imports, Port, argument, option
 from rankloop.core.errors import InvalidInput
 
 LIMITS_HELP = "Set a limit: body, items, batch, rankers, open_bytes, state, rate, connections or log_days. Repeatable."
-Limits = Annotated[list[str] | None, option("--limit", "NAME=N", LIMITS_HELP, envvar="RANKLOOP_LIMITS")]
+Limits = Annotated[list[str] | None, option("--limit NAME=N", LIMITS_HELP, envvar="RANKLOOP_LIMITS")]
 KEYS_HELP = "File of key hashes, as `rankloop key new` prints them. Read again when it changes."
 ALLOW_ORIGIN_HELP = (
     "A web page, as https://shop.example, that may send feedback with a key of the role feedback. Repeatable."
@@ -34,17 +34,17 @@ PARTITIONS_HELP = "Learn only this partition or range, as 3 or 0-7. Repeatable. 
 def serve(
     context: typer.Context,
     port: Port = 8080,
-    data: Annotated[Path, option("--data", "FOLDER", "Folder of the log.")] = Path("rankloop-data"),
+    data: Annotated[Path, option("--data FOLDER", "Folder of the log.")] = Path("rankloop-data"),
     host: Host = "127.0.0.1",
-    workers: Annotated[int, option("--workers", "N", "Number of processes; several need PostgreSQL.", min=1)] = 1,
-    drain: Annotated[float, option("--drain", "SECONDS", DRAIN_HELP, min=0)] = 0.0,
+    workers: Annotated[int, option("--workers N", "Number of processes; several need PostgreSQL.", min=1)] = 1,
+    drain: Annotated[float, option("--drain SECONDS", DRAIN_HELP, min=0)] = 0.0,
     limits: Limits = None,
-    keys: Annotated[Path | None, option("--keys", "FILE", KEYS_HELP, envvar="RANKLOOP_KEYS_FILE")] = None,
+    keys: Annotated[Path | None, option("--keys FILE", KEYS_HELP, envvar="RANKLOOP_KEYS_FILE")] = None,
     allow_origin: Annotated[
-        list[str] | None, option("--allow-origin", "ORIGIN", ALLOW_ORIGIN_HELP, envvar="RANKLOOP_ORIGINS")
+        list[str] | None, option("--allow-origin ORIGIN", ALLOW_ORIGIN_HELP, envvar="RANKLOOP_ORIGINS")
     ] = None,
-    learns: Annotated[bool, flag("--learn/--no-learn", LEARNS_HELP)] = True,
-    demo: Annotated[bool, flag("--demo", "Add example rankers and simulated users.")] = False,
+    learns: Annotated[bool, option("--learn/--no-learn", LEARNS_HELP)] = True,
+    demo: Annotated[bool, option("--demo", "Add example rankers and simulated users.")] = False,
     imports: Imports = None,
 ) -> None:
     """Serve rankers over HTTP.
@@ -87,8 +87,8 @@ def serve(
     "rankloop learn --store postgresql://user:password@host/database --partition 0-7",
 )
 def learn(
-    store: Annotated[str, option("--store", "ADDRESS", "The service's database.", envvar="RANKLOOP_STORE")] = "",
-    partitions: Annotated[list[str] | None, option("--partition", "K", PARTITIONS_HELP)] = None,
+    store: Annotated[str, option("--store ADDRESS", "The service's database.", envvar="RANKLOOP_STORE")] = "",
+    partitions: Annotated[list[str] | None, option("--partition K", PARTITIONS_HELP)] = None,
     limits: Limits = None,
     imports: Imports = None,
 ) -> None:
@@ -129,13 +129,11 @@ def learn(
 )
 def key(
     action: Annotated[Literal["new", "hash"], argument("new|hash", "Make a new key, or hash one from standard input.")],
-    role: Annotated[Literal["feedback", "rank", "admin"], option("--role", "ROLE", ROLE_HELP)] = "rank",
-    rankers: Annotated[
-        list[str] | None, option("--rankers", "PATTERN", "Only for rankers with such names, as in shop-*. Repeatable.")
-    ] = None,
-    rate: Annotated[float | None, option("--rate", "N", "Maximum calls per second, by all users of the key.")] = None,
-    calls_per_day: Annotated[float | None, option("--calls-per-day", "N", "Maximum calls per day (UTC).")] = None,
-    bytes_per_day: Annotated[float | None, option("--bytes-per-day", "N", "Maximum bytes of bodies per day.")] = None,
+    role: Annotated[Literal["feedback", "rank", "admin"], option("--role ROLE", ROLE_HELP)] = "rank",
+    rankers: Annotated[list[str] | None, option("--rankers PATTERN", "Only rankers like shop-*. Repeatable.")] = None,
+    rate: Annotated[float | None, option("--rate N", "Maximum calls per second, by all users of the key.")] = None,
+    calls_per_day: Annotated[float | None, option("--calls-per-day N", "Maximum calls per day (UTC).")] = None,
+    bytes_per_day: Annotated[float | None, option("--bytes-per-day N", "Maximum bytes of bodies per day.")] = None,
 ) -> None:
     """Make a key for callers of a service.
 

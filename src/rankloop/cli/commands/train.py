@@ -5,7 +5,7 @@ from typing import Annotated
 
 from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import argument, batch_solver, engine_of, flag, interruptible, option
+from rankloop.cli.options import argument, batch_solver, engine_of, interruptible, option
 from rankloop.cli.output import print_trained, progress_bar, save_trees
 
 DATA_HELP = (
@@ -25,12 +25,12 @@ STREAM_HELP = "Read the data from a disk cache at every pass. Automatic for fold
 def train(
     data: Annotated[str, argument("DATA", DATA_HELP)],
     loss: options.Loss = None,
-    tight: Annotated[bool, flag("--tight", "Use the tighter, non-convex bound on a measure.")] = False,
+    tight: Annotated[bool, option("--tight", "Use the tighter, non-convex bound on a measure.")] = False,
     regularisation: options.Regularisation = "path",
-    folds: Annotated[int, option("--folds", "N", "Number of folds.", min=3)] = 5,
-    measure: Annotated[str, option("--measure -m", "NAME", "The measure that chooses the regularisation.")] = "nDCG@10",
-    normalise: Annotated[bool, flag("--normalise", "Scale every feature from 0 to 1 within each query.")] = False,
-    stream: Annotated[bool, flag("--stream", STREAM_HELP)] = False,
+    folds: Annotated[int, option("--folds N", "Number of folds.", min=3)] = 5,
+    measure: Annotated[str, option("--measure -m NAME", "The measure that chooses the regularisation.")] = "nDCG@10",
+    normalise: Annotated[bool, option("--normalise", "Scale every feature from 0 to 1 within each query.")] = False,
+    stream: Annotated[bool, option("--stream", STREAM_HELP)] = False,
     trees: options.Trees = None,
     engine: options.EngineChoice = "here",
     workers: options.Workers = None,

@@ -28,11 +28,11 @@ GUESS_SCHEMA_HELP = "Write a schema for the log, or print it without a file, the
 )
 def train_clicks(
     log: Annotated[str, argument("LOG", "A table of lists and clicks, or the folder or export of a service.")],
-    schema: Annotated[Path | None, option("--schema", "FILE", "A schema: the kinds of columns and crosses.")] = None,
-    guess_schema: Annotated[Path | None, option("--guess-schema", "[FILE]", GUESS_SCHEMA_HELP)] = None,
-    solver: Annotated[Literal["online", "batch"] | None, option("--solver", "online|batch", SOLVER_HELP)] = None,
-    learner: Annotated[str | None, option("--learner", "SPEC", "With a schema: click_regression or a spec.")] = None,
-    passes: Annotated[int | None, option("--passes", "N", "Maximum online passes. Default: 5.", min=1)] = None,
+    schema: Annotated[Path | None, option("--schema FILE", "A schema: the kinds of columns and crosses.")] = None,
+    guess_schema: Annotated[Path | None, option("--guess-schema [FILE]", GUESS_SCHEMA_HELP)] = None,
+    solver: Annotated[Literal["online", "batch"] | None, option("--solver online|batch", SOLVER_HELP)] = None,
+    learner: Annotated[str | None, option("--learner SPEC", "With a schema: click_regression or a spec.")] = None,
+    passes: Annotated[int | None, option("--passes N", "Maximum online passes. Default: 5.", min=1)] = None,
     loss: options.Loss = None,
     regularisation: options.Regularisation = "path",
     trees: options.Trees = None,

@@ -18,7 +18,7 @@ from rankloop.cli.output import print_trained, progress_bar
 )
 def train_policy(
     log: Annotated[str, argument("LOG", "A table of shown ads with context, ad, click and propensity.")],
-    epsilon: Annotated[float, option("--epsilon", "SHARE", "Probability of exploration.", min=0.0, max=1.0)] = 0.0,
+    epsilon: Annotated[float, option("--epsilon SHARE", "Probability of exploration.", min=0.0, max=1.0)] = 0.0,
     context: options.ContextColumns = None,
     column: options.ColumnRoles = None,
     without: options.WithoutColumns = None,

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports, argument, flag, option
+from rankloop.cli.options import AsJson, Imports, argument, option
 from rankloop.cli.output import print_json, show
 
 Log = Annotated[str, argument("LOG", "The log of a service: its folder, its file, or its RANKLOOP_STORE.")]
-Address = Annotated[str, option("--to", "URL", "Address of the service.")]
+Address = Annotated[str, option("--to URL", "Address of the service.")]
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
 
@@ -24,8 +24,8 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 )
 def backup(
     log: Log,
-    to: Annotated[Path, option("--to", "FILE", "File to write; it must not exist.")],
-    check: Annotated[bool, flag("--check", "Restore the backup to a temporary folder and replay it there.")] = False,
+    to: Annotated[Path, option("--to FILE", "File to write; it must not exist.")],
+    check: Annotated[bool, option("--check", "Restore the backup to a temporary folder and replay it there.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,8 +54,8 @@ def backup(
 )
 def restore(
     backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
-    to: Annotated[str, option("--to", "LOG", "An empty folder or a PostgreSQL database without a log.")],
-    check: Annotated[bool, flag("--check", "Replay the log, and compare every snapshot bit for bit.")] = False,
+    to: Annotated[str, option("--to LOG", "An empty folder or a PostgreSQL database without a log.")],
+    check: Annotated[bool, option("--check", "Replay the log, and compare every snapshot bit for bit.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +76,7 @@ def restore(
 @command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data")
 def migrate(
     log: Log,
-    dry_run: Annotated[bool, flag("--dry-run", "Only print the version of the log.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only print the version of the log.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Upgrade the log of an earlier version of rankloop.
@@ -116,9 +116,9 @@ def replay(log: Log, imports: Imports = None, as_json: AsJson = False) -> None:
 @command("In use", "rankloop rollback shop --list", "rankloop rollback shop --preview", "rankloop rollback shop")
 def rollback(
     ranker: Annotated[str, argument("RANKER", "The ranker.")],
-    state: Annotated[int | None, option("--state", "N", "The state to go back to. Default: one step back.")] = None,
-    preview: Annotated[bool, flag("--preview", "Only say how many recent lists would get another order.")] = False,
-    lists: Annotated[bool, flag("--list", "Only list the states.")] = False,
+    state: Annotated[int | None, option("--state N", "The state to go back to. Default: one step back.")] = None,
+    preview: Annotated[bool, option("--preview", "Only say how many recent lists would get another order.")] = False,
+    lists: Annotated[bool, option("--list", "Only list the states.")] = False,
     to: Address = DEFAULT_ADDRESS,
     as_json: AsJson = False,
 ) -> None:
@@ -153,7 +153,7 @@ def rollback(
 def user(
     action: Annotated[Literal["export", "erase"], argument("export|erase", "Print the user's events, or erase them.")],
     id: Annotated[str, argument("ID", "The user, as in requests to rank.")],
-    relearn: Annotated[bool, flag("--relearn", "With erase: learn every ranker again without the user.")] = False,
+    relearn: Annotated[bool, option("--relearn", "With erase: learn every ranker again without the user.")] = False,
     to: Address = DEFAULT_ADDRESS,
     as_json: AsJson = False,
 ) -> None:
