@@ -21,7 +21,6 @@ MAX_SKIPPED_LISTED = 10  # files that could not be read
 ORIGINS_HELP = "A web page elsewhere that may search and show this page in a frame. Repeatable."
 SOURCE_HELP = "A folder, or a file of JSON Lines, CSV or Parquet; none with --engine NAME=URL."
 COLUMNS_HELP = "The column of id, title, body or at, if it has another name. Repeatable."
-FORGET_HELP = "Delete these searches and what was learned from them, then stop."
 
 
 @command(
@@ -45,7 +44,7 @@ def search(
     mcp: Annotated[str | None, option("--mcp stdio|http", "Serve agents by the Model Context Protocol.")] = None,
     origins: Annotated[list[str] | None, option("--allow-origin ORIGIN", ORIGINS_HELP)] = None,
     study: Annotated[bool, option("--study", "Learn from half of the visitors, compare orders on the others.")] = False,
-    forget: Annotated[str | None, option("--forget QUERY|VISITOR|DAYS", FORGET_HELP)] = None,
+    forget: Annotated[str | None, option("--forget QUERY|VISITOR|DAYS", "Forget these searches, then stop.")] = None,
     port: Port = 8080,
     host: Host = "127.0.0.1",
     browse: Annotated[bool, option("--open/--no-open", "Open the page in a browser.")] = True,

@@ -20,8 +20,6 @@ ALLOW_ORIGIN_HELP = (
     "A web page, as https://shop.example, that may send feedback with a key of the role feedback. Repeatable."
 )
 ROLE_HELP = "feedback: public, for pages of --allow-origin. rank: also rankings. admin: everything."
-DRAIN_HELP = "After SIGTERM, answer requests for this long while reporting not ready."
-LEARNS_HELP = "Learn in this process, or leave it to `rankloop learn` and other workers."
 PARTITIONS_HELP = "Learn only this partition or range, as 3 or 0-7. Repeatable. Default: all."
 
 
@@ -37,13 +35,13 @@ def serve(
     data: Annotated[Path, option("--data FOLDER", "Folder of the log.")] = Path("rankloop-data"),
     host: Host = "127.0.0.1",
     workers: Annotated[int, option("--workers N", "Number of processes; several need PostgreSQL.", min=1)] = 1,
-    drain: Annotated[float, option("--drain SECONDS", DRAIN_HELP, min=0)] = 0.0,
+    drain: Annotated[float, option("--drain SECONDS", "After SIGTERM answer for this long as not ready.", min=0)] = 0.0,
     limits: Limits = None,
     keys: Annotated[Path | None, option("--keys FILE", KEYS_HELP, envvar="RANKLOOP_KEYS_FILE")] = None,
     allow_origin: Annotated[
         list[str] | None, option("--allow-origin ORIGIN", ALLOW_ORIGIN_HELP, envvar="RANKLOOP_ORIGINS")
     ] = None,
-    learns: Annotated[bool, option("--learn/--no-learn", LEARNS_HELP)] = True,
+    learns: Annotated[bool, option("--learn/--no-learn", "Learn in this process; else `rankloop learn` does.")] = True,
     demo: Annotated[bool, option("--demo", "Add example rankers and simulated users.")] = False,
     imports: Imports = None,
 ) -> None:
