@@ -33,10 +33,10 @@ def test_products_are_those_of_the_dense_matrix() -> None:
     dense = (rng.random((7, 5)) * (rng.random((7, 5)) < 0.4)).astype(np.float32)
     rows, columns = np.nonzero(dense)
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=7))])
-    matrix = SparseRows(starts, columns.astype(np.int32), dense[rows, columns], 5)
+    matrix = SparseRows(starts, columns.astype(np.int32), dense[rows, columns])
     right, left = rng.random((5, 3)).astype(np.float32), rng.random((7, 3)).astype(np.float32)
     assert latent_space._sparse_product(matrix, right) == pytest.approx(dense @ right, rel=1e-5)
-    assert latent_space._transposed_product(matrix, left) == pytest.approx(dense.T @ left, rel=1e-5)
+    assert latent_space._sparse_product(matrix.transposed(5), left) == pytest.approx(dense.T @ left, rel=1e-5)
 
 
 def test_the_axes_are_the_leading_singular_vectors() -> None:
