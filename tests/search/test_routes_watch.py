@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import MissingExtra
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.routes import SearchPage
 from rankloop.search.sources import FolderSource, TableSource
@@ -65,6 +67,6 @@ def test_a_table_is_not_watched(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_named(page: SearchPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rankloop.search.routes.find_spec", lambda name: None)
-    with pytest.raises(NotFound, match="search-watch"):
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(MissingExtra, match="search-watch"):
         page.watch()

@@ -13,6 +13,10 @@ _PACKAGES_BY_EXTRA = {
     "onnx": ["onnx"],
     "plots": ["matplotlib"],
     "search": ["tantivy"],
+    "search-agents": ["mcp"],
+    "search-embedding": ["wordllama"],
+    "search-formats": ["docx", "odf", "openpyxl", "pptx", "pypdf"],
+    "search-watch": ["watchfiles"],
     "serve": ["fastapi", "httpx", "prometheus_client", "psycopg", "uvicorn"],
     "trees": ["lightgbm"],
 }

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import missing_extra_message
 from rankloop.search.file_formats import FileText, html_text
 
 DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"  # the namespace of titles in e-books
@@ -154,8 +155,8 @@ def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
             if unpacked > MAX_UNPACKED_BYTES:
                 return f"unpacked it has more than {MAX_UNPACKED_BYTES // 1_000_000} MB"
         text = OFFICE_READERS[suffix](data)
-    except ModuleNotFoundError:
-        return f"{suffix} files need a package: pip install 'rankloop[search-formats]'"
+    except ModuleNotFoundError as error:
+        return missing_extra_message(str(error.name))
     except MemoryError:
         return "it needs too much memory to be read"
     except Exception as error:  # The libraries fail on damaged files in more ways than they name.

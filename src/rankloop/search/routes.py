@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -18,6 +17,7 @@ from fastapi import Request
 from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.extras import import_extra
 from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.box import refresh_engine
 from rankloop.search.engine import SearchEngine
@@ -245,13 +245,9 @@ class SearchPage:
         source = self.source
         if not isinstance(source, FolderSource):
             raise InvalidInput("--watch is for folders; a table is read again with POST /search/refresh")
-        if find_spec("watchfiles") is None:
-            raise NotFound("--watch needs the package watchfiles: pip install 'rankloop[search-watch]'")
-        end = Event()
+        watchfiles, end = import_extra("watchfiles"), Event()
 
         def watch() -> None:
-            import watchfiles
-
             data = source.without
             for changes in watchfiles.watch(source.folder, raise_interrupt=False, stop_event=end):
                 if data is None or any(not Path(path).is_relative_to(data) for _, path in changes):

@@ -8,7 +8,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Ints
 from rankloop.search.indexes.document_table import DocumentTable
@@ -199,13 +200,10 @@ def embedding_of(meaning: str | Embed) -> tuple[Embed | None, str]:
         return meaning, getattr(meaning, "__qualname__", type(meaning).__name__)
     if meaning != "wordllama":
         raise InvalidInput(f"meaning = {meaning!r:.60} must be lsa, off, wordllama or a function of texts")
-    try:
-        import wordllama
-    except ImportError:
-        raise NotFound("meaning = 'wordllama' needs its package: pip install 'rankloop[search-embedding]'") from None
+    wordllama = import_extra("wordllama")
     # The weights are those that the wheel brings.
     model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-    return lambda texts: model.embed(texts, norm=True), "wordllama"
+    return lambda texts: model.embed(texts, norm=True), meaning
 
 
 def _chunks(table: DocumentTable, numbers: Ints) -> Iterator[tuple[Ints, list[Ints]]]:

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from rankloop import __version__
-from rankloop.core.errors import NotFound, RankloopError
+from rankloop.core.errors import RankloopError
+from rankloop.core.extras import import_extra
 from rankloop.search.box import SearchBox
 
 MAX_READ_CHARACTERS = 20_000  # of a document in one call
@@ -16,13 +17,10 @@ INSTRUCTIONS = (
 
 
 def make_agent_server(box: SearchBox) -> Any:
-    """Return a server with the tools `search`, `read` and `used`; raise `NotFound` if its package is not installed."""
-    try:
-        from mcp.server import MCPServer
-        from mcp.server.mcpserver.exceptions import ToolError
-    except ImportError:
-        raise NotFound("--mcp needs the package mcp: pip install 'rankloop[search-agents]'") from None
-    server: Any = MCPServer("rankloop search", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    """Return a server with the tools `search`, `read` and `used`."""
+    tool_error: Any = import_extra("mcp.server.mcpserver.exceptions").ToolError
+    new_server: Any = import_extra("mcp.server").MCPServer
+    server = new_server("rankloop search", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def search(query: str, n: int = 10) -> dict[str, Any]:
         """Search the documents by words and meaning.
@@ -51,7 +49,7 @@ def make_agent_server(box: SearchBox) -> Any:
         try:
             yield
         except RankloopError as error:
-            raise ToolError(str(error)) from None  # agents see the text of this exception only
+            raise tool_error(str(error)) from None  # agents see the text of this exception only
 
     for tool in (search, read, used):
         server.add_tool(reasons()(tool))
