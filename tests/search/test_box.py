@@ -479,11 +479,11 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
     assert_replays(box)
 
 
-@pytest.mark.parametrize(("where", "left"), [("Amendment._write_rows", 3), ("LogWriter.clear_recent", 0)])
+@pytest.mark.parametrize(("where", "left"), [("SqliteStore.amend", 3), ("LogWriter.clear_recent", 0)])
 def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
     write_notes(tmp_path / "notes")
     done = run(
-        "from rankloop.service.application.amendment import Amendment\n"
+        "from rankloop.service.stores.sqlite import SqliteStore\n"
         "from rankloop.service.log.writer import LogWriter\n"
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         f"for _ in range(3): box.learn(box.search({SECRET!r}), clicks=['knots.md'])\n"
