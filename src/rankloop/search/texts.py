@@ -215,7 +215,7 @@ def snippet_of(text: str, stems: Iterable[str], begun: str, stems_of: Callable[[
 def _best(hits: list[tuple[int, int, str]]) -> int:
     """Return the hit from which on a piece has most different stems, then most hits."""
     best, first, end = (0, 0), 0, 0
-    counts = dict[str, int]()
+    counts = dict[str, int]()  # of the stems from hit i to `end`, which fit into one piece
     for i, (start, _, stem) in enumerate(hits):
         while end < len(hits) and hits[end][1] <= start + SNIPPET_CHARACTERS - MAX_CHARACTERS_BEFORE:
             counts[hits[end][2]] = counts.get(hits[end][2], 0) + 1

@@ -133,7 +133,7 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["notes", "--mcp", "stdio", "--watch"], "without --watch"),
         (["notes", "--port", "70000"], "'--port': "),
         (["table.csv", "--column", "id=key"], "no text"),
-        (["table.csv", "--column", "key"], "PART=NAME"),
+        (["table.csv", "--column", "key"], "then =, then a column"),
         (["table.csv", "--column", "at=day"], "columns are id, title and body"),
         ([], "give a folder or file to search"),
         (["notes", "--engine", "solr=http://127.0.0.1:9/solr/notes"], "give a folder or file to search"),

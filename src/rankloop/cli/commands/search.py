@@ -57,16 +57,14 @@ def search(
     listed and left out. Changed files are read again at every start; what was learned is kept. Queries are stored in
     the data folder only; --forget deletes them.
     """
+    from rankloop.logs.columns import named_columns
     from rankloop.search.box import SearchBox, data_beside, open_engine
     from rankloop.search.routes import SearchPage
     from rankloop.service.http.server import serve
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
     data = data or (Path("rankloop-search") if source is None else data_beside(source))
-    names, parts = tuple(fields or ()), dict(text.partition("=")[::2] for text in columns or ())
-    for part, name in parts.items():
-        if part not in COLUMN_PARTS or not name:
-            raise InvalidInput(f"--column {part}={name} names no part: write PART=NAME of {', '.join(COLUMN_PARTS)}")
+    names, parts = tuple(fields or ()), named_columns(columns or [], COLUMN_PARTS)
     new_box = partial(SearchBox, source, data, columns=parts, seed=seed, fields=names, engine=engine, language=language)
     if forget is not None:
         with new_box(meaning="off") as box:

@@ -39,7 +39,7 @@ def filter_tokens(condition: QueryFilter) -> tuple[str, ...]:
     first = _day(condition.start) if condition.start else datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
     end = _day(condition.end) if condition.end else datetime(LAST_YEAR, 1, 1, tzinfo=UTC)
     tokens, day = list[str](), first
-    while day < end:
+    while day < end:  # by the largest part that begins here and is over in time: a year, a month or a day
         month_end = datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)
         year_end, is_first = datetime(day.year + 1, 1, 1, tzinfo=UTC), day.day == 1
         if is_first and day.month == 1 and year_end <= end:

@@ -111,7 +111,7 @@ def fit_latent_space(texts: Sequence[Ints]) -> LatentSpace | None:
     size = min(MAX_DIMENSIONS, max(2, len(texts) // DOCUMENTS_PER_DIMENSION), len(terms))
     width = min(size + N_EXTRA_DIMENSIONS, len(texts), len(terms))
     basis = _sparse_product(matrix, np.random.default_rng(0).standard_normal((len(terms), width), dtype=np.float32))
-    for _ in range(N_POWER_STEPS):
+    for _ in range(N_POWER_STEPS):  # each step makes small singular values smaller beside the large ones
         basis = _sparse_product(matrix, _orthonormal(_sparse_product(transposed, _orthonormal(basis))))
     projected = _sparse_product(transposed, _orthonormal(basis))
     values, vectors = np.linalg.eigh(projected.T @ projected)

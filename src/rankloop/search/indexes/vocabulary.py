@@ -83,6 +83,7 @@ class Vocabulary:
         limit = min(_max_edits(word), max_edits)
         if not limit or not self.words or any(letter.isdigit() for letter in word):
             return []
+        # Most words are passed over by their lengths and sets of letters, which are compared much faster than words.
         differing = np.bitwise_count(self._letters ^ _letter_set(word))
         at = np.flatnonzero((np.abs(self._lengths - len(word)) <= limit) & (differing <= 2 * limit))
         others = (self.words[i] for i in at.tolist() if self.words[i] != word)
