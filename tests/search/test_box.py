@@ -587,7 +587,7 @@ def test_fields_that_are_new_join_what_was_learned(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_is_refused(box: SearchBox) -> None:
-    with pytest.raises(InvalidInput, match="unexpected keyword argument 'colour'"):
+    with pytest.raises(InvalidInput, match="Unexpected keyword argument 'colour'"):
         box.search("boat", colour="red")
 
 

@@ -156,7 +156,7 @@ def _options(n: int, visitor: str | None, options: Mapping[str, Any]) -> SearchO
     try:
         return SearchOptions(n=n, visitor=visitor or "", **options)
     except TypeError as error:
-        raise InvalidInput(f"search: {str(error).partition(') ')[2]}; see SearchOptions") from None
+        raise InvalidInput(f"search: {error}; see SearchOptions") from None
 
 
 def _name_of(impression: SearchResults | str) -> str:

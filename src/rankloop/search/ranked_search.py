@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,16 @@ from rankloop.service.application.administration import MAX_WAIT_SECONDS
 from rankloop.service.application.node import Node
 from rankloop.service.application.served_rankers import query_request
 from rankloop.service.errors import TooMany
-from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
+from rankloop.service.requests import (
+    BaseBody,
+    CreateBody,
+    FeedbackBody,
+    Item,
+    ProblemBody,
+    RankBody,
+    SchemaBody,
+    Strict,
+)
 
 RANKER = "search"
 MAX_CANDIDATES = 100
@@ -74,7 +83,7 @@ class SearchResults:
         return [result.id for result in self.results]
 
 
-class SearchOptions(NamedTuple):
+class SearchOptions(Strict):
     """Options of one search."""
 
     n: int = 10  # the number of results, from 1 to 50

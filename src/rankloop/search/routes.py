@@ -48,17 +48,11 @@ EXAMPLES, MAX_TITLES = 3, 200  # words to begin with, and titles that they are t
 MAX_SKIPPED = 200  # files that could not be read, as the page names them
 
 
-class SearchRequest(Strict):
-    """A query."""
+class SearchRequest(SearchOptions, kw_only=True):
+    """A query; `visitor` is 32 hexadecimal digits, for pages elsewhere, which have no cookie."""
 
     text: str  # what is looked for
-    n: int = 10  # the number of results
-    private: bool = False  # leave no trace and learn nothing
-    prefix: bool = False  # the last word is still being typed; leaves no trace either
-    segment: str = ""  # the kind of visitor
-    sort: str = "relevance"  # or "date"
-    facets: bool = False  # count the values of fields
-    visitor: str = ""  # 32 hexadecimal digits, for pages elsewhere, which have no cookie
+    private: bool = False  # leave no trace and learn nothing; a query with `prefix` leaves no trace either
 
 
 class ClickRequest(Strict):
@@ -131,14 +125,15 @@ class SearchPage:
             """Return the best results for a query; clicks are learned from, except in private and of a prefix."""
             body = await read_body(request, SearchRequest)
             visitor = _visitor(request, body.visitor)
-            name = visitor or secrets.token_hex(16)
-            options = SearchOptions(body.n, name, body.segment, body.sort, body.facets, body.prefix)
+            body.visitor = visitor or secrets.token_hex(16)
             if body.private or body.prefix:
-                return JsonResponse(await self.search.predict(body.text, options))
-            compared = self.study and is_compared(name)
-            answer = JsonResponse(await self.search.search(body.text, options, compared=compared))
+                return JsonResponse(await self.search.predict(body.text, body))
+            compared = self.study and is_compared(body.visitor)
+            answer = JsonResponse(await self.search.search(body.text, body, compared=compared))
             if visitor is None:
-                answer.set_cookie(COOKIE, name, max_age=YEAR_SECONDS, httponly=True, samesite="strict", path="/search")
+                answer.set_cookie(
+                    COOKIE, body.visitor, max_age=YEAR_SECONDS, httponly=True, samesite="strict", path="/search"
+                )
             return answer
 
         @of_visitors("POST /search/clicks", body=ClickRequest)
