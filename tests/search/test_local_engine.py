@@ -157,7 +157,7 @@ def test_without_tantivy_sqlite_searches(folder: Path, monkeypatch: pytest.Monke
     engine = LocalEngine(folder)
     assert engine.kind == "tantivy"
     engine.close()
-    monkeypatch.setattr(local_engine, "is_tantivy_installed", lambda: False)
+    monkeypatch.setattr(local_engine.stemmers, "is_tantivy_installed", lambda: False)
     engine = LocalEngine(folder)
     assert engine.kind == "sqlite"
     engine.close()
